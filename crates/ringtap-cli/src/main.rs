@@ -1,0 +1,2 @@
+//! The `ringtap` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Checked header views and flow keys.

@@ -1,0 +1,2 @@
+//! The capture core.
+pub mod pacer;
