@@ -1,2 +1,12 @@
-//! The capture core.
+//! Ringtap's capture core: one real-time thread per queue, one shared pinned ring, hybrid waiting.
+//!
+//! A packet's way: device → ring → [`source::Source::receive`] → [`burst::Burst`] → [`engine::Engine::run`] →
+//! [`engine::Handler::packet`] → the burst is dropped and its frames go back. ARCHITECTURE.md tells the whole path.
+
+pub mod burst;
+pub mod error;
 pub mod pacer;
+pub mod source;
+pub mod sys;
+
+pub use error::{Error, Result};

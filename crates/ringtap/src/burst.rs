@@ -1,0 +1,67 @@
+//! What the engine hands to a handler: packets, lent for the length of one burst.
+//!
+//! Owns the borrowing rule (invariant 2): a burst mutably borrows its source, dropping it returns the frames. It knows
+//! no ring; the source that made it does.
+
+use crate::sys::memory::{Region, Slot};
+
+/// Most packets in one burst; bounds how long the engine goes without a look at its stop flag.
+pub const BURST_MAX: usize = 64;
+
+/// One captured packet, borrowed from the ring it lies in.
+#[derive(Debug, Clone, Copy)]
+pub struct Packet<'b> {
+    /// The captured bytes, from the link-layer header on.
+    pub data: &'b [u8],
+    /// Length on the wire in bytes; more than `data.len()` when the capture was cut (snaplen).
+    pub wire_len: u32,
+    /// Arrival stamp in nanoseconds of the source's clock ([`crate::source::StampClock`]); 0 when the frame bore none.
+    pub arrival_ns: u64,
+}
+
+/// Takes frames back when their burst ends. One per source; not for other users.
+pub(crate) trait FrameOwner {
+    /// The frames of these slots may be reused.
+    fn give_back(&mut self, slots: &mut Vec<Slot>);
+}
+
+/// Packets that user space owns for the moment. Dropping the burst returns the frames to the source.
+pub struct Burst<'s> {
+    slots: &'s mut Vec<Slot>,
+    region: &'s Region,
+    owner: &'s mut dyn FrameOwner,
+}
+
+impl<'s> Burst<'s> {
+    pub(crate) fn new(slots: &'s mut Vec<Slot>, region: &'s Region, owner: &'s mut dyn FrameOwner) -> Self {
+        Self { slots, region, owner }
+    }
+
+    /// Number of packets.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether the ring was found empty.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The packets in order of arrival.
+    pub fn iter(&self) -> impl Iterator<Item = Packet<'_>> {
+        self.slots.iter().map(|slot| Packet {
+            data: self.region.bytes(slot),
+            wire_len: slot.wire_len,
+            arrival_ns: slot.arrival_ns,
+        })
+    }
+}
+
+impl Drop for Burst<'_> {
+    fn drop(&mut self) {
+        if !self.slots.is_empty() {
+            self.owner.give_back(self.slots);
+            self.slots.clear();
+        }
+    }
+}

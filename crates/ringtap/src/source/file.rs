@@ -1,0 +1,1 @@
+//! Replays a capture file as a source.

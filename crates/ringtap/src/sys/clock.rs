@@ -1,0 +1,66 @@
+//! The two clocks Ringtap reads and the one sleep it knows (clock_gettime(2), clock_nanosleep(2)).
+
+use std::time::Duration;
+
+fn gettime(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing; these clocks exist on every Linux, so the call can't fail.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// CLOCK_MONOTONIC in nanoseconds; the clock of bpf_ktime_get_ns().
+pub fn monotonic_ns() -> u64 {
+    gettime(libc::CLOCK_MONOTONIC)
+}
+
+/// CLOCK_REALTIME in nanoseconds since 1970.
+pub fn realtime_ns() -> u64 {
+    gettime(libc::CLOCK_REALTIME)
+}
+
+/// CPU time of the calling thread in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    gettime(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// What to add to a CLOCK_MONOTONIC stamp to get CLOCK_REALTIME; drifts with clock adjustment, so ask again now and then.
+pub fn monotonic_to_realtime_ns() -> i64 {
+    // The realtime read lies between two monotonic ones: their middle is its best partner.
+    let before = monotonic_ns();
+    let wall = realtime_ns();
+    let after = monotonic_ns();
+    wall as i64 - (before + (after - before) / 2) as i64
+}
+
+/// Sleeps until CLOCK_MONOTONIC reaches `instant_ns`; returns early only on a signal.
+pub fn sleep_until(instant_ns: u64) {
+    let until = timespec(Duration::from_nanos(instant_ns));
+    // SAFETY: `until` is a valid timespec; with TIMER_ABSTIME no remainder is written.
+    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until, std::ptr::null_mut()) };
+}
+
+pub(crate) fn timespec(duration: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: duration.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleep_never_ends_before_its_instant() {
+        let until = monotonic_ns() + 2_000_000;
+        sleep_until(until);
+        assert!(monotonic_ns() >= until);
+    }
+
+    #[test]
+    fn offset_brings_monotonic_to_wall_time() {
+        let wall = (monotonic_ns() as i64 + monotonic_to_realtime_ns()) as u64;
+        assert!(wall.abs_diff(realtime_ns()) < 50_000_000);
+    }
+}

@@ -1,0 +1,103 @@
+//! The handle that ends a wait: a flag the engine reads every cycle and an eventfd(2) that wakes it when it sleeps.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// Ends an engine from any thread or from a signal handler's thread; pulled once, it stays pulled.
+#[derive(Debug)]
+pub struct Stop {
+    pulled: AtomicBool,
+    event: OwnedFd,
+}
+
+/// What a wait on one descriptor and the stop handle ended with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PollEnd {
+    Readable,
+    TimedOut,
+    Stopped,
+    /// POLLERR, POLLHUP or POLLNVAL: the device went away.
+    Failed,
+}
+
+impl Stop {
+    /// A handle nobody has pulled yet.
+    ///
+    /// # Errors
+    /// No file descriptor is left.
+    pub fn new() -> Result<Self> {
+        // SAFETY: plain system call, the result is checked and owned once.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(Error::os("create", "eventfd", &io::Error::last_os_error())
+                .way_out("raise the limit of open files (ulimit -n)"));
+        }
+        // SAFETY: fd is a fresh descriptor that nobody else owns.
+        Ok(Self { pulled: AtomicBool::new(false), event: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Ends every wait on this handle, now and later.
+    pub fn pull(&self) {
+        self.pulled.store(true, Ordering::Release);
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: eight readable bytes, as eventfd(2) asks; a full counter (EAGAIN) is readable already, which is the aim.
+        unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    /// Whether it has been pulled.
+    pub fn is_pulled(&self) -> bool {
+        self.pulled.load(Ordering::Acquire)
+    }
+
+    /// Waits until `fd` is readable, the handle is pulled or `limit` passed (poll(2); rounded up to nanoseconds by ppoll).
+    pub(crate) fn wait_readable(&self, fd: BorrowedFd<'_>, limit: Option<Duration>) -> PollEnd {
+        let mut fds = [
+            libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 },
+            libc::pollfd { fd: self.event.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 },
+        ];
+        let timeout = limit.map(super::clock::timespec);
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: two valid pollfd structures and a timeout that is null or valid for the call.
+        let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout, std::ptr::null()) };
+        if fds[1].revents != 0 || self.is_pulled() {
+            PollEnd::Stopped
+        } else if ready == 0 {
+            PollEnd::TimedOut
+        } else if ready > 0 && fds[0].revents & libc::POLLIN == 0 && fds[0].revents != 0 {
+            PollEnd::Failed
+        } else {
+            // Readable, or EINTR: the caller looks at the ring, which costs less than telling them apart.
+            PollEnd::Readable
+        }
+    }
+
+    /// Sleeps until the handle is pulled or `limit` passed; `true` when pulled.
+    pub fn wait(&self, limit: Duration) -> bool {
+        self.wait_readable(self.event.as_fd(), Some(limit)) == PollEnd::Stopped || self.is_pulled()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pulled_handle_ends_a_wait_from_another_thread() {
+        let stop = std::sync::Arc::new(Stop::new().unwrap());
+        let other = std::sync::Arc::clone(&stop);
+        let thread = std::thread::spawn(move || other.wait(Duration::from_secs(30)));
+        stop.pull();
+        assert!(thread.join().unwrap());
+        assert!(stop.wait(Duration::ZERO), "stays pulled");
+    }
+
+    #[test]
+    fn a_limit_ends_the_wait() {
+        let stop = Stop::new().unwrap();
+        assert!(!stop.wait(Duration::from_millis(1)));
+    }
+}

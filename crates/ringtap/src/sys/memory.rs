@@ -1,0 +1,236 @@
+//! Mapped memory that packets lie in, and the slots that name a packet in it.
+//!
+//! Owns mapping, pinning and unmapping. A [`Slot`] is a proof that user space owns the bytes it names: only the ring
+//! modules beside this one can make a slot, and they do so when the kernel has handed the frame over.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+use crate::error::{Error, Result};
+
+/// Size of the huge pages asked for (MAP_HUGETLB with the default size on x86-64 and arm64 with 4 KiB pages).
+const HUGE_PAGE: usize = 2 << 20;
+
+/// A packet's place in a [`Region`]: checked against the region's bounds when it was made.
+#[derive(Debug)]
+pub struct Slot {
+    offset: usize,
+    len: u32,
+    /// Length on the wire, bytes; at least the captured length.
+    pub(crate) wire_len: u32,
+    /// Arrival stamp in the source's clock, nanoseconds; 0 when the frame bore no stamp.
+    pub(crate) arrival_ns: u64,
+    /// What the owner needs to take the frame back (a UMEM address, a frame's index).
+    pub(crate) token: u64,
+}
+
+impl Slot {
+    /// Names `len` bytes at `offset` of `region`, or `None` when they don't lie inside it.
+    ///
+    /// Callers must own these bytes until the slot is given back: this is the contract of the ring modules.
+    pub(super) fn new(region: &Region, offset: usize, len: u32) -> Option<Self> {
+        let end = offset.checked_add(len as usize)?;
+        (end <= region.len).then_some(Self { offset, len, wire_len: len, arrival_ns: 0, token: 0 })
+    }
+
+    /// Captured length in bytes.
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+}
+
+/// A mapping: anonymous memory for packets, or a ring shared with the kernel.
+#[derive(Debug)]
+pub(crate) struct Region {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a Region is a plain range of mapped memory; access from several threads is governed by the ring protocols
+// (atomics) and by `Slot` ownership, not by which thread holds the mapping.
+unsafe impl Send for Region {}
+// SAFETY: as above; `&Region` gives out only slices that a `Slot` proves to be owned by user space.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Anonymous, zeroed, prefaulted memory of at least `len` bytes; huge pages when asked for.
+    ///
+    /// # Errors
+    /// Not enough memory, or no huge pages reserved.
+    pub(crate) fn anonymous(len: usize, huge_pages: bool, what: &str) -> Result<Self> {
+        let granule = if huge_pages { HUGE_PAGE } else { 4096 };
+        let rounded = len
+            .max(1)
+            .checked_next_multiple_of(granule)
+            .filter(|&rounded| isize::try_from(rounded).is_ok())
+            .ok_or_else(|| {
+                Error::usage("map", what, format!("{len} bytes exceed the address space")).way_out("use a smaller ring")
+            })?;
+        let available = available_memory_bytes();
+        if !huge_pages && available.is_some_and(|available| rounded as u64 > available) {
+            return Err(Error::failed(
+                "map",
+                what,
+                format!("{} MiB asked for, {} MiB available", rounded >> 20, available.unwrap_or(0) >> 20),
+            )
+            .way_out("use a smaller --ring or --frame-size"));
+        }
+        let flags = libc::MAP_PRIVATE
+            | libc::MAP_ANONYMOUS
+            | libc::MAP_POPULATE
+            | if huge_pages { libc::MAP_HUGETLB } else { 0 };
+        Self::map(rounded, flags, -1, 0).map_err(|error| {
+            let way_out = if huge_pages {
+                format!("reserve huge pages: sysctl vm.nr_hugepages={}, or leave out --huge-pages", rounded / HUGE_PAGE)
+            } else {
+                "use a smaller --ring".to_owned()
+            };
+            Error::os("map", format!("{what} ({} MiB)", rounded >> 20), &error).way_out(way_out)
+        })
+    }
+
+    /// Maps `len` bytes of the ring behind `fd` at page offset `offset` (mmap(2), a socket's ring areas), prefaulted.
+    pub(super) fn of_fd(fd: BorrowedFd<'_>, len: usize, offset: libc::off_t) -> io::Result<Self> {
+        Self::map(len, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd(), offset)
+    }
+
+    fn map(len: usize, flags: libc::c_int, fd: libc::c_int, offset: libc::off_t) -> io::Result<Self> {
+        // SAFETY: no fixed address is asked for, so no existing mapping is touched; the result is checked.
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, fd, offset) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned a null mapping"))?;
+        Ok(Self { base, len })
+    }
+
+    /// Bytes mapped.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Start of the mapping; for registering it with the kernel and for ring fields.
+    pub(super) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// The bytes that `slot` names.
+    pub(crate) fn bytes(&self, slot: &Slot) -> &[u8] {
+        debug_assert!(slot.offset + slot.len as usize <= self.len);
+        // SAFETY: `Slot::new` checked the range against this region's length, the mapping lives as long as `self`, and
+        // the slot's existence says that user space owns the bytes, so the kernel does not write to them meanwhile.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(slot.offset), slot.len as usize) }
+    }
+
+    /// Locks the mapping in memory (mlock(2)); reported, not fatal.
+    pub(crate) fn lock(&self) -> io::Result<()> {
+        // SAFETY: the range is one live mapping.
+        if unsafe { libc::mlock(self.base.as_ptr().cast(), self.len) } == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map` with this length and nothing can refer to it any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Memory the kernel could still hand out (MemAvailable of proc_meminfo(5)), or `None` when it can't be read.
+///
+/// Overcommit would let mmap(2) succeed and the prefault bring in the OOM killer instead of an error.
+fn available_memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// Packet memory that user space alone writes (the file and socket sources): equal frames, filled one after another.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    region: Region,
+    frame_size: usize,
+    frames: usize,
+}
+
+impl Arena {
+    /// `frames` frames of `frame_size` bytes, prefaulted.
+    pub(crate) fn new(frames: usize, frame_size: usize, what: &str) -> Result<Self> {
+        let len = frames
+            .checked_mul(frame_size)
+            .ok_or_else(|| Error::usage("map", what, "size exceeds the address space").way_out("use a smaller ring"))?;
+        Ok(Self { region: Region::anonymous(len, false, what)?, frame_size, frames })
+    }
+
+    /// The whole memory, for reading the slots' bytes.
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// How many frames there are.
+    pub(crate) fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// Frame `index`, to write into; panics on an index out of range, as a slice does.
+    ///
+    /// `&mut self` proves that no slot of this arena is being read.
+    pub(crate) fn frame_mut(&mut self, index: usize) -> &mut [u8] {
+        assert!(index < self.frames, "frame {index} of {}", self.frames);
+        // SAFETY: the index was checked, frames × frame_size fits the region, the memory is private to this process and
+        // `&mut self` excludes every other reference into it.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.region.base.as_ptr().add(index * self.frame_size), self.frame_size)
+        }
+    }
+
+    /// A slot for the first `len` bytes of frame `index`, or `None` when they exceed the frame.
+    pub(crate) fn slot(&self, index: usize, len: u32) -> Option<Slot> {
+        if index >= self.frames || len as usize > self.frame_size {
+            return None;
+        }
+        let mut slot = Slot::new(&self.region, index * self.frame_size, len)?;
+        slot.token = index as u64;
+        Some(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_outside_the_region_are_refused() {
+        let region = Region::anonymous(4096, false, "test memory").unwrap();
+        assert!(Slot::new(&region, 0, 4096).is_some());
+        assert!(Slot::new(&region, 1, 4096).is_none());
+        assert!(Slot::new(&region, usize::MAX, 1).is_none());
+    }
+
+    #[test]
+    fn arena_frames_keep_what_was_written() {
+        let mut arena = Arena::new(4, 64, "test arena").unwrap();
+        for index in 0..4 {
+            arena.frame_mut(index)[..2].copy_from_slice(&[index as u8, 0xee]);
+        }
+        for index in 0..4 {
+            let slot = arena.slot(index, 2).unwrap();
+            assert_eq!(arena.region().bytes(&slot), &[index as u8, 0xee]);
+        }
+        assert!(arena.slot(4, 1).is_none());
+        assert!(arena.slot(0, 65).is_none());
+    }
+
+    #[test]
+    fn more_memory_than_there_is_is_an_error_not_a_killed_process() {
+        let error = Region::anonymous(1 << 45, false, "UMEM").unwrap_err().to_string();
+        assert!(error.contains("UMEM") && error.contains("--ring"), "{error}");
+    }
+}

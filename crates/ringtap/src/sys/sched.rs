@@ -1,0 +1,83 @@
+//! Scheduling of a thread: policy, priority, affinity, locked memory, timer slack (sched(7), mlockall(2), prctl(2)).
+
+use std::io;
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Puts thread `tid` (0: the caller) under SCHED_FIFO with `priority` (1–99).
+///
+/// # Errors
+/// EPERM without CAP_SYS_NICE or above RLIMIT_RTPRIO, ESRCH when there is no such thread, EINVAL for a bad priority.
+pub fn set_fifo(tid: i32, priority: u8) -> io::Result<()> {
+    set_scheduler(tid, libc::SCHED_FIFO, priority)
+}
+
+/// Puts thread `tid` (0: the caller) under SCHED_IDLE: it runs only when nothing else wants the CPU.
+///
+/// # Errors
+/// ESRCH when there is no such thread.
+pub fn set_idle(tid: i32) -> io::Result<()> {
+    set_scheduler(tid, libc::SCHED_IDLE, 0)
+}
+
+fn set_scheduler(tid: i32, policy: libc::c_int, priority: u8) -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: priority.into() };
+    // SAFETY: `param` is valid for reading.
+    check(unsafe { libc::sched_setscheduler(tid, policy, &param) })
+}
+
+/// Binds thread `tid` (0: the caller) to one CPU.
+///
+/// # Errors
+/// EINVAL when the CPU does not exist or is outside the process's cpuset.
+pub fn set_affinity(tid: i32, cpu: usize) -> io::Result<()> {
+    if cpu >= libc::CPU_SETSIZE as usize {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: an all-zero cpu_set_t is an empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `cpu` was checked against the set's size.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: the set and its size belong together.
+    check(unsafe { libc::sched_setaffinity(tid, size_of::<libc::cpu_set_t>(), &set) })
+}
+
+/// CPUs the calling thread may run on.
+pub fn allowed_cpus() -> Vec<usize> {
+    // SAFETY: an all-zero cpu_set_t is an empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set and its size belong together.
+    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } != 0 {
+        return Vec::new();
+    }
+    // SAFETY: every index is below the set's size.
+    (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
+}
+
+/// Locks all present and future pages of the process in memory.
+///
+/// # Errors
+/// EPERM or ENOMEM without CAP_IPC_LOCK beyond RLIMIT_MEMLOCK.
+pub fn lock_memory() -> io::Result<()> {
+    // SAFETY: plain system call.
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
+}
+
+/// Sets how late the calling thread's timers may fire for the sake of coalescing; `nanoseconds` ≥ 1.
+///
+/// Real-time threads have none (time(7)); it matters where SCHED_FIFO was refused.
+///
+/// # Errors
+/// Never on Linux ≥ 2.6.28.
+pub fn set_timer_slack(nanoseconds: u32) -> io::Result<()> {
+    // SAFETY: plain system call with integer arguments.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(nanoseconds.max(1))) })
+}
+
+/// The calling thread's kernel id.
+pub fn thread_id() -> i32 {
+    // SAFETY: plain system call.
+    unsafe { libc::gettid() }
+}
