@@ -6,6 +6,7 @@
 pub mod burst;
 pub mod error;
 pub mod pacer;
+pub mod record;
 pub mod source;
 pub mod sys;
 

@@ -1,0 +1,1 @@
+//! Writing captures to disk, off the engine's thread.
