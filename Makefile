@@ -1,0 +1,83 @@
+# The two commands a newcomer needs are `make demo` and `make test`; both do their own set-up.
+
+CARGO      ?= cargo
+PREFIX     ?= /usr/local
+BINDIR     ?= $(PREFIX)/bin
+MANDIR     ?= $(PREFIX)/share/man/man1
+DEMO_ARGS  ?=
+TEST_ARGS  ?= --workspace
+# The core figures: an example of the testbed crate, built as the present user and run as root.
+BENCH_PACKAGE ?= ringtap-testbed
+BENCH_EXAMPLE ?= core_figures
+BENCH_ARGS    ?=
+
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+RINGTAP    := $(TARGET_DIR)/release/ringtap
+MAN_OUT    := $(TARGET_DIR)/man
+
+export CARGO
+
+LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell
+
+.PHONY: help setup build demo test lint $(LINTS) man install uninstall clean bench-core
+
+help: ## this list
+	@echo 'make TARGET, where TARGET is one of:'
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1 \2/p' $(MAKEFILE_LIST) | awk '{ name = $$1; $$1 = ""; printf "  %-11s%s\n", name, $$0 }'
+	@echo
+	@echo 'Variables: PREFIX (/usr/local), DESTDIR, DEMO_ARGS, TEST_ARGS (arguments of cargo test), BENCH_ARGS;'
+	@echo 'ALLOW_MISSING=1 makes "make test" warn, not fail, about tests that lack a privilege or a peer.'
+
+setup: ## install what is missing for demo and test (says what, and why)
+	scripts/setup test
+
+build: ## the release binary
+	$(CARGO) build --release -p ringtap-cli
+
+demo: ## set up, build, and prove on a private testbed that nothing is lost (as root)
+	scripts/setup demo
+	$(CARGO) build --release -p ringtap-cli
+	scripts/as-root 'make a private network testbed, load BPF programs and run a real-time thread' $(RINGTAP) demo $(DEMO_ARGS)
+
+test: ## set up and run all tests, those of the kernel as root; ends with one summary line
+	scripts/setup test
+	scripts/test $(TEST_ARGS)
+
+lint: $(LINTS) ## format, clippy, docs, licences, scripts (scripts/setup ci installs the tools)
+
+lint-format:
+	$(CARGO) fmt --all --check
+
+lint-clippy:
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+lint-doc:
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
+
+# Not advisories: that database is fetched at every run, and a check must not depend on the day it is made.
+lint-deny:
+	$(CARGO) deny check licenses bans sources
+
+lint-shell:
+	shellcheck scripts/* .ci/run
+
+man: build ## the manual pages, into target/man
+	mkdir -p $(MAN_OUT)
+	$(RINGTAP) man --out $(MAN_OUT)
+
+install: ## copy binary and manual pages under PREFIX (after: make build man)
+	@test -x $(RINGTAP) && test -f $(MAN_OUT)/ringtap.1 || { echo 'Nothing built yet: run "make build man" as yourself, then "make install" as root.' >&2; exit 1; }
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)
+	install -m 755 $(RINGTAP) $(DESTDIR)$(BINDIR)/ringtap
+	install -m 644 $(MAN_OUT)/*.1 $(DESTDIR)$(MANDIR)/
+
+uninstall: ## remove what install copied (same PREFIX)
+	rm -f $(DESTDIR)$(BINDIR)/ringtap $(DESTDIR)$(MANDIR)/ringtap.1 $(DESTDIR)$(MANDIR)/ringtap-*.1
+
+bench-core: ## the core's figures (as root, takes minutes; see benchmarks/record)
+	scripts/setup demo
+	$(CARGO) build --release -p $(BENCH_PACKAGE) --example $(BENCH_EXAMPLE)
+	scripts/as-root 'make a private network testbed and read cycle counters' $(TARGET_DIR)/release/examples/$(BENCH_EXAMPLE) $(BENCH_ARGS)
+
+clean: ## remove everything built
+	$(CARGO) clean
