@@ -200,6 +200,15 @@ impl Arena {
         slot.token = index as u64;
         Some(slot)
     }
+
+    /// A slot for `len` bytes at `offset` of an arena that is filled as one piece (a single frame), or `None` when they
+    /// exceed the arena.
+    pub(crate) fn slot_at(&self, offset: usize, len: u32) -> Option<Slot> {
+        if offset.checked_add(len as usize)? > self.frames * self.frame_size {
+            return None;
+        }
+        Slot::new(&self.region, offset, len)
+    }
 }
 
 #[cfg(test)]
@@ -226,6 +235,15 @@ mod tests {
         }
         assert!(arena.slot(4, 1).is_none());
         assert!(arena.slot(0, 65).is_none());
+    }
+
+    #[test]
+    fn slots_at_any_offset_stay_inside_the_arena() {
+        let mut arena = Arena::new(1, 100, "test arena").unwrap();
+        arena.frame_mut(0)[98..].copy_from_slice(&[1, 2]);
+        assert_eq!(arena.region().bytes(&arena.slot_at(98, 2).unwrap()), &[1, 2]);
+        assert!(arena.slot_at(98, 3).is_none());
+        assert!(arena.slot_at(usize::MAX, 2).is_none());
     }
 
     #[test]
