@@ -145,7 +145,7 @@ impl Drop for Region {
 /// Memory the kernel could still hand out (MemAvailable of proc_meminfo(5)), or `None` when it can't be read.
 ///
 /// Overcommit would let mmap(2) succeed and the prefault bring in the OOM killer instead of an error.
-fn available_memory_bytes() -> Option<u64> {
+pub(crate) fn available_memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().trim_end_matches(" kB").trim().parse().ok()?;
@@ -193,10 +193,15 @@ impl Arena {
 
     /// A slot for the first `len` bytes of frame `index`, or `None` when they exceed the frame.
     pub(crate) fn slot(&self, index: usize, len: u32) -> Option<Slot> {
-        if index >= self.frames || len as usize > self.frame_size {
+        self.slot_at(index, 0, len)
+    }
+
+    /// A slot for the `len` bytes at `start` of frame `index`, or `None` when they exceed the frame.
+    pub(crate) fn slot_at(&self, index: usize, start: usize, len: u32) -> Option<Slot> {
+        if index >= self.frames || start.checked_add(len as usize)? > self.frame_size {
             return None;
         }
-        let mut slot = Slot::new(&self.region, index * self.frame_size, len)?;
+        let mut slot = Slot::new(&self.region, index * self.frame_size + start, len)?;
         slot.token = index as u64;
         Some(slot)
     }
