@@ -193,26 +193,17 @@ impl Arena {
 
     /// A slot for the first `len` bytes of frame `index`, or `None` when they exceed the frame.
     pub(crate) fn slot(&self, index: usize, len: u32) -> Option<Slot> {
-        self.slot_at(index, 0, len)
+        self.slot_within(index, 0, len)
     }
 
     /// A slot for the `len` bytes at `start` of frame `index`, or `None` when they exceed the frame.
-    pub(crate) fn slot_at(&self, index: usize, start: usize, len: u32) -> Option<Slot> {
+    pub(crate) fn slot_within(&self, index: usize, start: usize, len: u32) -> Option<Slot> {
         if index >= self.frames || start.checked_add(len as usize)? > self.frame_size {
             return None;
         }
         let mut slot = Slot::new(&self.region, index * self.frame_size + start, len)?;
         slot.token = index as u64;
         Some(slot)
-    }
-
-    /// A slot for `len` bytes at `offset` of an arena that is filled as one piece (a single frame), or `None` when they
-    /// exceed the arena.
-    pub(crate) fn slot_at(&self, offset: usize, len: u32) -> Option<Slot> {
-        if offset.checked_add(len as usize)? > self.frames * self.frame_size {
-            return None;
-        }
-        Slot::new(&self.region, offset, len)
     }
 }
 
@@ -243,12 +234,12 @@ mod tests {
     }
 
     #[test]
-    fn slots_at_any_offset_stay_inside_the_arena() {
+    fn slots_within_a_frame_stay_inside_it() {
         let mut arena = Arena::new(1, 100, "test arena").unwrap();
         arena.frame_mut(0)[98..].copy_from_slice(&[1, 2]);
-        assert_eq!(arena.region().bytes(&arena.slot_at(98, 2).unwrap()), &[1, 2]);
-        assert!(arena.slot_at(98, 3).is_none());
-        assert!(arena.slot_at(usize::MAX, 2).is_none());
+        assert_eq!(arena.region().bytes(&arena.slot_within(0, 98, 2).unwrap()), &[1, 2]);
+        assert!(arena.slot_within(0, 98, 3).is_none());
+        assert!(arena.slot_within(0, usize::MAX, 2).is_none());
     }
 
     #[test]
