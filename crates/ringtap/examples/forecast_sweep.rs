@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release -p ringtap --example forecast_sweep -- [--out DIR] [--interrupt-ns N] [--packet-ns N]
 //!
-//! Simulation only: the result is the same on every machine. Owns: score, choice and record. Does not own: the
+//! Simulation only: neither the load nor the speed of the machine changes the result. Owns: score, choice and record. Does not own: the
 //! engine model and the scenarios (`tests/pacer_sim`).
 
 #[path = "../tests/pacer_sim/mod.rs"]
