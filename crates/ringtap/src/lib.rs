@@ -4,10 +4,15 @@
 //! [`engine::Handler::packet`] → the burst is dropped and its frames go back. ARCHITECTURE.md tells the whole path.
 
 pub mod burst;
+pub mod engine;
 pub mod error;
+pub mod histogram;
+pub mod meters;
 pub mod pacer;
 pub mod record;
 pub mod source;
+pub mod steer;
 pub mod sys;
+pub mod transmit;
 
 pub use error::{Error, Result};

@@ -2,14 +2,19 @@
 //!
 //! Owns the contract between engine and device. Each back end has a file of its own.
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::burst::Burst;
-use crate::sys::event::Stop;
+use crate::sys::event::{PollEnd, Stop};
+use crate::sys::{netlink, socket_error};
 
 pub mod file;
+pub mod packet;
+pub mod socket;
+pub mod xdp;
 
 /// Which clock a source's arrival stamps are of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -77,4 +82,25 @@ pub trait Source {
 
     /// What was set up.
     fn description(&self) -> Description;
+}
+
+/// Turns the end of a wait on a device's socket into what the engine does next.
+///
+/// A socket whose interface went down or away reports an error once (ENETDOWN); the interface may come up again, so only
+/// one that no longer exists ends the engine. A device that is merely down is looked at again after a pause.
+fn device_wake(end: PollEnd, fd: BorrowedFd<'_>, ifindex: u32, stop: &Stop) -> Wake {
+    const PAUSE: Duration = Duration::from_millis(100);
+    match end {
+        PollEnd::Readable => Wake::Ready,
+        PollEnd::TimedOut => Wake::TimedOut,
+        PollEnd::Stopped => Wake::Stopped,
+        PollEnd::Failed => {
+            // Reading the error clears it, so that the next wait sleeps again.
+            let _ = socket_error(fd);
+            if netlink::link_by_index(ifindex).is_err() {
+                return Wake::Gone;
+            }
+            if stop.wait(PAUSE) { Wake::Stopped } else { Wake::TimedOut }
+        }
+    }
 }

@@ -3,8 +3,41 @@
 //! The only module of this crate that may use `unsafe`; each block says why it holds. Everything above it is safe code.
 #![allow(unsafe_code)]
 
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
 pub mod clock;
+pub mod ethtool;
 pub mod event;
 pub(crate) mod memory;
+pub mod netlink;
+pub(crate) mod packet_ring;
 pub mod perf;
+pub(crate) mod recvmmsg;
+mod ring;
 pub mod sched;
+pub(crate) mod xsk;
+
+/// setsockopt(2) with a plain value.
+fn setsockopt<T>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: `value` is valid for reading `size_of::<T>()` bytes, which is the length given.
+    let result = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// getsockopt(2) of a plain structure of integers; what an older kernel does not fill stays zero.
+fn getsockopt<T: Copy>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
+    // SAFETY: only integer structures of the kernel's interface are asked for, for which all zeroes is a value.
+    let mut value: T = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` is valid for writing `len` bytes, and the kernel writes no more than `len`.
+    let result = unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, (&raw mut value).cast(), &mut len) };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The pending error of a socket, which reading clears (SO_ERROR, socket(7)).
+pub(crate) fn socket_error(fd: BorrowedFd<'_>) -> io::Result<i32> {
+    getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR)
+}

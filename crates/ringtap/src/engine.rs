@@ -1,0 +1,168 @@
+//! The loop: receive, handle, and when the ring is empty, wait as the pacer says.
+//!
+//! Owns one source, one handler and the thread's time. No allocation, no lock, no log and no system call in here but the
+//! wait and one transmit kick per cycle (invariant 1). Which wait is the pacer's business, how it is done the source's.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::burst::Packet;
+use crate::histogram::add;
+use crate::meters::EngineMeters;
+use crate::pacer::{Pacer, Wait};
+use crate::source::{Source, StampClock, Wake};
+use crate::sys::clock;
+use crate::sys::event::Stop;
+use crate::transmit::{Outbox, TransmitRing};
+
+/// Timer waits longer than this also listen to the stop handle; shorter ones end soon enough by themselves.
+const LONG_WAIT_NS: u64 = 50_000_000;
+
+/// What is done with each packet, run to completion on the engine's thread (spec S4).
+pub trait Handler {
+    /// Handles one packet. Must not block; may send frames through `outbox`.
+    fn packet(&mut self, packet: &Packet<'_>, outbox: &mut Outbox<'_>);
+
+    /// The ring was found empty and the engine is about to wait.
+    fn cycle_end(&mut self, _outbox: &mut Outbox<'_>) {}
+}
+
+/// Why an engine came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The stop handle was pulled; what was in the ring has been handled.
+    Stopped,
+    /// The packet limit was reached.
+    Limit,
+    /// The file was read to its end.
+    EndOfFile,
+    /// The device is gone.
+    DeviceGone,
+}
+
+/// One source, one handler, one thread.
+#[derive(Debug)]
+pub struct Engine<S, H> {
+    /// Where packets come from.
+    pub source: S,
+    /// What is done with them.
+    pub handler: H,
+    /// When to look.
+    pub pacer: Pacer,
+    /// The source's transmit side, where it has one.
+    pub transmit: Option<TransmitRing>,
+    /// Ends the engine.
+    pub stop: Arc<Stop>,
+    /// What is counted.
+    pub meters: Arc<EngineMeters>,
+    /// Ends after this many packets.
+    pub packet_limit: Option<u64>,
+}
+
+impl<S: Source, H: Handler> Engine<S, H> {
+    /// Runs on the calling thread until the stop handle is pulled, the limit is reached or the source ends.
+    pub fn run(&mut self) -> End {
+        let stamp_clock = self.source.stamp_clock();
+        let mut remaining = self.packet_limit.unwrap_or(u64::MAX);
+        let mut handled = 0u64;
+        let mut last_tick_ns = None;
+        loop {
+            let found = self.burst(stamp_clock, &mut remaining);
+            handled += found;
+            if remaining == 0 {
+                self.cycle_end();
+                return End::Limit;
+            }
+            if found > 0 {
+                // A ring that never runs empty must not outlive the stop handle.
+                if !self.stop.is_pulled() {
+                    continue;
+                }
+                while remaining > 0 && self.burst(stamp_clock, &mut remaining) > 0 {}
+                self.cycle_end();
+                return if remaining == 0 { End::Limit } else { End::Stopped };
+            }
+            self.cycle_end();
+            if self.stop.is_pulled() {
+                return End::Stopped;
+            }
+            add(if handled > 0 { &self.meters.cycles } else { &self.meters.empty_wakes }, 1);
+            let now_ns = clock::monotonic_ns();
+            let wait = self.pacer.next(now_ns, handled);
+            handled = 0;
+            self.meters.mode_switches.store(self.pacer.mode_switches(), Ordering::Relaxed);
+            self.meters.missed_ticks.store(self.pacer.missed_ticks(), Ordering::Relaxed);
+            match wait {
+                Wait::Interrupt => {
+                    self.meters.timer_mode.store(0, Ordering::Relaxed);
+                    last_tick_ns = None;
+                    let wake = self.source.wait_for_interrupt(&self.stop, None);
+                    add(&self.meters.interrupt_wakes, 1);
+                    match wake {
+                        Wake::Ready | Wake::TimedOut | Wake::Stopped => {}
+                        Wake::Gone => return End::DeviceGone,
+                        Wake::End => return End::EndOfFile,
+                    }
+                }
+                Wait::Timer(instant_ns) => {
+                    self.meters.timer_mode.store(1, Ordering::Relaxed);
+                    let wait_ns = instant_ns.saturating_sub(now_ns);
+                    if wait_ns > LONG_WAIT_NS {
+                        self.stop.wait(Duration::from_nanos(wait_ns));
+                    } else {
+                        clock::sleep_until(instant_ns);
+                    }
+                    let woke_ns = clock::monotonic_ns();
+                    add(&self.meters.timer_wakes, 1);
+                    self.meters.tick_lateness.record(woke_ns.saturating_sub(instant_ns));
+                    if let Some(last_ns) = last_tick_ns.replace(woke_ns) {
+                        self.meters.poll_period.record(woke_ns.saturating_sub(last_ns));
+                    }
+                    self.source.poll_device();
+                }
+                Wait::Poll => self.source.poll_device(),
+            }
+        }
+    }
+
+    /// One burst from the source to the handler; returns how many packets it held.
+    fn burst(&mut self, stamp_clock: StampClock, remaining: &mut u64) -> u64 {
+        let burst = self.source.receive();
+        let found = burst.len() as u64;
+        if found == 0 {
+            return 0;
+        }
+        let mut outbox = Outbox { ring: self.transmit.as_mut(), meters: &self.meters };
+        let mut bytes = 0;
+        let wanted = found.min(*remaining);
+        for packet in burst.iter().take(wanted as usize) {
+            bytes += packet.data.len() as u64;
+            self.handler.packet(&packet, &mut outbox);
+        }
+        *remaining -= wanted;
+        add(&self.meters.packets, wanted);
+        add(&self.meters.bytes, bytes);
+        add(&self.meters.left_at_limit, found - wanted);
+        // Taken after the burst: each packet's latency is at most this, never more flattering.
+        let now_ns = match stamp_clock {
+            StampClock::Monotonic => clock::monotonic_ns(),
+            StampClock::Realtime => clock::realtime_ns(),
+            StampClock::Recorded => return found,
+        };
+        for packet in burst.iter().take(wanted as usize) {
+            if packet.arrival_ns != 0 {
+                self.meters.latency.record(now_ns.saturating_sub(packet.arrival_ns));
+            }
+        }
+        found
+    }
+
+    fn cycle_end(&mut self) {
+        let mut outbox = Outbox { ring: self.transmit.as_mut(), meters: &self.meters };
+        self.handler.cycle_end(&mut outbox);
+        if let Some(transmit) = &mut self.transmit {
+            transmit.kick();
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! A packet socket's TPACKET_V2 ring as a source: the per-frame ring on any interface, beside the host stack.
+//!
+//! Owns one socket and its ring; several on one interface share its packets by PACKET_FANOUT.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Description, Source, StampClock, Wake, device_wake};
+use crate::burst::{BURST_MAX, Burst, FrameOwner};
+use crate::error::{Error, Result};
+use crate::sys::event::Stop;
+use crate::sys::memory::Slot;
+use crate::sys::packet_ring::{PacketConfig, PacketReceive, PacketTransmit};
+use crate::transmit::TransmitRing;
+
+pub use crate::sys::packet_ring::Filter;
+
+/// How to open a packet socket with a ring.
+#[derive(Debug, Clone)]
+pub struct PacketRingConfig {
+    /// Interface name.
+    pub interface: String,
+    /// Its index.
+    pub ifindex: u32,
+    /// Ring slots, 64 to 2^20; rounded up to whole blocks.
+    pub ring_slots: u32,
+    /// Transmit slots, or 0 for no transmit ring.
+    pub transmit_slots: u32,
+    /// Bytes per frame, a power of two from 2048 to 65536; longer packets are cut.
+    pub frame_size: u32,
+    /// Leave out what this host sends.
+    pub incoming_only: bool,
+    /// Decides in the kernel which packets are taken.
+    pub filter: Option<Filter>,
+}
+
+/// Share of an interface's packets among several sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fanout {
+    /// Alone.
+    None,
+    /// The first of several: the kernel gives it a group of its own.
+    First,
+    /// Another member of this group.
+    Join(u16),
+}
+
+impl Fanout {
+    pub(super) fn argument(self) -> Option<Option<u16>> {
+        match self {
+            Self::None => None,
+            Self::First => Some(None),
+            Self::Join(group) => Some(Some(group)),
+        }
+    }
+}
+
+/// One packet socket with a ring.
+pub struct PacketSource {
+    ring: PacketReceiveOwner,
+    slots: Vec<Slot>,
+    description: Description,
+    ifindex: u32,
+    region: Arc<crate::sys::memory::Region>,
+}
+
+struct PacketReceiveOwner(PacketReceive);
+
+impl FrameOwner for PacketReceiveOwner {
+    fn give_back(&mut self, slots: &mut Vec<Slot>) {
+        self.0.give_back(slots);
+    }
+}
+
+impl PacketRingConfig {
+    pub(super) fn check(&self, operation: &str) -> Result<()> {
+        let usage = |cause: String, way_out: &str| Err(Error::usage(operation, &self.interface, cause).way_out(way_out));
+        if !(64..=1 << 20).contains(&self.ring_slots) {
+            return usage(format!("{} ring slots", self.ring_slots), "use 64 to 1048576");
+        }
+        if !self.frame_size.is_power_of_two() || !(2048..=65536).contains(&self.frame_size) {
+            return usage(format!("frame size {}", self.frame_size), "use a power of two from 2048 to 65536");
+        }
+        Ok(())
+    }
+
+    pub(super) fn socket(&self) -> PacketConfig {
+        PacketConfig {
+            interface: self.interface.clone(),
+            ifindex: self.ifindex,
+            incoming_only: self.incoming_only,
+            filter: self.filter.clone(),
+        }
+    }
+}
+
+impl PacketSource {
+    /// Opens the ring; returns the fanout group joined, for the next one to join.
+    ///
+    /// # Errors
+    /// A number out of range, memory, privileges, the interface down.
+    pub fn open(config: &PacketRingConfig, fanout: Fanout) -> Result<(Self, Option<TransmitRing>, Option<u16>)> {
+        config.check("open packet ring on")?;
+        let (ring, group) = PacketReceive::open(&config.socket(), config.ring_slots, config.frame_size, fanout.argument())?;
+        let transmit = match config.transmit_slots {
+            0 => None,
+            slots => {
+                let ring = PacketTransmit::open(&config.interface, config.ifindex, slots, config.frame_size)?;
+                Some(TransmitRing::of_packet(ring))
+            }
+        };
+        let region = Arc::clone(ring.region());
+        let description = Description {
+            backend: "packet",
+            object: config.interface.clone(),
+            queue: None,
+            zero_copy: None,
+            xdp_mode: None,
+            busy_poll: false,
+            ring_slots: ring.slots(),
+            memory_bytes: region.len(),
+        };
+        let source = Self {
+            ring: PacketReceiveOwner(ring),
+            slots: Vec::with_capacity(BURST_MAX),
+            description,
+            ifindex: config.ifindex,
+            region,
+        };
+        Ok((source, transmit, group))
+    }
+
+    /// The socket, for reading its counters from another thread.
+    pub(crate) fn fd(&self) -> Arc<OwnedFd> {
+        Arc::clone(self.ring.0.fd())
+    }
+
+    /// Frames whose head named bytes outside the frame.
+    pub fn invalid_descriptors(&self) -> u64 {
+        self.ring.0.invalid_descriptors
+    }
+}
+
+impl Source for PacketSource {
+    fn receive(&mut self) -> Burst<'_> {
+        self.ring.0.receive(&mut self.slots, BURST_MAX);
+        Burst::new(&mut self.slots, &self.region, &mut self.ring)
+    }
+
+    fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
+        if !self.ring.0.is_empty() {
+            return Wake::Ready;
+        }
+        let fd = self.ring.0.fd();
+        device_wake(stop.wait_readable(fd.as_fd(), limit), fd.as_fd(), self.ifindex, stop)
+    }
+
+    fn stamp_clock(&self) -> StampClock {
+        StampClock::Realtime
+    }
+
+    fn description(&self) -> Description {
+        self.description.clone()
+    }
+}

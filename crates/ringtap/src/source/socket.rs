@@ -1,0 +1,78 @@
+//! A plain packet socket read with recvmmsg(2) as a source: the naive baseline, with a copy and a system call per burst.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::packet::{Fanout, PacketRingConfig};
+use super::{Description, Source, StampClock, Wake, device_wake};
+use crate::burst::{BURST_MAX, Burst, FrameOwner};
+use crate::error::Result;
+use crate::sys::event::Stop;
+use crate::sys::memory::Slot;
+use crate::sys::recvmmsg::PlainSocket;
+
+/// One plain packet socket.
+pub struct SocketSource {
+    socket: PlainSocket,
+    owner: OwnFrames,
+    slots: Vec<Slot>,
+    description: Description,
+    ifindex: u32,
+}
+
+/// The arena's frames belong to user space all the time: nothing is given back.
+struct OwnFrames;
+
+impl FrameOwner for OwnFrames {
+    fn give_back(&mut self, _slots: &mut Vec<Slot>) {}
+}
+
+impl SocketSource {
+    /// Opens the socket with a receive buffer of `ring_slots` × `frame_size` bytes; returns the fanout group joined.
+    ///
+    /// # Errors
+    /// A number out of range, memory, privileges, the interface down.
+    pub fn open(config: &PacketRingConfig, fanout: Fanout) -> Result<(Self, Option<u16>)> {
+        config.check("open packet socket on")?;
+        let buffer_bytes = config.ring_slots.saturating_mul(config.frame_size).min(i32::MAX as u32);
+        let (socket, group) =
+            PlainSocket::open(&config.socket(), buffer_bytes, config.frame_size as usize, fanout.argument())?;
+        let description = Description {
+            backend: "socket",
+            object: config.interface.clone(),
+            queue: None,
+            zero_copy: None,
+            xdp_mode: None,
+            busy_poll: false,
+            ring_slots: config.ring_slots as usize,
+            memory_bytes: socket.memory_bytes() + buffer_bytes as usize,
+        };
+        Ok((Self { socket, owner: OwnFrames, slots: Vec::with_capacity(BURST_MAX), description, ifindex: config.ifindex }, group))
+    }
+
+    /// The socket, for reading its counters from another thread.
+    pub(crate) fn fd(&self) -> Arc<OwnedFd> {
+        Arc::clone(self.socket.fd())
+    }
+}
+
+impl Source for SocketSource {
+    fn receive(&mut self) -> Burst<'_> {
+        self.socket.receive(&mut self.slots);
+        Burst::new(&mut self.slots, self.socket.region(), &mut self.owner)
+    }
+
+    fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
+        let fd = self.socket.fd();
+        device_wake(stop.wait_readable(fd.as_fd(), limit), fd.as_fd(), self.ifindex, stop)
+    }
+
+    fn stamp_clock(&self) -> StampClock {
+        StampClock::Realtime
+    }
+
+    fn description(&self) -> Description {
+        self.description.clone()
+    }
+}

@@ -1,0 +1,187 @@
+//! AF_XDP as a source: one queue's ring, fed by the steering program.
+//!
+//! Owns the socket of one queue and its place in the steering's socket map. The steering itself is shared by all queues
+//! of an interface and belongs to whoever opened them.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Description, Source, StampClock, Wake, device_wake};
+use crate::burst::{BURST_MAX, Burst, FrameOwner};
+use crate::error::{Error, Result};
+use crate::steer::{Attach, Steering};
+use crate::sys::event::Stop;
+use crate::sys::memory::{Region, Slot};
+use crate::sys::xsk::{XskConfig, XskSocket};
+use crate::transmit::TransmitRing;
+
+/// Packets one NAPI pass may take when this thread runs it (SO_BUSY_POLL_BUDGET); the kernel's own default weight.
+const BUSY_POLL_BUDGET: i32 = 64;
+
+/// How to open an AF_XDP queue.
+#[derive(Debug, Clone)]
+pub struct XdpConfig {
+    /// Interface name.
+    pub interface: String,
+    /// Its index.
+    pub ifindex: u32,
+    /// Its MTU in bytes; with the link-layer header and two VLAN tags it must fit one frame.
+    pub mtu: u32,
+    /// Receive queue, from 0.
+    pub queue: u32,
+    /// Ring slots, a power of two from 64 to 2^20.
+    pub ring_slots: u32,
+    /// Transmit slots, a power of two, or 0 for no transmit ring.
+    pub transmit_slots: u32,
+    /// Bytes per frame, 2048 or 4096.
+    pub frame_size: u32,
+    /// Keep the frames in huge pages.
+    pub huge_pages: bool,
+}
+
+/// One AF_XDP queue.
+pub struct XdpSource {
+    rings: Rings,
+    umem: Arc<Region>,
+    slots: Vec<Slot>,
+    description: Description,
+    ifindex: u32,
+}
+
+/// What frames are given back to.
+struct Rings {
+    socket: XskSocket,
+}
+
+impl FrameOwner for Rings {
+    fn give_back(&mut self, slots: &mut Vec<Slot>) {
+        self.socket.give_back(slots);
+    }
+}
+
+impl XdpSource {
+    /// Link-layer header with two VLAN tags, bytes.
+    const LINK_HEADER: u32 = 14 + 2 * 4;
+
+    /// The smallest frame size that holds a whole packet of this MTU, if there is one.
+    pub fn frame_size_for(mtu: u32) -> Option<u32> {
+        [2048, 4096].into_iter().find(|&size| mtu + Self::LINK_HEADER <= XskConfig::longest_frame(size))
+    }
+
+    /// Opens the queue and has the steering feed it.
+    ///
+    /// # Errors
+    /// A number out of range, an MTU that does not fit a frame, memory, privileges, the queue taken by another program.
+    pub fn open(config: &XdpConfig, steering: &mut Steering) -> Result<(Self, Option<TransmitRing>)> {
+        config.check()?;
+        let (socket, transmit) = XskSocket::open(&XskConfig {
+            interface: config.interface.clone(),
+            ifindex: config.ifindex,
+            queue: config.queue,
+            rx_frames: config.ring_slots,
+            tx_frames: config.transmit_slots,
+            frame_size: config.frame_size,
+            huge_pages: config.huge_pages,
+            force_copy: steering.attached() == Attach::Generic,
+            cookie: steering.cookie(),
+        })?;
+        let busy_poll = socket.enable_busy_poll(BUSY_POLL_BUDGET);
+        let description = Description {
+            backend: "xdp",
+            object: config.interface.clone(),
+            queue: Some(config.queue),
+            zero_copy: Some(socket.zero_copy()),
+            xdp_mode: Some(steering.attached().name()),
+            busy_poll,
+            ring_slots: config.ring_slots as usize,
+            memory_bytes: socket.memory_bytes(),
+        };
+        steering.set_socket(config.queue, &**socket.fd())?;
+        let umem = Arc::clone(socket.region());
+        let source =
+            Self { rings: Rings { socket }, umem, slots: Vec::with_capacity(BURST_MAX), description, ifindex: config.ifindex };
+        Ok((source, transmit.map(TransmitRing::of_xsk)))
+    }
+
+    /// The socket, for reading its counters from another thread.
+    pub(crate) fn fd(&self) -> Arc<OwnedFd> {
+        Arc::clone(self.rings.socket.fd())
+    }
+
+    /// Descriptors from the kernel that did not name a receive frame.
+    pub fn invalid_descriptors(&self) -> u64 {
+        self.rings.socket.invalid_descriptors
+    }
+}
+
+impl XdpConfig {
+    fn check(&self) -> Result<()> {
+        let usage = |cause: String, way_out: &str| {
+            Err(Error::usage("open AF_XDP queue on", &self.interface, cause).way_out(way_out))
+        };
+        if !self.ring_slots.is_power_of_two() || !(64..=1 << 20).contains(&self.ring_slots) {
+            return usage(format!("{} ring slots", self.ring_slots), "use a power of two from 64 to 1048576");
+        }
+        if self.transmit_slots != 0 && !self.transmit_slots.is_power_of_two() {
+            return usage(format!("{} transmit slots", self.transmit_slots), "use a power of two or 0");
+        }
+        if ![2048, 4096].contains(&self.frame_size) {
+            return usage(format!("frame size {}", self.frame_size), "use 2048 or 4096");
+        }
+        let longest = XskConfig::longest_frame(self.frame_size);
+        if self.mtu + XdpSource::LINK_HEADER > longest {
+            return Err(Error::failed(
+                "open AF_XDP queue on",
+                &self.interface,
+                format!(
+                    "MTU {} does not fit a frame of {} bytes ({longest} are left for the packet)",
+                    self.mtu, self.frame_size
+                ),
+            )
+            .way_out(match XdpSource::frame_size_for(self.mtu) {
+                Some(size) => format!("use --frame-size {size}"),
+                None => format!(
+                    "use --backend packet, or lower the MTU: ip link set dev {} mtu {}",
+                    self.interface,
+                    XskConfig::longest_frame(4096) - XdpSource::LINK_HEADER
+                ),
+            }));
+        }
+        Ok(())
+    }
+
+}
+
+impl Source for XdpSource {
+    fn receive(&mut self) -> Burst<'_> {
+        self.rings.socket.receive(&mut self.slots, BURST_MAX);
+        Burst::new(&mut self.slots, &self.umem, &mut self.rings)
+    }
+
+    fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
+        if self.rings.socket.fill_needs_wakeup() {
+            self.rings.socket.kick();
+        }
+        // poll(2) arms and looks at the ring again itself, so a packet that comes in between ends it at once.
+        if !self.rings.socket.is_empty() {
+            return Wake::Ready;
+        }
+        let fd = self.rings.socket.fd();
+        device_wake(stop.wait_readable(fd.as_fd(), limit), fd.as_fd(), self.ifindex, stop)
+    }
+
+    fn poll_device(&mut self) {
+        if self.description.busy_poll || self.rings.socket.fill_needs_wakeup() {
+            self.rings.socket.kick();
+        }
+    }
+
+    fn stamp_clock(&self) -> StampClock {
+        StampClock::Monotonic
+    }
+
+    fn description(&self) -> Description {
+        self.description.clone()
+    }
+}

@@ -1,0 +1,109 @@
+//! Questions to a driver through SIOCETHTOOL (ethtool(8), linux/ethtool.h): its name, its queues, its own counters.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+const SIOCETHTOOL: u64 = 0x8946;
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSTATS: u32 = 0x1d;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETH_SS_STATS: u32 = 1;
+const ETH_GSTRING_LEN: usize = 32;
+/// Upper bound on what a driver may claim to count; mlx5 has some thousands.
+const MOST_STATISTICS: u32 = 65_536;
+
+/// One question to the driver of `interface`: `command` is a structure of linux/ethtool.h that begins with its number.
+fn ask(interface: &str, command: &mut [u32]) -> io::Result<()> {
+    // SAFETY: plain system call, the result is checked and owned once.
+    let raw = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    // SAFETY: all zeroes is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if interface.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, &from) in request.ifr_name.iter_mut().zip(interface.as_bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = command.as_mut_ptr().cast();
+    // SAFETY: the request names a structure that is as long as the command asks for (each caller sizes it so).
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn bytes(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+fn text(field: &[u8]) -> String {
+    String::from_utf8_lossy(field.split(|&byte| byte == 0).next().unwrap_or(&[])).into_owned()
+}
+
+/// The driver's name, such as `igb` or `veth`.
+///
+/// # Errors
+/// ENODEV without such an interface, EOPNOTSUPP where the driver does not say.
+pub fn driver(interface: &str) -> io::Result<String> {
+    // struct ethtool_drvinfo: cmd, driver[32], version[32], fw_version[32], bus_info[32], erom[32], 12 + 5 × 4 bytes.
+    let mut command = [0u32; 49];
+    command[0] = ETHTOOL_GDRVINFO;
+    ask(interface, &mut command)?;
+    Ok(text(&bytes(&command)[4..36]))
+}
+
+/// Receive queues in use: combined channels plus rx-only ones.
+///
+/// # Errors
+/// EOPNOTSUPP where the driver has no notion of channels (then there is one queue).
+pub fn receive_queues(interface: &str) -> io::Result<u32> {
+    // struct ethtool_channels: cmd, max_{rx,tx,other,combined}, {rx,tx,other,combined}_count.
+    let mut command = [0u32; 9];
+    command[0] = ETHTOOL_GCHANNELS;
+    ask(interface, &mut command)?;
+    Ok(command[5].saturating_add(command[8]).max(1))
+}
+
+/// The driver's own counters by name.
+///
+/// # Errors
+/// EOPNOTSUPP where the driver has none.
+pub fn statistics(interface: &str) -> io::Result<Vec<(String, u64)>> {
+    // struct ethtool_sset_info: cmd, reserved, sset_mask (u64), data[1].
+    let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_STATS, 0, 0];
+    ask(interface, &mut info)?;
+    let count = if info[2] & (1 << ETH_SS_STATS) == 0 { 0 } else { info[4].min(MOST_STATISTICS) };
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let count = count as usize;
+    // struct ethtool_gstrings: cmd, string_set, len, data.
+    let mut names = vec![0u32; 3 + count * ETH_GSTRING_LEN / 4];
+    names[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_STATS, count as u32]);
+    ask(interface, &mut names)?;
+    // struct ethtool_stats: cmd, n_stats, data (u64 each).
+    let mut values = vec![0u32; 2 + count * 2];
+    values[..2].copy_from_slice(&[ETHTOOL_GSTATS, count as u32]);
+    ask(interface, &mut values)?;
+    let names = bytes(&names[3..]);
+    let values = bytes(&values[2..]);
+    Ok(names
+        .chunks_exact(ETH_GSTRING_LEN)
+        .map(text)
+        .zip(values.chunks_exact(8).map(|value| u64::from_ne_bytes(value.try_into().unwrap_or_default())))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_unknown_interface_is_enodev() {
+        assert_eq!(super::driver("no-such-if0").unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(super::driver("a-name-longer-than-any-interface").unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    }
+}

@@ -1,0 +1,225 @@
+//! One rtnetlink question, RTM_GETLINK (rtnetlink(7), linux/if_link.h): everything Ringtap asks about an interface.
+//!
+//! Works in the network namespace of the calling thread, unlike /sys, which shows the namespace it was mounted in.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// What the kernel says of an interface.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Interface index.
+    pub index: u32,
+    /// Interface name.
+    pub name: String,
+    /// IFF_UP: administratively up.
+    pub up: bool,
+    /// IFF_LOWER_UP: carrier is there.
+    pub carrier: bool,
+    /// Maximum transmission unit, bytes without the link-layer header.
+    pub mtu: u32,
+    /// ARPHRD_… type (1: Ethernet, 772: loopback, 65534: none).
+    pub hardware_type: u16,
+    /// The alias set with `ip link set IF alias TEXT`.
+    pub alias: Option<String>,
+    /// Hardware address.
+    pub address: Vec<u8>,
+    /// Identifier of the XDP program attached, if any.
+    pub xdp_program: Option<u32>,
+    /// Interface statistics.
+    pub statistics: LinkStatistics,
+}
+
+/// The counters of struct rtnl_link_stats64 that tell of received packets and their loss.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkStatistics {
+    /// Packets the host stack or XDP got from the device.
+    pub rx_packets: u64,
+    /// Packets given to the device.
+    pub tx_packets: u64,
+    /// Bad packets received.
+    pub rx_errors: u64,
+    /// Dropped by the host: no room in backlog or driver queue.
+    pub rx_dropped: u64,
+    /// Dropped by the device for want of descriptors.
+    pub rx_missed_errors: u64,
+    /// Receiver overrun (FIFO).
+    pub rx_fifo_errors: u64,
+    /// Dropped on the way out.
+    pub tx_dropped: u64,
+}
+
+const IFLA_XDP_PROG_ID: u16 = 4;
+const NLA_TYPE_MASK: u16 = 0x3fff;
+
+#[repr(C)]
+struct Request {
+    header: libc::nlmsghdr,
+    link: IfInfo,
+}
+
+/// struct ifinfomsg of linux/rtnetlink.h.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct IfInfo {
+    family: u8,
+    padding: u8,
+    kind: u16,
+    index: i32,
+    flags: u32,
+    change: u32,
+}
+
+/// Asks for the interface with this index.
+///
+/// # Errors
+/// ENODEV when there is none in the calling thread's network namespace.
+pub fn link_by_index(index: u32) -> io::Result<Link> {
+    let index = i32::try_from(index).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
+    let request = Request {
+        header: libc::nlmsghdr {
+            nlmsg_len: size_of::<Request>() as u32,
+            nlmsg_type: libc::RTM_GETLINK,
+            nlmsg_flags: libc::NLM_F_REQUEST as u16,
+            nlmsg_seq: 1,
+            nlmsg_pid: 0,
+        },
+        link: IfInfo { family: 0, padding: 0, kind: 0, index, flags: 0, change: 0 },
+    };
+    // SAFETY: plain system call, the result is checked and owned once.
+    let raw = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    // SAFETY: `request` is valid for reading its own size.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), (&raw const request).cast(), size_of::<Request>(), 0) };
+    if sent < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut reply = vec![0u8; 32 * 1024];
+    // SAFETY: `reply` is valid for writing its own length.
+    let got = unsafe { libc::recv(socket.as_raw_fd(), reply.as_mut_ptr().cast(), reply.len(), 0) };
+    if got < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    parse_reply(&reply[..got as usize])
+}
+
+/// Asks for the interface with this name.
+///
+/// # Errors
+/// ENODEV when there is none in the calling thread's network namespace.
+pub fn link_by_name(name: &str) -> io::Result<Link> {
+    let c_name = std::ffi::CString::new(name).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
+    // SAFETY: a valid, terminated string.
+    match unsafe { libc::if_nametoindex(c_name.as_ptr()) } {
+        0 => Err(io::Error::from_raw_os_error(libc::ENODEV)),
+        index => link_by_index(index),
+    }
+}
+
+fn parse_reply(reply: &[u8]) -> io::Result<Link> {
+    let short = || io::Error::new(io::ErrorKind::InvalidData, "netlink reply is cut short");
+    let kind = u16_at(reply, 4).ok_or_else(short)?;
+    if kind == libc::NLMSG_ERROR as u16 {
+        let code = u32_at(reply, 16).ok_or_else(short)? as i32;
+        return Err(io::Error::from_raw_os_error(-code));
+    }
+    let body = size_of::<libc::nlmsghdr>();
+    let flags = u32_at(reply, body + 8).ok_or_else(short)?;
+    let mut link = Link {
+        hardware_type: u16_at(reply, body + 2).ok_or_else(short)?,
+        index: u32_at(reply, body + 4).ok_or_else(short)?,
+        up: flags & libc::IFF_UP as u32 != 0,
+        carrier: flags & libc::IFF_LOWER_UP as u32 != 0,
+        ..Link::default()
+    };
+    for (kind, value) in attributes(reply.get(body + size_of::<IfInfo>()..).ok_or_else(short)?) {
+        match kind {
+            libc::IFLA_IFNAME => link.name = text(value),
+            libc::IFLA_IFALIAS => link.alias = Some(text(value)),
+            libc::IFLA_MTU => link.mtu = u32_at(value, 0).ok_or_else(short)?,
+            libc::IFLA_ADDRESS => link.address = value.to_vec(),
+            libc::IFLA_STATS64 => link.statistics = statistics(value).ok_or_else(short)?,
+            libc::IFLA_XDP => {
+                let program = attributes(value).find(|&(kind, _)| kind == IFLA_XDP_PROG_ID);
+                link.xdp_program = program.and_then(|(_, value)| u32_at(value, 0)).filter(|&id| id != 0);
+            }
+            _ => {}
+        }
+    }
+    Ok(link)
+}
+
+/// Fields of struct rtnl_link_stats64 by their place (all u64).
+fn statistics(value: &[u8]) -> Option<LinkStatistics> {
+    let field = |index: usize| Some(u64::from_ne_bytes(value.get(index * 8..index * 8 + 8)?.try_into().ok()?));
+    Some(LinkStatistics {
+        rx_packets: field(0)?,
+        tx_packets: field(1)?,
+        rx_errors: field(4)?,
+        rx_dropped: field(6)?,
+        tx_dropped: field(7)?,
+        rx_fifo_errors: field(13)?,
+        rx_missed_errors: field(14)?,
+    })
+}
+
+/// The attributes (type, value) of a netlink message; ends at the first one that does not fit.
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let len = usize::from(u16_at(bytes, 0)?);
+        let kind = u16_at(bytes, 2)? & NLA_TYPE_MASK;
+        let value = bytes.get(4..len)?;
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or(&[]);
+        Some((kind, value))
+    })
+}
+
+fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value.split(|&byte| byte == 0).next().unwrap_or(&[])).into_owned()
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_what_it_is_everywhere() {
+        let link = link_by_name("lo").unwrap();
+        assert_eq!(link.name, "lo");
+        assert_eq!(link.hardware_type, 772);
+        assert_eq!(link_by_index(link.index).unwrap().name, "lo");
+        assert!(link.mtu >= 1280);
+    }
+
+    #[test]
+    fn an_unknown_interface_is_enodev() {
+        assert_eq!(link_by_name("no-such-if0").unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(link_by_index(u32::MAX).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(link_by_index(1_000_000).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    }
+
+    #[test]
+    fn a_cut_reply_is_an_error_not_a_panic() {
+        for len in 0..40 {
+            let mut bytes = vec![0u8; len];
+            if len > 5 {
+                bytes[4] = libc::RTM_NEWLINK as u8;
+            }
+            let _ = parse_reply(&bytes);
+        }
+        assert_eq!(attributes(&[3, 0, 1, 0]).count(), 0, "an attribute shorter than its header");
+        assert_eq!(attributes(&[9, 0, 1, 0, 1]).count(), 0, "an attribute longer than the message");
+    }
+}

@@ -1,0 +1,442 @@
+//! Packet sockets with rings shared with the kernel: TPACKET_V2 (Documentation/networking/packet_mmap.rst, packet(7)).
+//!
+//! Owns the two rings of frames, each with a status word that says who owns the frame, and the check of what the kernel
+//! writes into a frame's head. V3's blocks would hide packets until the block is retired, in whole milliseconds.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::memory::{Region, Slot};
+use super::{getsockopt, setsockopt};
+use crate::error::{Error, Result};
+
+const PACKET_ADD_MEMBERSHIP: libc::c_int = 1;
+const PACKET_RX_RING: libc::c_int = 5;
+const PACKET_STATISTICS: libc::c_int = 6;
+const PACKET_AUXDATA: libc::c_int = 8;
+const PACKET_VERSION: libc::c_int = 10;
+const PACKET_RESERVE: libc::c_int = 12;
+const PACKET_TX_RING: libc::c_int = 13;
+const PACKET_LOSS: libc::c_int = 14;
+const PACKET_FANOUT: libc::c_int = 18;
+const PACKET_QDISC_BYPASS: libc::c_int = 20;
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+const PACKET_MR_PROMISC: u16 = 1;
+const PACKET_FANOUT_HASH: u32 = 0;
+const PACKET_FANOUT_FLAG_UNIQUEID: u32 = 0x2000;
+const TPACKET_V2: libc::c_int = 1;
+
+const TP_STATUS_KERNEL: u32 = 0;
+const TP_STATUS_USER: u32 = 1;
+pub(super) const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
+pub(super) const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
+const TP_STATUS_SEND_REQUEST: u32 = 1;
+const TP_STATUS_SENDING: u32 = 2;
+
+/// Bytes of an 802.1Q tag, kept free in front of each frame so that the tag can be put back.
+pub(super) const VLAN_TAG_BYTES: usize = 4;
+/// Both MAC addresses: a tag comes after them (IEEE 802.1Q clause 9).
+const MAC_ADDRESSES: usize = 12;
+const DEFAULT_TPID: u16 = 0x8100;
+
+/// struct tpacket_req of linux/if_packet.h.
+#[repr(C)]
+struct RingRequest {
+    block_size: u32,
+    block_nr: u32,
+    frame_size: u32,
+    frame_nr: u32,
+}
+
+/// struct tpacket2_hdr of linux/if_packet.h.
+#[repr(C)]
+struct FrameHead {
+    status: AtomicU32,
+    len: u32,
+    snaplen: u32,
+    mac: u16,
+    net: u16,
+    sec: u32,
+    nsec: u32,
+    vlan_tci: u16,
+    vlan_tpid: u16,
+    padding: [u8; 4],
+}
+
+/// A classic BPF program (linux/filter.h), as pcap_compile(3) makes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter {
+    /// Its instructions: code, jump if true, jump if false, operand.
+    pub instructions: Vec<(u16, u8, u8, u32)>,
+}
+
+/// How to open a packet socket.
+#[derive(Debug, Clone)]
+pub(crate) struct PacketConfig {
+    pub(crate) interface: String,
+    pub(crate) ifindex: u32,
+    pub(crate) incoming_only: bool,
+    pub(crate) filter: Option<Filter>,
+}
+
+/// Opens a packet socket that receives nothing yet: it is bound by [`bind`] once its ring is there.
+pub(super) fn open(config: &PacketConfig) -> Result<OwnedFd> {
+    let object = &config.interface;
+    // SAFETY: plain system call, the result is checked and owned once.
+    let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if raw < 0 {
+        let error = io::Error::last_os_error();
+        return Err(Error::os("open packet socket for", object, &error).way_out("run as root or with CAP_NET_RAW"));
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+    if config.incoming_only {
+        setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1i32)
+            .map_err(|error| Error::os("leave out sent packets of", object, &error).way_out("use --direction inout"))?;
+    }
+    if let Some(filter) = &config.filter {
+        attach_filter(fd.as_fd(), filter)
+            .map_err(|error| Error::os("attach the filter to", object, &error).way_out("use a shorter filter"))?;
+    }
+    Ok(fd)
+}
+
+/// SO_ATTACH_FILTER (socket(7)).
+fn attach_filter(fd: BorrowedFd<'_>, filter: &Filter) -> io::Result<()> {
+    let instructions: Vec<libc::sock_filter> =
+        filter.instructions.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k }).collect();
+    let len = u16::try_from(instructions.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    // The kernel copies the program during the call and does not write to it.
+    let program = libc::sock_fprog { len, filter: instructions.as_ptr().cast_mut() };
+    setsockopt(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+/// From now on packets of the interface reach the socket (all protocols).
+pub(super) fn bind(fd: BorrowedFd<'_>, interface: &str, ifindex: u32, protocol: libc::c_int) -> Result<()> {
+    // SAFETY: all zeroes is a valid sockaddr_ll.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (protocol as u16).to_be();
+    address.sll_ifindex = ifindex as i32;
+    // SAFETY: the address is valid for reading and its size is given.
+    let result = unsafe {
+        libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
+    };
+    if result == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    Err(Error::os("bind packet socket to", interface, &error).way_out("bring the interface up: ip link set dev IF up"))
+}
+
+/// Keeps an interface in promiscuous mode as long as the socket lives, also after a crash (packet(7)).
+#[derive(Debug)]
+pub(crate) struct Promiscuous {
+    _fd: OwnedFd,
+}
+
+impl Promiscuous {
+    pub(crate) fn on(interface: &str, ifindex: u32) -> Result<Self> {
+        #[repr(C)]
+        struct Membership {
+            ifindex: i32,
+            kind: u16,
+            address_len: u16,
+            address: [u8; 8],
+        }
+        let config =
+            PacketConfig { interface: interface.to_owned(), ifindex, incoming_only: false, filter: None };
+        let fd = open(&config)?;
+        let membership = Membership { ifindex: ifindex as i32, kind: PACKET_MR_PROMISC, address_len: 0, address: [0; 8] };
+        setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_ADD_MEMBERSHIP, &membership)
+            .map_err(|error| Error::os("set promiscuous mode of", interface, &error).way_out("use --no-promiscuous"))?;
+        Ok(Self { _fd: fd })
+    }
+}
+
+/// PACKET_STATISTICS, which the kernel resets at each reading: received (with the dropped ones) and dropped since then.
+pub(crate) fn statistics(fd: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
+    let [packets, drops]: [u32; 2] = getsockopt(fd, libc::SOL_PACKET, PACKET_STATISTICS)?;
+    Ok((packets, drops))
+}
+
+/// Lets several sockets share an interface's packets by flow hash (PACKET_FANOUT_HASH).
+///
+/// Pass `None` for the first socket, which gets an identifier nobody else uses, and that identifier for the others.
+pub(super) fn join_fanout(fd: BorrowedFd<'_>, interface: &str, group: Option<u16>) -> Result<u16> {
+    let flags = if group.is_none() { PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
+    let argument = u32::from(group.unwrap_or(0)) | (PACKET_FANOUT_HASH | flags) << 16;
+    let failed = |error: io::Error| Error::os("join the fanout group of", interface, &error).way_out("use --queues 1");
+    setsockopt(fd, libc::SOL_PACKET, PACKET_FANOUT, &argument).map_err(failed)?;
+    let joined: u32 = getsockopt(fd, libc::SOL_PACKET, PACKET_FANOUT).map_err(failed)?;
+    Ok((joined & 0xffff) as u16)
+}
+
+/// PACKET_AUXDATA: VLAN tags beside the packet, for plain receive calls.
+pub(super) fn enable_auxdata(fd: BorrowedFd<'_>) -> io::Result<()> {
+    setsockopt(fd, libc::SOL_PACKET, PACKET_AUXDATA, &1i32)
+}
+
+/// Writes a VLAN tag behind the MAC addresses of the frame at `data`, into the room in front of it; returns whether the
+/// frame was long enough to have one. `frame` starts [`VLAN_TAG_BYTES`] before the packet.
+pub(super) fn put_tag_back(frame: &mut [u8], tci: u16, tpid: Option<u16>) -> bool {
+    if frame.len() < VLAN_TAG_BYTES + MAC_ADDRESSES {
+        return false;
+    }
+    frame.copy_within(VLAN_TAG_BYTES..VLAN_TAG_BYTES + MAC_ADDRESSES, 0);
+    frame[MAC_ADDRESSES..MAC_ADDRESSES + 2].copy_from_slice(&tpid.unwrap_or(DEFAULT_TPID).to_be_bytes());
+    frame[MAC_ADDRESSES + 2..MAC_ADDRESSES + 4].copy_from_slice(&tci.to_be_bytes());
+    true
+}
+
+/// A mapped ring of equal frames.
+#[derive(Debug)]
+struct Frames {
+    region: Arc<Region>,
+    frame_size: usize,
+    count: usize,
+}
+
+impl Frames {
+    fn new(fd: BorrowedFd<'_>, ring: libc::c_int, interface: &str, count: u32, frame_size: u32) -> Result<Self> {
+        /// Contiguous kernel memory asked for at a time; the kernel falls back to vmalloc when it has none.
+        const BLOCK: u32 = 256 * 1024;
+        let failed = |error: &io::Error| {
+            Error::os("make a packet ring of", format!("{interface} ({count} frames of {frame_size} bytes)"), error)
+                .way_out("use a smaller --ring")
+        };
+        let block_size = BLOCK.max(frame_size);
+        let per_block = block_size / frame_size;
+        let blocks = count.div_ceil(per_block);
+        let count = blocks * per_block;
+        let request = RingRequest { block_size, block_nr: blocks, frame_size, frame_nr: count };
+        setsockopt(fd, libc::SOL_PACKET, ring, &request).map_err(|error| failed(&error))?;
+        let len = block_size as usize * blocks as usize;
+        let region = Region::of_fd(fd, len, 0).map_err(|error| failed(&error))?;
+        Ok(Self { region: Arc::new(region), frame_size: frame_size as usize, count: count as usize })
+    }
+
+    fn head(&self, index: usize) -> *mut FrameHead {
+        debug_assert!(index < self.count);
+        // SAFETY: `index` is below the number of frames in the mapping.
+        unsafe { self.region.base().as_ptr().add(index * self.frame_size).cast() }
+    }
+
+    fn status(&self, index: usize) -> &AtomicU32 {
+        // SAFETY: the head lies in the mapping and is aligned (frames are multiples of 16 bytes); only the status word,
+        // which both sides access atomically, is referred to.
+        unsafe { &(*self.head(index)).status }
+    }
+}
+
+/// The receive ring of one packet socket.
+#[derive(Debug)]
+pub(crate) struct PacketReceive {
+    fd: Arc<OwnedFd>,
+    frames: Frames,
+    next: usize,
+    /// Frames whose head named bytes outside the frame.
+    pub(crate) invalid_descriptors: u64,
+}
+
+impl PacketReceive {
+    /// Opens socket and ring and binds; joins `fanout` when given (see [`join_fanout`]) and returns the group.
+    pub(crate) fn open(
+        config: &PacketConfig,
+        ring_frames: u32,
+        frame_size: u32,
+        fanout: Option<Option<u16>>,
+    ) -> Result<(Self, Option<u16>)> {
+        let fd = open(config)?;
+        let object = &config.interface;
+        let failed = |error: io::Error| Error::os("set up the packet ring of", object, &error);
+        setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V2).map_err(failed)?;
+        setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_RESERVE, &(VLAN_TAG_BYTES as u32)).map_err(failed)?;
+        let frames = Frames::new(fd.as_fd(), PACKET_RX_RING, object, ring_frames, frame_size)?;
+        bind(fd.as_fd(), object, config.ifindex, libc::ETH_P_ALL)?;
+        let group = fanout.map(|group| join_fanout(fd.as_fd(), object, group)).transpose()?;
+        Ok((Self { fd: Arc::new(fd), frames, next: 0, invalid_descriptors: 0 }, group))
+    }
+
+    /// Takes up to `max` packets off the ring into `slots` (which has room for them).
+    pub(crate) fn receive(&mut self, slots: &mut Vec<Slot>, max: usize) {
+        debug_assert!(slots.capacity() >= max);
+        // `max` also bounds the walk over frames with bad heads.
+        for _ in 0..max {
+            let index = self.next;
+            let status = self.frames.status(index).load(Ordering::Acquire);
+            if status & TP_STATUS_USER == 0 {
+                return;
+            }
+            self.next = if index + 1 == self.frames.count { 0 } else { index + 1 };
+            match self.slot(index, status) {
+                Some(slot) => slots.push(slot),
+                None => {
+                    self.invalid_descriptors += 1;
+                    self.frames.status(index).store(TP_STATUS_KERNEL, Ordering::Release);
+                }
+            }
+        }
+    }
+
+    /// Checks the frame's head and puts the VLAN tag back.
+    fn slot(&self, index: usize, status: u32) -> Option<Slot> {
+        let head = self.frames.head(index);
+        // SAFETY: the status word gave the frame to us (acquire); the head lies in the mapping. Copies, no references.
+        let (len, snaplen, mac, sec, nsec, tci, tpid) = unsafe {
+            (
+                (&raw const (*head).len).read(),
+                (&raw const (*head).snaplen).read(),
+                (&raw const (*head).mac).read(),
+                (&raw const (*head).sec).read(),
+                (&raw const (*head).nsec).read(),
+                (&raw const (*head).vlan_tci).read(),
+                (&raw const (*head).vlan_tpid).read(),
+            )
+        };
+        let mac = usize::from(mac);
+        let (mut from, mut captured, mut wire_len) = (mac, snaplen as usize, len);
+        if mac < size_of::<FrameHead>() + VLAN_TAG_BYTES || mac.checked_add(captured)? > self.frames.frame_size {
+            return None;
+        }
+        if status & TP_STATUS_VLAN_VALID != 0 {
+            let start = index * self.frames.frame_size + mac - VLAN_TAG_BYTES;
+            // SAFETY: the range lies inside this frame (checked above), which user space owns now, and nothing refers to it.
+            let frame = unsafe {
+                std::slice::from_raw_parts_mut(self.frames.region.base().as_ptr().add(start), captured + VLAN_TAG_BYTES)
+            };
+            if put_tag_back(frame, tci, (status & TP_STATUS_VLAN_TPID_VALID != 0).then_some(tpid)) {
+                from -= VLAN_TAG_BYTES;
+                captured += VLAN_TAG_BYTES;
+                wire_len = wire_len.saturating_add(VLAN_TAG_BYTES as u32);
+            }
+        }
+        let mut slot = Slot::new(&self.frames.region, index * self.frames.frame_size + from, captured as u32)?;
+        slot.wire_len = wire_len.max(captured as u32);
+        slot.arrival_ns = u64::from(sec) * 1_000_000_000 + u64::from(nsec);
+        slot.token = index as u64;
+        Some(slot)
+    }
+
+    /// Returns frames to the kernel.
+    pub(crate) fn give_back(&mut self, slots: &[Slot]) {
+        for slot in slots {
+            self.frames.status(slot.token as usize).store(TP_STATUS_KERNEL, Ordering::Release);
+        }
+    }
+
+    /// Whether a packet is waiting.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.status(self.next).load(Ordering::Acquire) & TP_STATUS_USER == 0
+    }
+
+    pub(crate) fn region(&self) -> &Arc<Region> {
+        &self.frames.region
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.frames.count
+    }
+
+    pub(crate) fn fd(&self) -> &Arc<OwnedFd> {
+        &self.fd
+    }
+}
+
+/// The transmit ring of one packet socket.
+#[derive(Debug)]
+pub(crate) struct PacketTransmit {
+    fd: OwnedFd,
+    frames: Frames,
+    next: usize,
+    oldest: usize,
+    queued: u32,
+}
+
+impl PacketTransmit {
+    /// Where the packet starts in a frame: TPACKET2_HDRLEN − sizeof(struct sockaddr_ll).
+    const DATA: usize = size_of::<FrameHead>();
+
+    /// A ring of `ring_frames` frames of `frame_size` bytes that sends on one interface, past its queueing discipline.
+    pub(crate) fn open(interface: &str, ifindex: u32, ring_frames: u32, frame_size: u32) -> Result<Self> {
+        let config = PacketConfig { interface: interface.to_owned(), ifindex, incoming_only: false, filter: None };
+        let fd = open(&config)?;
+        let failed = |error: io::Error| Error::os("set up the transmit ring of", interface, &error);
+        setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V2).map_err(failed)?;
+        setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1i32).map_err(failed)?;
+        // A frame the kernel finds malformed is skipped instead of stopping the ring.
+        setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_LOSS, &1i32).map_err(failed)?;
+        let frames = Frames::new(fd.as_fd(), PACKET_TX_RING, interface, ring_frames, frame_size)?;
+        // Protocol 0: this socket receives nothing.
+        bind(fd.as_fd(), interface, ifindex, 0)?;
+        Ok(Self { fd, frames, next: 0, oldest: 0, queued: 0 })
+    }
+
+    /// As [`super::xsk::XskTransmit::send`].
+    pub(crate) fn send(&mut self, build: impl FnOnce(&mut [u8]) -> usize) -> Option<usize> {
+        if self.frames.status(self.next).load(Ordering::Acquire) & (TP_STATUS_SEND_REQUEST | TP_STATUS_SENDING) != 0 {
+            return None;
+        }
+        let room = self.frames.frame_size - Self::DATA;
+        let start = self.next * self.frames.frame_size + Self::DATA;
+        // SAFETY: the status word says that the kernel has done with this frame; the range lies inside it.
+        let data = unsafe { std::slice::from_raw_parts_mut(self.frames.region.base().as_ptr().add(start), room) };
+        let len = build(data).min(room);
+        if len == 0 {
+            return Some(0);
+        }
+        let head = self.frames.head(self.next);
+        // SAFETY: as above; only plain words of the head are written.
+        unsafe {
+            (&raw mut (*head).len).write(len as u32);
+            (&raw mut (*head).snaplen).write(len as u32);
+        }
+        self.frames.status(self.next).store(TP_STATUS_SEND_REQUEST, Ordering::Release);
+        self.next = if self.next + 1 == self.frames.count { 0 } else { self.next + 1 };
+        self.queued += 1;
+        Some(len)
+    }
+
+    /// Has the kernel send what was queued: one system call.
+    pub(crate) fn kick(&mut self) {
+        // SAFETY: no buffer is passed; the kernel takes the frames from the ring.
+        unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
+    }
+
+    /// Frames handed over that the kernel has not sent yet.
+    pub(crate) fn pending(&mut self) -> u32 {
+        while self.queued > 0 {
+            let status = self.frames.status(self.oldest).load(Ordering::Acquire);
+            if status & (TP_STATUS_SEND_REQUEST | TP_STATUS_SENDING) != 0 {
+                break;
+            }
+            self.oldest = if self.oldest + 1 == self.frames.count { 0 } else { self.oldest + 1 };
+            self.queued -= 1;
+        }
+        self.queued
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_goes_behind_the_mac_addresses() {
+        let mut frame: Vec<u8> = vec![0xaa; VLAN_TAG_BYTES];
+        frame.extend((0..12u8).chain([0x08, 0x00, 0x45]));
+        assert!(put_tag_back(&mut frame, 0x2005, Some(0x88a8)));
+        assert_eq!(frame[..12], (0..12u8).collect::<Vec<_>>()[..]);
+        assert_eq!(frame[12..], [0x88, 0xa8, 0x20, 0x05, 0x08, 0x00, 0x45]);
+        assert!(!put_tag_back(&mut [0; 8], 1, None), "too short to hold MAC addresses");
+    }
+
+    #[test]
+    fn the_frame_head_is_the_kernels() {
+        assert_eq!(size_of::<FrameHead>(), 32);
+        assert_eq!(std::mem::offset_of!(FrameHead, mac), 12);
+        assert_eq!(std::mem::offset_of!(FrameHead, vlan_tci), 24);
+    }
+}

@@ -1,0 +1,391 @@
+//! One AF_XDP socket with its UMEM and four rings (Documentation/networking/af_xdp.rst, linux/if_xdp.h).
+//!
+//! Owns the set-up calls, the frames' ownership and the check of every descriptor the kernel gives. Which packets come
+//! here is the steering's business (steer.rs); when to look is the engine's.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use super::memory::{Region, Slot};
+use super::ring::{Consumer, Layout, Producer};
+use super::{getsockopt, setsockopt};
+use crate::error::{Error, Result};
+
+/// What the steering program writes in front of a frame: arrival time and the run's cookie (struct stamp in steer.bpf.c).
+const STAMP_BYTES: usize = 16;
+/// Room in front of each frame besides the kernel's own 256 bytes: stamp and packet then share cache lines.
+const HEADROOM: u32 = STAMP_BYTES as u32;
+/// XDP_PACKET_HEADROOM, always kept by the kernel in front of a received frame.
+const XDP_PACKET_HEADROOM: u32 = 256;
+
+/// What to make; every number checked by [`XskSocket::open`].
+#[derive(Debug, Clone)]
+pub(crate) struct XskConfig {
+    pub(crate) interface: String,
+    pub(crate) ifindex: u32,
+    pub(crate) queue: u32,
+    /// Frames for receiving = slots of RX and fill ring; a power of two.
+    pub(crate) rx_frames: u32,
+    /// Frames for transmitting = slots of TX and completion ring; a power of two, or 0 for none.
+    pub(crate) tx_frames: u32,
+    /// Bytes per frame: 2048 or 4096 (UMEM chunk size in aligned mode).
+    pub(crate) frame_size: u32,
+    pub(crate) huge_pages: bool,
+    /// Refuse zero-copy even where the driver gives it (generic mode has none).
+    pub(crate) force_copy: bool,
+    pub(crate) cookie: u64,
+}
+
+impl XskConfig {
+    /// The longest frame that fits one UMEM chunk, bytes from the link-layer header on.
+    pub(crate) fn longest_frame(frame_size: u32) -> u32 {
+        frame_size - XDP_PACKET_HEADROOM - HEADROOM
+    }
+}
+
+/// The socket's receive side.
+#[derive(Debug)]
+pub(crate) struct XskSocket {
+    fd: Arc<OwnedFd>,
+    umem: Arc<Region>,
+    rx: Consumer<libc::xdp_desc>,
+    fill: Producer<u64>,
+    frame_size: u32,
+    rx_frames: u32,
+    cookie: u64,
+    zero_copy: bool,
+    ring_bytes: usize,
+    /// Descriptors that did not lie inside one receive frame; the frame they named is not used again.
+    pub(crate) invalid_descriptors: u64,
+}
+
+/// The socket's transmit side: rings over frames of the same UMEM that the receive side never touches.
+#[derive(Debug)]
+pub(crate) struct XskTransmit {
+    fd: Arc<OwnedFd>,
+    umem: Arc<Region>,
+    tx: Producer<libc::xdp_desc>,
+    completion: Consumer<u64>,
+    frame_size: u32,
+    first: u64,
+    last: u64,
+    free: Vec<u64>,
+}
+
+impl XskSocket {
+    /// Opens, registers, maps and binds; frames are in the fill ring when it returns.
+    ///
+    /// # Errors
+    /// Each step's error with interface and queue; EBUSY when another program owns the queue.
+    pub(crate) fn open(config: &XskConfig) -> Result<(Self, Option<XskTransmit>)> {
+        let object = format!("{} queue {}", config.interface, config.queue);
+        let failed = |operation: &str, error: &io::Error| Error::os(operation, object.clone(), error);
+        // SAFETY: plain system call, the result is checked and owned once.
+        let raw = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        if raw < 0 {
+            let error = io::Error::last_os_error();
+            let way_out = match error.raw_os_error() {
+                Some(libc::EPERM) => "run as root or with CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF",
+                _ => "this kernel lacks CONFIG_XDP_SOCKETS; use --backend packet",
+            };
+            return Err(failed("open AF_XDP socket for", &error).way_out(way_out));
+        }
+        // SAFETY: a fresh descriptor that nobody else owns.
+        let fd = Arc::new(unsafe { OwnedFd::from_raw_fd(raw) });
+
+        let frames = u64::from(config.rx_frames) + u64::from(config.tx_frames);
+        let bytes = frames * u64::from(config.frame_size);
+        let umem = Region::anonymous(bytes as usize, config.huge_pages, &format!("UMEM of {object}"))?;
+        register_umem(fd.as_fd(), &umem, bytes, config.frame_size)
+            .map_err(|e| failed("register UMEM of", &e).way_out("use a smaller --ring, or raise RLIMIT_MEMLOCK (ulimit -l)"))?;
+        let tx_slots = config.tx_frames.max(1).next_power_of_two();
+        let ring_sizes = [
+            (libc::XDP_UMEM_FILL_RING, config.rx_frames),
+            (libc::XDP_UMEM_COMPLETION_RING, tx_slots),
+            (libc::XDP_RX_RING, config.rx_frames),
+            (libc::XDP_TX_RING, if config.tx_frames == 0 { 0 } else { tx_slots }),
+        ];
+        for (ring, size) in ring_sizes {
+            if size > 0 {
+                setsockopt(fd.as_fd(), libc::SOL_XDP, ring, &size)
+                    .map_err(|e| failed("size the rings of", &e).way_out("use a smaller --ring (a power of two)"))?;
+            }
+        }
+        let offsets: libc::xdp_mmap_offsets =
+            getsockopt(fd.as_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS).map_err(|e| failed("read ring offsets of", &e))?;
+        let mut ring_bytes = 0;
+        let mut map = |at: &libc::xdp_ring_offset, page_offset, size: u32, entry: usize| {
+            let len = at.desc as usize + size as usize * entry;
+            ring_bytes += len;
+            let layout = Layout {
+                producer: at.producer as usize,
+                consumer: at.consumer as usize,
+                flags: at.flags as usize,
+                entries: at.desc as usize,
+            };
+            Region::of_fd(fd.as_fd(), len, page_offset).map(|region| (region, layout)).map_err(|e| failed("map the rings of", &e))
+        };
+        let impossible = || Error::failed("map the rings of", object.clone(), "the kernel's offsets don't fit the mapping");
+        let (region, layout) = map(&offsets.fr, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, config.rx_frames, size_of::<u64>())?;
+        let fill = Producer::new(region, layout, config.rx_frames).ok_or_else(impossible)?;
+        let (region, layout) = map(&offsets.rx, libc::XDP_PGOFF_RX_RING, config.rx_frames, size_of::<libc::xdp_desc>())?;
+        let rx = Consumer::new(region, layout, config.rx_frames).ok_or_else(impossible)?;
+        let (region, layout) = map(&offsets.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, tx_slots, size_of::<u64>())?;
+        let completion = Consumer::new(region, layout, tx_slots).ok_or_else(impossible)?;
+        let tx = if config.tx_frames == 0 {
+            None
+        } else {
+            let (region, layout) = map(&offsets.tx, libc::XDP_PGOFF_TX_RING, tx_slots, size_of::<libc::xdp_desc>())?;
+            Some(Producer::new(region, layout, tx_slots).ok_or_else(impossible)?)
+        };
+
+        let umem = Arc::new(umem);
+        let mut this = Self {
+            fd: Arc::clone(&fd),
+            umem: Arc::clone(&umem),
+            rx,
+            fill,
+            frame_size: config.frame_size,
+            rx_frames: config.rx_frames,
+            cookie: config.cookie,
+            zero_copy: false,
+            ring_bytes: ring_bytes + umem.len(),
+            invalid_descriptors: 0,
+        };
+        for frame in 0..config.rx_frames {
+            this.fill.push(u64::from(frame) * u64::from(config.frame_size));
+        }
+        this.fill.publish();
+        this.bind(config).map_err(|e| {
+            let error = failed("bind AF_XDP socket on", &e);
+            match e.raw_os_error() {
+                Some(libc::EBUSY) => {
+                    error.way_out("another AF_XDP program owns the queue: stop it, or choose another queue with --queues")
+                }
+                Some(libc::EINVAL) => error.way_out("the interface has no such receive queue (ethtool -l), or its MTU exceeds a frame"),
+                Some(libc::ENETDOWN) => error.way_out("bring the interface up: ip link set dev IF up"),
+                _ => error.way_out("use --backend packet"),
+            }
+        })?;
+        let options: libc::xdp_options =
+            getsockopt(fd.as_fd(), libc::SOL_XDP, libc::XDP_OPTIONS).map_err(|e| failed("read XDP_OPTIONS of", &e))?;
+        this.zero_copy = options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0;
+        let first = u64::from(config.rx_frames) * u64::from(config.frame_size);
+        let transmit = tx.map(|tx| XskTransmit {
+            fd,
+            umem,
+            tx,
+            completion,
+            frame_size: config.frame_size,
+            first,
+            last: bytes - u64::from(config.frame_size),
+            free: (0..u64::from(config.tx_frames)).map(|i| first + i * u64::from(config.frame_size)).collect(),
+        });
+        Ok((this, transmit))
+    }
+
+    fn bind(&self, config: &XskConfig) -> io::Result<()> {
+        let address = libc::sockaddr_xdp {
+            sxdp_family: libc::AF_XDP as u16,
+            sxdp_flags: libc::XDP_USE_NEED_WAKEUP | if config.force_copy { libc::XDP_COPY } else { 0 },
+            sxdp_ifindex: config.ifindex,
+            sxdp_queue_id: config.queue,
+            sxdp_shared_umem_fd: 0,
+        };
+        // SAFETY: the address is valid for reading and its size is given.
+        let result = unsafe {
+            libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_xdp>() as libc::socklen_t)
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Takes up to `max` packets off the RX ring into `slots` (which has room for them).
+    pub(crate) fn receive(&mut self, slots: &mut Vec<Slot>, max: usize) {
+        debug_assert!(slots.capacity() >= max);
+        while slots.len() < max {
+            let Some(descriptor) = self.rx.pop() else { break };
+            match self.slot(&descriptor) {
+                Some(slot) => slots.push(slot),
+                None => self.invalid_descriptors += 1,
+            }
+        }
+        if !slots.is_empty() {
+            self.rx.release();
+        }
+    }
+
+    /// Checks a descriptor against the UMEM's receive frames and reads the stamp in front of it.
+    fn slot(&self, descriptor: &libc::xdp_desc) -> Option<Slot> {
+        let frame_size = u64::from(self.frame_size);
+        let frame = descriptor.addr & !(frame_size - 1);
+        let inside = descriptor.addr - frame;
+        if frame / frame_size >= u64::from(self.rx_frames) || inside + u64::from(descriptor.len) > frame_size {
+            return None;
+        }
+        let mut slot = Slot::new(&self.umem, descriptor.addr as usize, descriptor.len)?;
+        slot.token = frame;
+        if inside >= STAMP_BYTES as u64 {
+            slot.arrival_ns = self.take_stamp(descriptor.addr as usize - STAMP_BYTES);
+        }
+        Some(slot)
+    }
+
+    /// The stamp at `offset`, or 0 without this run's cookie; cleared, so that it can't be read again for a later frame.
+    fn take_stamp(&self, offset: usize) -> u64 {
+        // SAFETY: the frame is ours (the kernel has handed its descriptor over), `offset` and the 16 bytes from it lie
+        // inside that frame, and unaligned access is used.
+        unsafe {
+            let at = self.umem.base().as_ptr().add(offset).cast::<u64>();
+            let time_ns = at.read_unaligned();
+            let cookie = at.add(1);
+            if cookie.read_unaligned() != self.cookie {
+                return 0;
+            }
+            cookie.write_unaligned(0);
+            time_ns
+        }
+    }
+
+    /// Returns frames to the fill ring.
+    pub(crate) fn give_back(&mut self, slots: &[Slot]) {
+        for slot in slots {
+            // The fill ring has a slot for every receive frame, so there is always room.
+            self.fill.push(slot.token);
+        }
+        self.fill.publish();
+    }
+
+    /// Whether a packet is waiting.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rx.is_empty()
+    }
+
+    /// Whether the driver waits for a kick before it takes frames from the fill ring.
+    pub(crate) fn fill_needs_wakeup(&self) -> bool {
+        self.fill.needs_wakeup()
+    }
+
+    /// Runs one NAPI pass (busy poll) or just answers need_wakeup: recvfrom(2) with MSG_DONTWAIT, as af_xdp.rst says.
+    pub(crate) fn kick(&self) {
+        // SAFETY: no buffer is passed; the call only enters the socket's receive path.
+        unsafe {
+            libc::recvfrom(
+                self.fd.as_raw_fd(),
+                std::ptr::null_mut(),
+                0,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            )
+        };
+    }
+
+    /// Asks for NAPI busy poll by this thread; `true` when the socket really is tied to a NAPI instance.
+    ///
+    /// Linux sets a socket's NAPI id only for zero-copy queues since 5.11 or so; elsewhere the options are accepted and
+    /// have no effect, so the id is what tells.
+    pub(crate) fn enable_busy_poll(&self, budget: i32) -> bool {
+        const SO_PREFER_BUSY_POLL: libc::c_int = 69;
+        const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
+        const MICROSECONDS: i32 = 20;
+        let set = |name, value: i32| setsockopt(self.fd.as_fd(), libc::SOL_SOCKET, name, &value).is_ok();
+        let accepted =
+            set(SO_PREFER_BUSY_POLL, 1) && set(libc::SO_BUSY_POLL, MICROSECONDS) && set(SO_BUSY_POLL_BUDGET, budget);
+        accepted && self.zero_copy && getsockopt::<u32>(self.fd.as_fd(), libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID).is_ok_and(|id| id != 0)
+    }
+
+    pub(crate) fn zero_copy(&self) -> bool {
+        self.zero_copy
+    }
+
+    /// Bytes of UMEM and rings, all mapped and prefaulted.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.ring_bytes
+    }
+
+    pub(crate) fn region(&self) -> &Arc<Region> {
+        &self.umem
+    }
+
+    pub(crate) fn fd(&self) -> &Arc<OwnedFd> {
+        &self.fd
+    }
+}
+
+impl XskTransmit {
+    /// Takes back the frames the device has sent; returns how many.
+    pub(crate) fn reclaim(&mut self) -> u32 {
+        let mut count = 0;
+        while let Some(address) = self.completion.pop() {
+            // Checked like every value from the kernel: only our transmit frames, each once at most.
+            let frame = address & !(u64::from(self.frame_size) - 1);
+            if (self.first..=self.last).contains(&frame) && self.free.len() < self.free.capacity() {
+                self.free.push(frame);
+                count += 1;
+            }
+        }
+        self.completion.release();
+        count
+    }
+
+    /// Lends a free frame to `build`, which returns the frame's length (0: nothing to send), and queues it.
+    ///
+    /// `None` when no frame is free; `Some(len)` is what was queued.
+    pub(crate) fn send(&mut self, build: impl FnOnce(&mut [u8]) -> usize) -> Option<usize> {
+        if self.free.is_empty() {
+            self.reclaim();
+        }
+        if self.tx.free(1) == 0 {
+            return None;
+        }
+        let address = self.free.pop()?;
+        // SAFETY: the frame came off the free list, so neither the kernel nor anybody else refers to it; it lies inside
+        // the UMEM by construction.
+        let frame = unsafe {
+            std::slice::from_raw_parts_mut(self.umem.base().as_ptr().add(address as usize), self.frame_size as usize)
+        };
+        let len = build(frame).min(self.frame_size as usize);
+        if len == 0 {
+            self.free.push(address);
+            return Some(0);
+        }
+        self.tx.push(libc::xdp_desc { addr: address, len: len as u32, options: 0 });
+        Some(len)
+    }
+
+    /// Publishes what was queued and wakes the kernel if it asked for that: one system call at most.
+    pub(crate) fn kick(&mut self) {
+        self.tx.publish();
+        if self.tx.needs_wakeup() && self.tx.pending() > 0 {
+            // SAFETY: no buffer is passed; EAGAIN, EBUSY and ENOBUFS mean that the kernel is at it (af_xdp.rst).
+            unsafe { libc::sendto(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
+        }
+    }
+
+    /// Frames queued that the kernel has not taken yet.
+    pub(crate) fn pending(&self) -> u32 {
+        self.tx.pending()
+    }
+}
+
+fn register_umem(fd: BorrowedFd<'_>, umem: &Region, bytes: u64, frame_size: u32) -> io::Result<()> {
+    // The first layout of struct xdp_umem_reg (24 bytes + flags) is understood by every kernel that has need_wakeup.
+    #[repr(C)]
+    struct UmemReg {
+        addr: u64,
+        len: u64,
+        chunk_size: u32,
+        headroom: u32,
+        flags: u32,
+        padding: u32,
+    }
+    let registration =
+        UmemReg { addr: umem.base().as_ptr() as u64, len: bytes, chunk_size: frame_size, headroom: HEADROOM, flags: 0, padding: 0 };
+    setsockopt(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)
+}
+
+/// The kernel's own counters of one AF_XDP socket (XDP_STATISTICS), readable from any thread.
+pub(crate) fn statistics(fd: BorrowedFd<'_>) -> io::Result<libc::xdp_statistics> {
+    getsockopt(fd, libc::SOL_XDP, libc::XDP_STATISTICS)
+}
