@@ -1,0 +1,187 @@
+//! The paced generator: numbered, time-stamped UDP packets at a set rate, made by the kernel on one core.
+//!
+//! Owns what can be asked for and the running generator as others see it. `run` has the loop, `program` the BPF side,
+//! `schedule` the patterns, `frame` the headers, `report` the result.
+
+mod frame;
+mod program;
+mod report;
+mod run;
+mod schedule;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ringtap::{Error, Result};
+
+pub use frame::{FrameSpec, MAX_FRAME_BYTES, MAX_SIZES, MIN_FRAME_BYTES};
+pub use report::{GeneratorReport, Lateness, RATE_TOLERANCE};
+pub use schedule::{MAX_SEGMENTS, Pattern, Profile, RATE_PPS, Segment};
+
+use crate::testbed::Testbed;
+use program::Controls;
+
+/// What to send, where and how.
+#[derive(Debug, Clone)]
+pub struct GeneratorConfig {
+    /// Interface of the calling thread's network namespace.
+    pub interface: String,
+    /// Headers and sizes.
+    pub frame: FrameSpec,
+    /// When.
+    pub profile: Profile,
+    /// How many packets; `None`: until the profile ends or the generator is stopped.
+    pub count: Option<u64>,
+    /// Tells this generator's packets from others'.
+    pub stream: u16,
+    /// Number of the first packet.
+    pub first_seq: u64,
+    /// CPU to run on; `None`: wherever the scheduler puts it.
+    pub core: Option<usize>,
+    /// SCHED_FIFO priority (1–99); `None`: an ordinary thread. The core is busy all the time above some 500 packets/s.
+    pub priority: Option<u8>,
+    /// Longest time a packet may wait for others before its batch is given to the device.
+    pub hold: Duration,
+    /// After a pause of the core packets come up to a third faster until the schedule is caught up; a pause longer than
+    /// this is not caught up: the schedule moves, and the report says so.
+    pub max_late: Duration,
+    /// Seed of the random intervals; the same seed gives the same intervals.
+    pub seed: u64,
+    /// Sends also outside a namespace made by Ringtap. It may disturb real networks.
+    pub anywhere: bool,
+}
+
+impl GeneratorConfig {
+    /// `profile` on `interface`, with the usual settings: FIFO 30, packets held up to 10 µs, 100 ms caught up.
+    pub fn new(interface: impl Into<String>, frame: FrameSpec, profile: Profile) -> Self {
+        Self {
+            interface: interface.into(),
+            frame,
+            profile,
+            count: None,
+            stream: 1,
+            first_seq: 0,
+            core: None,
+            priority: Some(30),
+            hold: Duration::from_micros(10),
+            max_late: Duration::from_millis(100),
+            seed: 0x9e37_79b9_7f4a_7c15,
+            anywhere: false,
+        }
+    }
+
+    /// As [`GeneratorConfig::new`], from the testbed's sender to its receiver, on its generator core.
+    pub fn for_testbed(testbed: &Testbed, size: usize, profile: Profile) -> Self {
+        let frame = FrameSpec::ipv4(testbed.sender().link(), testbed.receiver().link(), size);
+        let core = Some(testbed.config().generator_core);
+        Self { core, ..Self::new(testbed.sender().interface(), frame, profile) }
+    }
+
+    /// Sends `count` packets.
+    #[must_use]
+    pub fn count(mut self, count: u64) -> Self {
+        self.count = Some(count);
+        self
+    }
+}
+
+/// How far a running generator is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Packets stamped so far.
+    pub stamped: u64,
+    /// CLOCK_MONOTONIC of the latest, in nanoseconds; 0 before the first.
+    pub last_ns: u64,
+    /// All are sent.
+    pub done: bool,
+}
+
+/// A generator at work on its own thread. Dropping it stops it.
+#[derive(Debug)]
+pub struct Generator {
+    controls: Controls,
+    thread: Option<JoinHandle<Result<GeneratorReport>>>,
+}
+
+impl Generator {
+    /// Starts sending, in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// A request that makes no sense, an interface that isn't there or too small an MTU, a namespace that Ringtap did not
+    /// make (see [`GeneratorConfig::anywhere`]), missing rights, or a kernel before 5.18.
+    pub fn start(config: GeneratorConfig) -> Result<Self> {
+        let (controls, thread) = run::start(config)?;
+        Ok(Self { controls, thread: Some(thread) })
+    }
+
+    /// How far it is; cheap, a system call.
+    ///
+    /// # Errors
+    /// The kernel refuses to read the map.
+    pub fn progress(&self) -> Result<Progress> {
+        let state = self.controls.state()?;
+        Ok(Progress { stamped: state.sent, last_ns: state.last_ns, done: state.done })
+    }
+
+    /// Has it stop after the packet at hand; [`Generator::join`] then returns within milliseconds.
+    ///
+    /// # Errors
+    /// The kernel refuses to write the map.
+    pub fn stop(&self) -> Result<()> {
+        self.controls.stop()
+    }
+
+    /// Whether the thread has ended.
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits for the end and reports.
+    ///
+    /// # Errors
+    /// The kernel refused to go on.
+    pub fn join(mut self) -> Result<GeneratorReport> {
+        self.finish()
+    }
+
+    /// As [`Generator::join`], but stops when `stop` becomes true (looked at every 20 ms).
+    ///
+    /// # Errors
+    /// The kernel refused to go on.
+    pub fn join_or_stop(self, stop: &AtomicBool) -> Result<GeneratorReport> {
+        while !self.is_finished() {
+            if stop.load(Ordering::Relaxed) {
+                self.stop()?;
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.join()
+    }
+
+    fn finish(&mut self) -> Result<GeneratorReport> {
+        let thread = self.thread.take().ok_or_else(|| Error::failed("wait for", "generator", "it was waited for"))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl Drop for Generator {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            // The thread ends by itself when the map can't be written any more.
+            let _ = self.stop();
+            let _ = self.finish();
+        }
+    }
+}
+
+impl Testbed {
+    /// Starts a generator in the sender.
+    ///
+    /// # Errors
+    /// As [`Generator::start`].
+    pub fn generate(&self, config: GeneratorConfig) -> Result<Generator> {
+        self.sender().run(|| Generator::start(config))?
+    }
+}
