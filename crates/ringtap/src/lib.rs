@@ -3,12 +3,19 @@
 //! A packet's way: device → ring → [`source::Source::receive`] → [`burst::Burst`] → [`engine::Engine::run`] →
 //! [`engine::Handler::packet`] → the burst is dropped and its frames go back. ARCHITECTURE.md tells the whole path.
 
+mod accounts;
 pub mod burst;
+pub mod core_use;
 pub mod engine;
 pub mod error;
 pub mod histogram;
+pub mod interface;
+pub mod ledger;
 pub mod meters;
+pub mod napi;
 pub mod pacer;
+pub mod realtime;
+pub mod receiver;
 pub mod record;
 pub mod source;
 pub mod steer;

@@ -11,6 +11,7 @@ use crate::burst::Burst;
 use crate::sys::event::{PollEnd, Stop};
 use crate::sys::{netlink, socket_error};
 
+pub mod any;
 pub mod file;
 pub mod packet;
 pub mod socket;

@@ -116,7 +116,7 @@ impl XdpSource {
 }
 
 impl XdpConfig {
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let usage = |cause: String, way_out: &str| {
             Err(Error::usage("open AF_XDP queue on", &self.interface, cause).way_out(way_out))
         };

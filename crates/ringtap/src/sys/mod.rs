@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+pub mod addresses;
 pub mod clock;
 pub mod ethtool;
 pub mod event;

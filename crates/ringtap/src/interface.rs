@@ -1,0 +1,97 @@
+//! An interface as Ringtap needs to know it before it opens anything.
+
+use std::io;
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::sys::{addresses, ethtool, netlink};
+
+/// ARPHRD_ETHER and ARPHRD_LOOPBACK of linux/if_arp.h: both carry Ethernet headers.
+const ETHERNET_TYPES: [u16; 2] = [1, 772];
+
+/// What was found out about an interface.
+#[derive(Debug, Clone, Serialize)]
+pub struct Interface {
+    /// Name.
+    pub name: String,
+    /// Index in its network namespace.
+    pub index: u32,
+    /// MTU in bytes, without the link-layer header.
+    pub mtu: u32,
+    /// The driver's name, where it says one.
+    pub driver: Option<String>,
+    /// Receive queues in use; 1 where the driver does not say.
+    pub queues: u32,
+    /// Administratively up.
+    pub up: bool,
+    /// Whether frames begin with an Ethernet header.
+    pub ethernet: bool,
+    /// Whether the host itself has addresses on it, so that packets taken away would be missed.
+    pub used_by_host: bool,
+}
+
+impl Interface {
+    /// Looks an interface up in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// There is none of that name (lists those there are).
+    pub fn find(name: &str) -> Result<Self> {
+        let link = netlink::link_by_name(name).map_err(|error| match error.raw_os_error() {
+            Some(libc::ENODEV) => Error::failed("open interface", format!("{name:?}"), "there is no such interface")
+                .way_out(format!("choose one of: {}", names().join(", "))),
+            _ => Error::os("look up interface", name, &error),
+        })?;
+        Ok(Self {
+            name: link.name.clone(),
+            index: link.index,
+            mtu: link.mtu,
+            driver: ethtool::driver(name).ok().filter(|driver| !driver.is_empty()),
+            queues: ethtool::receive_queues(name).unwrap_or(1),
+            up: link.up,
+            ethernet: ETHERNET_TYPES.contains(&link.hardware_type),
+            used_by_host: addresses::has_global_address(name),
+        })
+    }
+
+    /// As [`Interface::find`], and refuses an interface that is down.
+    ///
+    /// # Errors
+    /// No such interface, or it is down.
+    pub fn find_up(name: &str) -> Result<Self> {
+        let interface = Self::find(name)?;
+        if !interface.up {
+            return Err(Error::failed("open interface", name, "it is down")
+                .way_out(format!("bring it up: ip link set dev {name} up")));
+        }
+        Ok(interface)
+    }
+
+    /// Whether the interface still exists, and if so, whether it is up.
+    pub fn state(&self) -> InterfaceState {
+        match netlink::link_by_index(self.index) {
+            Ok(link) if link.up => InterfaceState::Up,
+            Ok(_) => InterfaceState::Down,
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => InterfaceState::Gone,
+            Err(_) => InterfaceState::Unknown,
+        }
+    }
+}
+
+/// What an interface is at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InterfaceState {
+    /// It exists and is up.
+    Up,
+    /// It exists and is administratively down.
+    Down,
+    /// It was removed.
+    Gone,
+    /// The kernel did not answer.
+    Unknown,
+}
+
+/// Names of the interfaces of this network namespace.
+pub fn names() -> Vec<String> {
+    addresses::interface_names().unwrap_or_else(|_: io::Error| Vec::new())
+}

@@ -1,0 +1,159 @@
+//! The loss ledger: offered = delivered + filtered + drops by cause + unaccounted.
+//!
+//! Owns the sum and its honesty: a counter that can't be read is unknown, and then so is what depends on it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+/// Why a packet did not reach the handler, or not the output behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The device had no descriptor or overran (rx_missed_errors, rx_fifo_errors).
+    Nic,
+    /// Dropped between device and socket by the driver's queue (rx_dropped).
+    DriverQueue,
+    /// Of these, dropped by a per-CPU backlog (softnet_stat).
+    Softnet,
+    /// Wanted, but on a receive queue no engine reads; the host stack got it.
+    NoSocket,
+    /// No free slot in the receive ring.
+    RingFull,
+    /// No free frame in the fill ring.
+    FillRingEmpty,
+    /// Longer than a frame.
+    Oversize,
+    /// A descriptor or frame head that made no sense.
+    InvalidDescriptor,
+    /// Taken off the ring after the packet limit.
+    LeftAtLimit,
+    /// The spool to the writer thread was full.
+    SlowOutput,
+    /// The output could not be written any more (disk full, I/O error).
+    OutputFailed,
+}
+
+impl Cause {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nic => "nic",
+            Self::DriverQueue => "driver_queue",
+            Self::Softnet => "softnet",
+            Self::NoSocket => "no_socket",
+            Self::RingFull => "ring_full",
+            Self::FillRingEmpty => "fill_ring_empty",
+            Self::Oversize => "oversize",
+            Self::InvalidDescriptor => "invalid_descriptor",
+            Self::LeftAtLimit => "left_at_limit",
+            Self::SlowOutput => "slow_output",
+            Self::OutputFailed => "output_failed",
+        }
+    }
+}
+
+/// Where every packet of a time span went. `None` means unknown.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Ledger {
+    /// Packets that came to the device for us.
+    pub offered: Option<u64>,
+    /// Packets given to the application.
+    pub delivered: u64,
+    /// Packets nobody asked for.
+    pub filtered: Option<u64>,
+    /// Packets lost, by cause.
+    pub drops: BTreeMap<Cause, Option<u64>>,
+}
+
+impl Ledger {
+    /// Adds to the drops of a cause; unknown stays unknown.
+    pub fn drop(&mut self, cause: Cause, count: Option<u64>) {
+        let entry = self.drops.entry(cause).or_insert(Some(0));
+        *entry = entry.zip(count).map(|(a, b)| a + b);
+    }
+
+    /// Packets known to be lost.
+    pub fn lost(&self) -> u64 {
+        self.drops.values().flatten().sum()
+    }
+
+    /// What no counter explains: positive when packets vanished, negative when more came out than went in. `None` when a
+    /// part of the sum is unknown.
+    pub fn unaccounted(&self) -> Option<i64> {
+        let drops: Option<u64> = self.drops.values().copied().sum();
+        let explained = self.delivered as i64 + self.filtered? as i64 + drops? as i64;
+        Some(self.offered? as i64 - explained)
+    }
+
+    /// What came since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let difference = |now: Option<u64>, then: Option<u64>| now.zip(then).map(|(now, then)| now.saturating_sub(then));
+        Self {
+            offered: difference(self.offered, earlier.offered),
+            delivered: self.delivered.saturating_sub(earlier.delivered),
+            filtered: difference(self.filtered, earlier.filtered),
+            drops: self
+                .drops
+                .iter()
+                .map(|(&cause, &now)| (cause, difference(now, earlier.drops.get(&cause).copied().unwrap_or(Some(0)))))
+                .collect(),
+        }
+    }
+}
+
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+        write!(f, "offered {} = delivered {} + filtered {}", known(self.offered), self.delivered, known(self.filtered))?;
+        for (cause, &count) in self.drops.iter().filter(|(_, count)| **count != Some(0)) {
+            write!(f, " + {} {}", cause.name(), known(count))?;
+        }
+        match self.unaccounted() {
+            Some(count) => write!(f, " + unaccounted {count}"),
+            None => write!(f, " + unaccounted unknown"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger() -> Ledger {
+        let mut ledger = Ledger { offered: Some(100), delivered: 80, filtered: Some(5), ..Ledger::default() };
+        ledger.drop(Cause::RingFull, Some(10));
+        ledger.drop(Cause::RingFull, Some(2));
+        ledger.drop(Cause::Nic, Some(0));
+        ledger
+    }
+
+    #[test]
+    fn what_is_left_is_unaccounted() {
+        let ledger = ledger();
+        assert_eq!(ledger.lost(), 12);
+        assert_eq!(ledger.unaccounted(), Some(3));
+        assert_eq!(ledger.to_string(), "offered 100 = delivered 80 + filtered 5 + ring_full 12 + unaccounted 3");
+    }
+
+    #[test]
+    fn unknown_is_never_zero() {
+        let mut ledger = ledger();
+        ledger.drop(Cause::Nic, None);
+        assert_eq!(ledger.unaccounted(), None);
+        assert!(ledger.to_string().contains("nic unknown"), "{ledger}");
+        assert_eq!(serde_json::to_value(&ledger).unwrap()["drops"]["nic"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn intervals_subtract() {
+        let mut later = ledger();
+        later.offered = Some(150);
+        later.delivered = 120;
+        later.drop(Cause::Nic, Some(4));
+        let interval = later.since(&ledger());
+        assert_eq!((interval.offered, interval.delivered, interval.drops[&Cause::Nic]), (Some(50), 40, Some(4)));
+    }
+}

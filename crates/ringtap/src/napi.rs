@@ -1,0 +1,161 @@
+//! Pacing the kernel's NAPI where it stays in charge, and putting its settings back.
+//!
+//! Owns two settings of an interface, `napi_defer_hard_irqs` and `gro_flush_timeout` (Documentation/networking/napi.rst),
+//! and a note on disk of their old values, so that the next start repairs what a killed process left behind.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Where the notes lie; emptied at boot, as the settings are.
+const NOTES: &str = "/run/ringtap";
+
+/// What was there before, and who changed it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    pid: u32,
+    start_ticks: u64,
+    interface: String,
+    defer_hard_irqs: u64,
+    gro_flush_timeout_ns: u64,
+}
+
+/// Settings in force; dropping it puts the old ones back.
+#[derive(Debug)]
+pub struct NapiPacing {
+    defer: Setting,
+    flush: Setting,
+    note: Option<PathBuf>,
+}
+
+/// One file of /sys, kept open so that it can be put back after privileges were dropped.
+#[derive(Debug)]
+struct Setting {
+    file: File,
+    old: u64,
+}
+
+impl Setting {
+    fn open(path: &Path) -> std::io::Result<Self> {
+        let text = fs::read_to_string(path)?;
+        let old = text.trim().parse().map_err(|_| std::io::Error::other(format!("{text:?} is no number")))?;
+        Ok(Self { file: OpenOptions::new().write(true).open(path)?, old })
+    }
+
+    fn set(&mut self, value: u64) -> std::io::Result<()> {
+        self.file.rewind()?;
+        self.file.write_all(value.to_string().as_bytes())
+    }
+}
+
+impl NapiPacing {
+    /// Has the interface's NAPI poll again `flush_timeout_ns` after it found something, `defer` times without an
+    /// interrupt in between. `None`, with a warning, where that can't be set; the old values are noted first.
+    pub fn set(interface: &str, ifindex: u32, defer: u64, flush_timeout_ns: u64, warnings: &mut Vec<String>) -> Option<Self> {
+        let folder = PathBuf::from(format!("/sys/class/net/{interface}"));
+        let refused = |why: &dyn std::fmt::Display| format!("the kernel's NAPI on {interface} is not paced ({why}): more interrupts than needed");
+        // /sys shows the network namespace it was mounted in, which may not be ours.
+        let shown = fs::read_to_string(folder.join("ifindex")).ok().and_then(|text| text.trim().parse().ok());
+        if shown != Some(ifindex) {
+            warnings.push(refused(&"/sys is that of another network namespace"));
+            return None;
+        }
+        let note = note_path(interface);
+        repair(&folder, note.as_deref());
+        let opened = Setting::open(&folder.join("napi_defer_hard_irqs"))
+            .and_then(|defer| Ok((defer, Setting::open(&folder.join("gro_flush_timeout"))?)));
+        let (defer_setting, flush_setting) = match opened {
+            Ok(settings) => settings,
+            Err(error) => {
+                warnings.push(refused(&error));
+                return None;
+            }
+        };
+        let note = note.filter(|path| {
+            let note = Note {
+                pid: std::process::id(),
+                start_ticks: start_ticks(std::process::id()).unwrap_or(0),
+                interface: interface.to_owned(),
+                defer_hard_irqs: defer_setting.old,
+                gro_flush_timeout_ns: flush_setting.old,
+            };
+            let written = fs::create_dir_all(NOTES).and_then(|()| fs::write(path, serde_json::to_vec(&note).unwrap_or_default()));
+            written.map_err(|error| warnings.push(format!("NAPI settings of {interface} can't be noted in {NOTES} ({error}): after a kill -9 they would stay"))).is_ok()
+        });
+        let mut this = Self { defer: defer_setting, flush: flush_setting, note };
+        if let Err(error) = this.flush.set(flush_timeout_ns).and_then(|()| this.defer.set(defer)) {
+            warnings.push(refused(&error));
+            return None;
+        }
+        Some(this)
+    }
+}
+
+impl Drop for NapiPacing {
+    fn drop(&mut self) {
+        // The interface may be gone, and its settings with it.
+        let (defer, flush) = (self.defer.old, self.flush.old);
+        let _ = self.defer.set(defer);
+        let _ = self.flush.set(flush);
+        if let Some(note) = &self.note {
+            let _ = fs::remove_file(note);
+        }
+    }
+}
+
+/// Puts back what a process that no longer runs had noted.
+fn repair(folder: &Path, note_path: Option<&Path>) {
+    let Some(path) = note_path else { return };
+    let Some(note) = fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Note>(&bytes).ok()) else { return };
+    if start_ticks(note.pid) == Some(note.start_ticks) {
+        return;
+    }
+    let _ = fs::write(folder.join("napi_defer_hard_irqs"), note.defer_hard_irqs.to_string());
+    let _ = fs::write(folder.join("gro_flush_timeout"), note.gro_flush_timeout_ns.to_string());
+    let _ = fs::remove_file(path);
+}
+
+/// One note per interface and network namespace.
+fn note_path(interface: &str) -> Option<PathBuf> {
+    let namespace = fs::metadata("/proc/thread-self/ns/net").ok()?.ino();
+    Some(PathBuf::from(format!("{NOTES}/napi-{namespace}-{interface}.json")))
+}
+
+/// When a process was started, in clock ticks since boot: tells it from a later one with the same id (proc_pid_stat(5)).
+fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_start_time_is_found_and_an_absent_process_has_none() {
+        assert!(start_ticks(std::process::id()).unwrap() > 0);
+        assert_eq!(start_ticks(u32::MAX), None);
+    }
+
+    #[test]
+    fn a_note_of_a_dead_process_is_put_back_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let note_path = folder.path().join("note.json");
+        for name in ["napi_defer_hard_irqs", "gro_flush_timeout"] {
+            fs::write(folder.path().join(name), "99").unwrap();
+        }
+        let note = |pid, start_ticks| Note { pid, start_ticks, interface: "x".into(), defer_hard_irqs: 3, gro_flush_timeout_ns: 70 };
+        let own = std::process::id();
+        fs::write(&note_path, serde_json::to_vec(&note(own, start_ticks(own).unwrap())).unwrap()).unwrap();
+        repair(folder.path(), Some(&note_path));
+        assert!(note_path.exists(), "the owner lives: hands off");
+        fs::write(&note_path, serde_json::to_vec(&note(own, 1)).unwrap()).unwrap();
+        repair(folder.path(), Some(&note_path));
+        assert!(!note_path.exists());
+        assert_eq!(fs::read_to_string(folder.path().join("napi_defer_hard_irqs")).unwrap(), "3");
+        assert_eq!(fs::read_to_string(folder.path().join("gro_flush_timeout")).unwrap(), "70");
+    }
+}

@@ -1,0 +1,130 @@
+//! Making a thread a real-time one, step by step; each step the system refuses becomes one warning, not a failure.
+//!
+//! Owns the process-wide measures (locked memory, CPU latency request) and the per-thread ones (CPU, SCHED_FIFO, timer
+//! slack), and knows the kernel's limit on real-time threads.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+
+use crate::sys::sched;
+
+/// The kernel's default share for real-time threads is less than everything: what sched(7) calls RT throttling.
+const RUNTIME_FILE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+const PERIOD_FILE: &str = "/proc/sys/kernel/sched_rt_period_us";
+const LATENCY_FILE: &str = "/dev/cpu_dma_latency";
+
+/// What a real-time thread asks for.
+#[derive(Debug, Clone)]
+pub struct RealTime {
+    /// SCHED_FIFO priority 1–99; 0 leaves the thread under the ordinary scheduler.
+    pub priority: u8,
+    /// Whether to lock the process's memory.
+    pub lock_memory: bool,
+    /// Whether to forbid deep idle states while running (they add wake-up latency and save power).
+    pub shallow_idle: bool,
+}
+
+impl Default for RealTime {
+    fn default() -> Self {
+        Self { priority: 50, lock_memory: true, shallow_idle: true }
+    }
+}
+
+/// Holds the process-wide measures; dropping it lifts the CPU latency request.
+#[derive(Debug)]
+pub struct ProcessGuard {
+    _latency: Option<File>,
+}
+
+impl RealTime {
+    /// Applies the process-wide measures; warnings go to `warnings`.
+    pub fn apply_to_process(&self, warnings: &mut Vec<String>) -> ProcessGuard {
+        if self.lock_memory && self.priority > 0 {
+            if let Err(error) = sched::lock_memory() {
+                warnings.push(format!(
+                    "memory is not locked ({error}): page faults may delay packets; run with CAP_IPC_LOCK or raise `ulimit -l`"
+                ));
+            }
+        }
+        let latency = if self.shallow_idle && self.priority > 0 { request_shallow_idle(warnings) } else { None };
+        ProcessGuard { _latency: latency }
+    }
+
+    /// Makes the calling thread a real-time one on `cpu`; warnings go to `warnings`.
+    pub fn apply_to_thread(&self, cpu: Option<usize>, warnings: &mut Vec<String>) {
+        if let Some(cpu) = cpu {
+            if let Err(error) = sched::set_affinity(0, cpu) {
+                warnings.push(format!("not bound to CPU {cpu} ({error}): choose one of {:?} with --cpu", sched::allowed_cpus()));
+            }
+        }
+        // Inert under SCHED_FIFO, the next best thing without it.
+        let _ = sched::set_timer_slack(1);
+        if self.priority > 0 {
+            if let Err(error) = sched::set_fifo(0, self.priority) {
+                warnings.push(format!(
+                    "no real-time priority ({error}): wake-ups may be late under load; run with CAP_SYS_NICE or raise `ulimit -r`"
+                ));
+            }
+        }
+    }
+}
+
+/// Keeps CPUs out of deep idle states for as long as the file stays open (Documentation/power/pm_qos_interface.rst).
+fn request_shallow_idle(warnings: &mut Vec<String>) -> Option<File> {
+    let opened = OpenOptions::new().write(true).open(LATENCY_FILE).and_then(|mut file| {
+        file.write_all(&0i32.to_ne_bytes())?;
+        Ok(file)
+    });
+    match opened {
+        Ok(file) => Some(file),
+        Err(error) => {
+            warnings.push(format!("deep idle states stay allowed ({LATENCY_FILE}: {error}): wake-ups may take longer"));
+            None
+        }
+    }
+}
+
+/// The share of each period that real-time threads may run, or `None` where there is no limit or it can't be read.
+pub fn throttling_share() -> Option<f64> {
+    let read = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<i64>().ok();
+    let (runtime, period) = (read(RUNTIME_FILE)?, read(PERIOD_FILE)?);
+    (runtime >= 0 && period > 0 && runtime < period).then(|| runtime as f64 / period as f64)
+}
+
+/// A sentence when an engine that used `busy_share` (0–1) of its core came up against the kernel's limit.
+pub fn throttling_warning(busy_share: f64) -> Option<String> {
+    let limit = throttling_share()?;
+    (busy_share > limit * 0.98).then(|| {
+        format!(
+            "RT throttling: the engine used {:.0} % of its core and the kernel stops real-time threads at {:.0} %; packets wait \
+             meanwhile (sysctl kernel.sched_rt_runtime_us=-1 lifts the limit, --priority 0 avoids it)",
+            busy_share * 100.0,
+            limit * 100.0
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_does_not_exist_is_a_warning() {
+        let mut warnings = Vec::new();
+        std::thread::spawn(move || {
+            RealTime { priority: 0, ..RealTime::default() }.apply_to_thread(Some(100_000), &mut warnings);
+            assert_eq!(warnings.len(), 1);
+            assert!(warnings[0].contains("CPU 100000") && warnings[0].contains("--cpu"), "{}", warnings[0]);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn an_idle_engine_is_not_throttled() {
+        assert!(throttling_warning(0.1).is_none());
+        if throttling_share().is_some() {
+            assert!(throttling_warning(1.0).unwrap().contains("sched_rt_runtime_us"));
+        }
+    }
+}
