@@ -46,7 +46,7 @@ fn valid_pcap(packets: &[Vec<u8>]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
     fn random_bytes_after_a_magic(

@@ -118,28 +118,23 @@ fn counts_and_ledger_stand_in_the_statistics_blocks() {
     record(&path, Rotation::default());
     let text = ask("tshark", &["-r", path.to_str().unwrap(), "-X", "read_format:MIME Files Format", "-V"]);
     for expected in [
-        "Number of packets received: 1000000007",
-        "Number of packets dropped by the interface: 41",
-        "Number of packets accepted by the filter: 1000000000",
-        "Number of packets dropped by the operating system: 42",
-        "Number of packets delivered to the user: 999999958",
-        "offered 1000000007 = delivered 999999958 + filtered 7 + slow_output 42 + unaccounted 0",
-        "Number of packets delivered to the user: 10",
+        "Number of Received Packets = 1000000007",
+        "Number of Dropped Packets = 41",
+        "Number of Accepted Packets = 1000000000",
+        "Number of Packets Dropped by OS = 42",
+        "Number of Packets Delivered to the User = 999999958",
+        "Comment = offered 1000000007 = delivered 999999958 + filtered 7 + slow_output 42 + unaccounted 0",
+        "Number of Packets Delivered to the User = 10",
     ] {
-        assert!(squeeze(&text).contains(&squeeze(expected)), "{expected:?} not in\n{text}");
+        assert!(text.contains(expected), "{expected:?} not in\n{text}");
     }
     assert!(!text.contains("Malformed"), "{text}");
-}
-
-/// Case and punctuation differ between versions of tshark.
-fn squeeze(text: &str) -> String {
-    text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn every_file_of_a_rotated_recording_is_read_by_itself() {
     let directory = tempfile::tempdir().unwrap();
-    let rotation = Rotation { size: Some(1500), ..Rotation::default() };
+    let rotation = Rotation { size: Some(1000), ..Rotation::default() };
     for name in ["a.pcapng", "a.pcap"] {
         let files = record(&directory.path().join(name), rotation);
         assert!(files.len() > 2, "{files:?}");
