@@ -91,8 +91,12 @@ impl<'a> Ppp<'a> {
     /// [`Fault::Truncated`](crate::Fault::Truncated) when not all of it is there.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, HeaderError> {
-        // RFC 1662 §3.1: address 0xff and control 0x03 may be there; 0xff is no protocol's first byte.
+        // RFC 1662 §3.1: address 0xff and control 0x03 may be there; 0xff is no protocol's first byte, so that one byte
+        // alone can't be told from a cut address.
         let at = if bytes.starts_with(&[0xff, 0x03]) { 2 } else { 0 };
+        if bytes == [0xff] {
+            return Err(HeaderError::truncated(Header::Ppp, 2, 1));
+        }
         at_least(Header::Ppp, bytes, at + 1)?;
         let first = bytes[at];
         // RFC 1661 §2: the last byte of a protocol is odd, the others even; §6.5: a leading zero byte may be left out.
@@ -151,7 +155,7 @@ mod tests {
             let view = Ppp::new(bytes).unwrap();
             assert_eq!((view.header_len(), view.protocol(), view.payload().len()), (len, protocol, 0), "{bytes:?}");
         }
-        for short in [&[][..], &[0xff, 0x03], &[0xff, 0x03, 0x00], &[0x00]] {
+        for short in [&[][..], &[0xff], &[0xff, 0x03], &[0xff, 0x03, 0x00], &[0x00]] {
             assert!(Ppp::new(short).is_err(), "{short:?}");
         }
     }
