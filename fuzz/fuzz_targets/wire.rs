@@ -16,7 +16,12 @@ use ringtap_wire::{
 
 fuzz_target!(|input: &[u8]| {
     let Some((&choice, data)) = input.split_first() else { return };
-    oracle::agree(data, links::LINKS[usize::from(choice) % links::LINKS.len()]);
+    let link = links::LINKS[usize::from(choice) % links::LINKS.len()];
+    oracle::agree(data, link);
+    let whole = oracle::check(data, link);
+    for cut in [1, 7, data.len() / 2] {
+        oracle::prefix(&data[..data.len().saturating_sub(cut)], link, &whole);
+    }
     views(data);
 });
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use corpus::packets;
-use etherparse_oracle::{Compared, agree, check};
+use etherparse_oracle::{Compared, agree, check, prefix};
 use ringtap_wire::{Header, IpVersion, Layers, LinkType, Stop, Tunnel};
 
 /// Where the files are, relative to the crate; they are not part of the repository.
@@ -84,29 +84,6 @@ fn every_packet_and_every_prefix() {
     assert!(faults * 100 <= total * 3, "{faults} of {total} packets are taken for faulty");
     assert!(compared.ip * 100 >= total * 50, "only {} of {total} compared with etherparse", compared.ip);
     assert!(compared.transport * 100 >= total * 40 && compared.arp > 0 && compared.tags > 0, "{compared:?}");
-}
-
-/// A prefix never shows more than the whole packet, and what it shows is the same.
-fn prefix(data: &[u8], link: LinkType, whole: &Layers) {
-    let layers = check(data, link);
-    assert!(layers.stop_at() <= whole.stop_at() || whole.stop().is_fault(), "{layers:?} {whole:?}");
-    assert!(layers.ip_count() <= whole.ip_count());
-    if let (Some(short), Some(long)) = (layers.outer_ip(), whole.outer_ip()) {
-        assert_eq!((short.at(), short.version()), (long.at(), long.version()));
-        if !short.is_length_unknown() {
-            assert_eq!(short.end() + short.missing(), long.end() + long.missing());
-        }
-    }
-    if let (Some(short), Some(long)) = (layers.transport(), whole.transport())
-        && layers.ip_count() == whole.ip_count()
-    {
-        assert_eq!(short, long);
-    }
-    if layers.stop_at() < whole.stop_at() {
-        // Behind MPLS, the first byte of what follows decides; without it the payload is unknown.
-        let expected = layers.stop().is_fault() || layers.stop() == Stop::OtherPayload(Header::Mpls);
-        assert!(expected, "a prefix ends earlier, but not for want of bytes: {layers:?} {whole:?}");
-    }
 }
 
 /// Some files whose name says what is in them.

@@ -7,7 +7,7 @@ use etherparse::{
     IpAuthHeader, IpFragOffset, IpHeaders, IpNumber, Ipv4Extensions, Ipv4Header, Ipv6Extensions, Ipv6FragmentHeader,
     Ipv6Header, Ipv6RawExtHeader, Ipv6RoutingExtensions, PacketBuilder, TcpHeader, TcpOptions, VlanHeader,
 };
-use etherparse_oracle::{agree, check};
+use etherparse_oracle::{agree, check, prefix};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use ringtap_wire::{FlowKey, Layers, LinkType, Stop, Transport, UdpFrame, checksum, checksum::Verdict};
@@ -177,6 +177,10 @@ proptest! {
             data.truncate(cut.index(data.len() + 1));
         }
         agree(&data, LinkType::Ethernet);
+        let whole = check(&data, LinkType::Ethernet);
+        for len in 0..data.len() {
+            prefix(&data[..len], LinkType::Ethernet, &whole);
+        }
         agree(data.get(14 + 4 * stack.vlan.len()..).unwrap_or_default(), LinkType::RawIp);
     }
 

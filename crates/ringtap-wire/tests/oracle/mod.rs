@@ -70,6 +70,29 @@ pub(crate) fn check(data: &[u8], link: LinkType) -> Layers {
     layers
 }
 
+/// Parses `data`, the first bytes of a packet that parsed to `whole`. A prefix never shows more than the whole packet, and what it shows is the same.
+pub(crate) fn prefix(data: &[u8], link: LinkType, whole: &Layers) {
+    let layers = check(data, link);
+    assert!(layers.stop_at() <= whole.stop_at() || whole.stop().is_fault(), "{layers:?} {whole:?}");
+    assert!(layers.ip_count() <= whole.ip_count());
+    if let (Some(short), Some(long)) = (layers.outer_ip(), whole.outer_ip()) {
+        assert_eq!((short.at(), short.version()), (long.at(), long.version()));
+        if !short.is_length_unknown() {
+            assert_eq!(short.end() + short.missing(), long.end() + long.missing());
+        }
+    }
+    if let (Some(short), Some(long)) = (layers.transport(), whole.transport())
+        && layers.ip_count() == whole.ip_count()
+    {
+        assert_eq!(short, long);
+    }
+    if layers.stop_at() < whole.stop_at() {
+        // Behind MPLS, the first byte of what follows decides; without it the payload is unknown.
+        let expected = layers.stop().is_fault() || layers.stop() == Stop::OtherPayload(Header::Mpls);
+        assert!(expected, "a prefix ends earlier, but not for want of bytes: {layers:?} {whole:?}");
+    }
+}
+
 /// What [`agree`] could compare, so that a test can show that it was not nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Compared {
