@@ -45,6 +45,8 @@ struct config {
 	__u64 full_size;        // length of the frame as user space hands it in
 	__u64 first_seq;
 	__u64 magic;
+	__u64 destination_port;
+	__u64 header[8];        // the frame's first 64 bytes as they lie in memory
 };
 
 // Written by this program, read by user space while it runs; 8 bytes each, in this order.
@@ -232,17 +234,19 @@ static __always_inline __u64 sum_stamp(__u64 seq, __u64 time_ns, struct config *
 	return sum;
 }
 
-// Writes stamp, lengths, source port and checksums. The frame still holds what an earlier run wrote: the kernel recycles
-// pages, so every field that can vary is written each time.
-static __always_inline int fill(struct xdp_md *ctx, struct config *cf, __u64 seq, __u64 now, __u64 *length)
+// Writes headers and stamp. The kernel recycles the pages of earlier frames, and a receiver may have changed them (the
+// stack takes a VLAN tag out in place, for one), so every header field is written each time.
+static __always_inline int fill(struct xdp_md *ctx, struct config *cf, __u64 sent, __u64 now, __u64 *length)
 {
-	__u32 entry = cf->sizes > 1 ? seq % cf->sizes : 0;
+	__u64 seq = cf->first_seq + sent;
+	__u32 entry = cf->sizes > 1 ? sent % cf->sizes : 0;
 	struct size *size = bpf_map_lookup_elem(&SIZE_TABLE, &entry);
-	__u64 port = cf->source_port + (cf->flows > 1 ? seq % cf->flows : 0);
+	__u64 port = cf->source_port + (cf->flows > 1 ? sent % cf->flows : 0);
 	__u64 ip_offset = cf->ip_offset & 31;
 	__u64 udp_offset = (cf->stamp_offset - 8) & 127;
 	void *data, *end;
 	struct udp *udp;
+	__u64 *words;
 	__be16 *ip;
 
 	if (!size || size->frame > cf->full_size)
@@ -252,6 +256,21 @@ static __always_inline int fill(struct xdp_md *ctx, struct config *cf, __u64 seq
 	data = (void *)(long)ctx->data;
 	end = (void *)(long)ctx->data_end;
 	*length = size->frame;
+
+	// Whole words up to somewhere in the UDP header or the stamp, which are written afterwards.
+	words = data;
+	if ((void *)(words + 8) > end)
+		return -1;
+	words[0] = cf->header[0];
+	words[1] = cf->header[1];
+	words[2] = cf->header[2];
+	words[3] = cf->header[3];
+	words[4] = cf->header[4];
+	if (cf->ip_version == 6) {
+		words[5] = cf->header[5];
+		words[6] = cf->header[6];
+		words[7] = cf->header[7];
+	}
 
 	ip = data + ip_offset;
 	if ((void *)(ip + 6) > end)
@@ -267,6 +286,8 @@ static __always_inline int fill(struct xdp_md *ctx, struct config *cf, __u64 seq
 	if ((void *)(udp + 1) > end)
 		return -1;
 	udp->source = bpf_htons(port);
+	udp->destination = bpf_htons(cf->destination_port);
+	udp->checksum = 0;
 	udp->length = bpf_htons(size->udp_length);
 	udp->stamp.magic = bpf_htonl(cf->magic);
 	udp->stamp.stream = bpf_htons(cf->stream);
@@ -339,7 +360,7 @@ int generate(struct xdp_md *ctx)
 			return XDP_DROP;
 	}
 
-	if (fill(ctx, cf, cf->first_seq + st->sent, spin.now, &length))
+	if (fill(ctx, cf, st->sent, spin.now, &length))
 		return XDP_ABORTED;
 	late = spin.now - due;
 	count_lateness(st, late);

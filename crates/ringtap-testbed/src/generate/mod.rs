@@ -4,6 +4,8 @@
 //! `schedule` the patterns, `frame` the headers, `report` the result.
 
 mod frame;
+#[cfg(test)]
+mod oracle;
 mod program;
 mod report;
 mod run;
@@ -39,7 +41,10 @@ pub struct GeneratorConfig {
     pub first_seq: u64,
     /// CPU to run on; `None`: wherever the scheduler puts it.
     pub core: Option<usize>,
-    /// SCHED_FIFO priority (1–99); `None`: an ordinary thread. The core is busy all the time above some 500 packets/s.
+    /// SCHED_FIFO priority (1–99); `None`: an ordinary thread. The core is busy all the time above some 500 packets/s. When
+    /// others want it too, the kernel takes it from a real-time thread for up to 50 ms of each second
+    /// (`sched_rt_runtime_us`, sched(7)), and from an ordinary thread for half of the time, whatever its nice value, as
+    /// other sessions and control groups count as equals.
     pub priority: Option<u8>,
     /// Longest time a packet may wait for others before its batch is given to the device.
     pub hold: Duration,

@@ -19,7 +19,9 @@ use crate::tools;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/generate.bpf.o"));
 
-const CONFIG_FIELDS: usize = 15;
+const CONFIG_FIELDS: usize = 24;
+/// `header` in `struct config`: it follows the 16 plain fields.
+const HEADER: std::ops::Range<usize> = 16..24;
 const STATE_FIELDS: usize = 20;
 
 /// What the program must know beside frame and profile.
@@ -150,7 +152,8 @@ impl GenerateProgram {
         })?;
         let bytes = frame.bytes();
         let sizes = frame.size_table();
-        let config: [u64; CONFIG_FIELDS] = [
+        let mut config = [0; CONFIG_FIELDS];
+        config[..HEADER.start].copy_from_slice(&[
             settings.ifindex.into(),
             settings.stream.into(),
             settings.limit,
@@ -166,7 +169,11 @@ impl GenerateProgram {
             bytes.len() as u64,
             settings.first_seq,
             magic(),
-        ];
+            frame.destination_port.into(),
+        ]);
+        for (word, eight) in config[HEADER].iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_ne_bytes(*eight);
+        }
         let mut state = [0; STATE_FIELDS];
         state[8] = settings.random_seed | 1;
         fill(&mut bpf, "CONFIG", &[config])?;

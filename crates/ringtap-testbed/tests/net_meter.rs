@@ -1,0 +1,81 @@
+//! The meters against a load that knows what it used. They need root for /proc/timer_list and SCHED_FIFO.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ringtap::sys::{clock, sched};
+use ringtap_testbed::meter::Headline;
+use ringtap_testbed::{CoreUse, CoreUseReport, SoakerCalibration};
+
+/// Keeps `cpu` busy 30 % of each 10 ms for as long as `measure` takes; gives its report and the load's true share.
+fn under_load(cpu: usize, measure: impl FnOnce(&dyn Fn(Duration)) -> CoreUseReport) -> (CoreUseReport, f64) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = stop.clone();
+    let load = thread::spawn(move || {
+        sched::set_affinity(0, cpu).unwrap();
+        sched::set_fifo(0, 20)
+            .unwrap_or_else(|error| panic!("did not run: load under SCHED_FIFO: it needs root: {error}"));
+        let (start, used) = (clock::monotonic_ns(), clock::thread_cpu_ns());
+        while !seen.load(Ordering::Relaxed) {
+            let period = clock::monotonic_ns();
+            while clock::monotonic_ns() - period < 3_000_000 {}
+            clock::sleep_until(period + 10_000_000);
+        }
+        (clock::thread_cpu_ns() - used) as f64 * 100.0 / (clock::monotonic_ns() - start) as f64
+    });
+    let report = measure(&thread::sleep);
+    stop.store(true, Ordering::Relaxed);
+    (report, load.join().unwrap())
+}
+
+fn cpu() -> usize {
+    sched::allowed_cpus()[0]
+}
+
+// Others may use the core at the same time, so a meter can only be held against the load from below and against the
+// other meter, which sees the same others.
+
+#[test]
+fn net_exact_meter_sees_a_known_load() {
+    let (report, load) = under_load(cpu(), |wait| {
+        let measuring = CoreUse::start(cpu()).unwrap();
+        wait(Duration::from_secs(2));
+        measuring.finish().unwrap()
+    });
+    assert!((1_900_000_000..10_000_000_000).contains(&report.interval_ns));
+    assert!(matches!(report.headline, Headline::Core(_)), "{report}");
+    assert_eq!(report.core_meter_percent, Some(report.used_percent));
+    assert!(report.used_percent > load - 3.0, "{report}, the load alone took {load:.1} %");
+    assert!(report.used_percent < 110.0, "{report}");
+    let ticks = report.ticks_percent.unwrap();
+    assert!((report.used_percent - ticks).abs() < 8.0, "{report}");
+    assert!(report.steal_percent.is_some() && report.soaker_percent.is_none());
+    let wakes = report.interrupts.as_ref().unwrap();
+    assert!(wakes.get("LOC").copied().unwrap_or(0) > 100, "200 timer wake-ups: {wakes:?}");
+    assert!(report.interrupts_total().unwrap() >= 100);
+    assert!(report.context_switches_of_all_cpus.unwrap() > 100);
+    assert!(report.softirqs.is_some());
+}
+
+#[test]
+fn net_soaker_sees_a_known_load() {
+    let calibration = SoakerCalibration::measure(cpu()).unwrap();
+    let (report, load) = under_load(cpu(), |wait| {
+        let measuring = CoreUse::start_with_soaker(cpu(), calibration).unwrap();
+        wait(Duration::from_secs(2));
+        measuring.finish().unwrap()
+    });
+    assert_eq!(report.headline, Headline::Soaker);
+    assert_eq!((report.core_meter_percent, report.ticks_percent), (None, None));
+    assert!(report.used_percent > load - 8.0, "{report}, the load alone took {load:.1} %");
+    assert!(report.used_percent <= 101.0, "{report}");
+    assert!(report.soaker_time_percent.unwrap() > load - 5.0, "{report}, the load alone took {load:.1} %");
+}
+
+#[test]
+fn net_no_such_core() {
+    let error = CoreUse::start(100_000).unwrap_err().to_string();
+    assert!(error.contains("CPU 100000"), "{error}");
+}
