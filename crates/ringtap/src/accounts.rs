@@ -20,7 +20,10 @@ pub(crate) struct SocketAccounts {
 enum Kind {
     Xdp,
     /// PACKET_STATISTICS starts at zero after each reading, so the sum is kept here.
-    Packet { received: u64, dropped: u64 },
+    Packet {
+        received: u64,
+        dropped: u64,
+    },
 }
 
 /// What one socket let go, by cause.

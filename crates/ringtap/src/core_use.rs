@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::sys::perf::CycleCounter;
 use crate::sys::{clock, sched};
 
 /// Where a busy time comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CoreMeterKind {
     /// perf's unhalted cycles over the nominal clock.
@@ -53,7 +53,11 @@ impl CoreMeter {
         } else if idle_ticks_ns(cpu).is_some() {
             Source::IdleTicks
         } else {
-            return Err(Error::failed("measure the use of", format!("CPU {cpu}"), "no cycle counter, and /proc has no idle time of it"));
+            return Err(Error::failed(
+                "measure the use of",
+                format!("CPU {cpu}"),
+                "no cycle counter, and /proc has no idle time of it",
+            ));
         };
         Ok(Self { cpu, source })
     }
@@ -115,7 +119,8 @@ fn busy_by_timer_list(cpu: usize) -> Option<u64> {
 fn parse_timer_list(text: &str, cpu: usize) -> Option<u64> {
     let nanoseconds = |rest: &str| rest.trim_start_matches([' ', ':']).split_whitespace().next()?.parse::<u64>().ok();
     let now_ns = text.lines().find_map(|line| nanoseconds(line.strip_prefix("now at")?))?;
-    let mut lines = text.lines().skip_while(|line| line.strip_prefix("cpu:").is_none_or(|number| number.trim().parse() != Ok(cpu)));
+    let mut lines =
+        text.lines().skip_while(|line| line.strip_prefix("cpu:").is_none_or(|number| number.trim().parse() != Ok(cpu)));
     lines.next()?;
     lines
         .take_while(|line| !line.starts_with("cpu:"))
@@ -127,8 +132,12 @@ fn parse_timer_list(text: &str, cpu: usize) -> Option<u64> {
 fn idle_ticks_ns(cpu: usize) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let name = format!("cpu{cpu} ");
-    let fields: Vec<u64> =
-        text.lines().find_map(|line| line.strip_prefix(&name))?.split_whitespace().map_while(|f| f.parse().ok()).collect();
+    let fields: Vec<u64> = text
+        .lines()
+        .find_map(|line| line.strip_prefix(&name))?
+        .split_whitespace()
+        .map_while(|f| f.parse().ok())
+        .collect();
     Some((fields.get(3)? + fields.get(4)?) * 10_000_000)
 }
 

@@ -171,7 +171,11 @@ impl HistogramSnapshot {
 
     /// Non-empty buckets as (upper edge in nanoseconds, count), for plots.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.counts.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(bucket, &count)| (upper_edge(bucket), count))
+        self.counts
+            .iter()
+            .enumerate()
+            .filter(|&(_, &count)| count > 0)
+            .map(|(bucket, &count)| (upper_edge(bucket), count))
     }
 }
 

@@ -90,7 +90,8 @@ impl Ledger {
     /// What came since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let difference = |now: Option<u64>, then: Option<u64>| now.zip(then).map(|(now, then)| now.saturating_sub(then));
+        let difference =
+            |now: Option<u64>, then: Option<u64>| now.zip(then).map(|(now, then)| now.saturating_sub(then));
         Self {
             offered: difference(self.offered, earlier.offered),
             delivered: self.delivered.saturating_sub(earlier.delivered),
@@ -107,7 +108,13 @@ impl Ledger {
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
-        write!(f, "offered {} = delivered {} + filtered {}", known(self.offered), self.delivered, known(self.filtered))?;
+        write!(
+            f,
+            "offered {} = delivered {} + filtered {}",
+            known(self.offered),
+            self.delivered,
+            known(self.filtered)
+        )?;
         for (cause, &count) in self.drops.iter().filter(|(_, count)| **count != Some(0)) {
             write!(f, " + {} {}", cause.name(), known(count))?;
         }

@@ -5,6 +5,7 @@
 
 mod accounts;
 pub mod burst;
+pub mod calibrate;
 pub mod core_use;
 pub mod engine;
 pub mod error;

@@ -54,9 +54,17 @@ impl Setting {
 impl NapiPacing {
     /// Has the interface's NAPI poll again `flush_timeout_ns` after it found something, `defer` times without an
     /// interrupt in between. `None`, with a warning, where that can't be set; the old values are noted first.
-    pub fn set(interface: &str, ifindex: u32, defer: u64, flush_timeout_ns: u64, warnings: &mut Vec<String>) -> Option<Self> {
+    pub fn set(
+        interface: &str,
+        ifindex: u32,
+        defer: u64,
+        flush_timeout_ns: u64,
+        warnings: &mut Vec<String>,
+    ) -> Option<Self> {
         let folder = PathBuf::from(format!("/sys/class/net/{interface}"));
-        let refused = |why: &dyn std::fmt::Display| format!("the kernel's NAPI on {interface} is not paced ({why}): more interrupts than needed");
+        let refused = |why: &dyn std::fmt::Display| {
+            format!("the kernel's NAPI on {interface} is not paced ({why}): more interrupts than needed")
+        };
         // /sys shows the network namespace it was mounted in, which may not be ours.
         let shown = fs::read_to_string(folder.join("ifindex")).ok().and_then(|text| text.trim().parse().ok());
         if shown != Some(ifindex) {
@@ -147,7 +155,13 @@ mod tests {
         for name in ["napi_defer_hard_irqs", "gro_flush_timeout"] {
             fs::write(folder.path().join(name), "99").unwrap();
         }
-        let note = |pid, start_ticks| Note { pid, start_ticks, interface: "x".into(), defer_hard_irqs: 3, gro_flush_timeout_ns: 70 };
+        let note = |pid, start_ticks| Note {
+            pid,
+            start_ticks,
+            interface: "x".into(),
+            defer_hard_irqs: 3,
+            gro_flush_timeout_ns: 70,
+        };
         let own = std::process::id();
         fs::write(&note_path, serde_json::to_vec(&note(own, start_ticks(own).unwrap())).unwrap()).unwrap();
         repair(folder.path(), Some(&note_path));

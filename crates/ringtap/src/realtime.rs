@@ -54,7 +54,10 @@ impl RealTime {
     pub fn apply_to_thread(&self, cpu: Option<usize>, warnings: &mut Vec<String>) {
         if let Some(cpu) = cpu {
             if let Err(error) = sched::set_affinity(0, cpu) {
-                warnings.push(format!("not bound to CPU {cpu} ({error}): choose one of {:?} with --cpu", sched::allowed_cpus()));
+                warnings.push(format!(
+                    "not bound to CPU {cpu} ({error}): choose one of {:?} with --cpu",
+                    sched::allowed_cpus()
+                ));
             }
         }
         // Inert under SCHED_FIFO, the next best thing without it.

@@ -186,7 +186,10 @@ impl Receiver {
         } else {
             None
         };
-        let napi = opened.steering.as_ref().and_then(|steering| pace_napi(&config, &interface, steering, &opened, &mut warnings));
+        let napi = opened
+            .steering
+            .as_ref()
+            .and_then(|steering| pace_napi(&config, &interface, steering, &opened, &mut warnings));
         let accounts = opened.queues.iter().filter_map(|(source, _)| source.accounts()).collect();
         let shared = Shared {
             steering: opened.steering,
@@ -220,7 +223,10 @@ impl Receiver {
     ///
     /// # Errors
     /// A thread can't be started.
-    pub fn start<H: Handler + Send + 'static>(self, mut handler_of: impl FnMut(usize, &AnySource) -> H) -> Result<Running<H>> {
+    pub fn start<H: Handler + Send + 'static>(
+        self,
+        mut handler_of: impl FnMut(usize, &AnySource) -> H,
+    ) -> Result<Running<H>> {
         let Self { config, interface, queues, shared, mut warnings } = self;
         let stop = Arc::new(Stop::new()?);
         let descriptions = queues.iter().map(|(source, _)| source.description()).collect();
@@ -257,7 +263,12 @@ impl Receiver {
                     let end = engine.run();
                     let wall_ns = clock::monotonic_ns() - started_ns;
                     let thread_share = (clock::thread_cpu_ns() - cpu_ns) as f64 / wall_ns.max(1) as f64;
-                    Finished { handler: engine.handler, end, invalid: engine.source.invalid_descriptors(), thread_share }
+                    Finished {
+                        handler: engine.handler,
+                        end,
+                        invalid: engine.source.invalid_descriptors(),
+                        thread_share,
+                    }
                 })
                 .map_err(|error| Error::os("start engine thread for", &interface.name, &error))?;
             threads.push(thread);
@@ -272,7 +283,11 @@ impl Receiver {
 
 /// The CPU of engine `index`: as told, else from the last allowed CPU downwards, as the first ones serve most interrupts.
 fn engine_cpu(told: &[usize], allowed: &[usize], index: usize) -> Option<usize> {
-    if told.is_empty() { allowed.iter().rev().cycle().nth(index).copied() } else { told.get(index % told.len()).copied() }
+    if told.is_empty() {
+        allowed.iter().rev().cycle().nth(index).copied()
+    } else {
+        told.get(index % told.len()).copied()
+    }
 }
 
 /// Engines at work.
@@ -365,7 +380,8 @@ impl<H: Handler + Send + 'static> Running<H> {
         let mut engines = Vec::new();
         for thread in self.threads.drain(..) {
             let finished = thread.join().map_err(|_| {
-                Error::failed("run engine on", &self.interface.name, "the engine thread panicked").way_out("report this as a bug")
+                Error::failed("run engine on", &self.interface.name, "the engine thread panicked")
+                    .way_out("report this as a bug")
             })?;
             engines.push(finished);
         }
@@ -488,7 +504,8 @@ fn fanout_count(config: &ReceiverConfig) -> u32 {
 }
 
 fn packet_config(config: &ReceiverConfig, interface: &Interface) -> PacketRingConfig {
-    let frame_size = config.frame_size.unwrap_or_else(|| (interface.mtu.saturating_add(256)).next_power_of_two().clamp(2048, 65536));
+    let frame_size =
+        config.frame_size.unwrap_or_else(|| (interface.mtu.saturating_add(256)).next_power_of_two().clamp(2048, 65536));
     PacketRingConfig {
         interface: interface.name.clone(),
         ifindex: interface.index,
@@ -552,7 +569,9 @@ fn pace_napi(
         NapiMode::Auto if busy_poll => shortest_period_ns?.max(NAPI_PACE_NS) * 2,
         NapiMode::Auto if steering.attached() == Attach::Generic => return None,
         // Only where the pause is small beside the period the user's bound allows.
-        NapiMode::Auto => shortest_period_ns.filter(|&period_ns| period_ns >= 4 * NAPI_PACE_NS).map(|_| NAPI_PACE_NS)?,
+        NapiMode::Auto => {
+            shortest_period_ns.filter(|&period_ns| period_ns >= 4 * NAPI_PACE_NS).map(|_| NAPI_PACE_NS)?
+        }
     };
     NapiPacing::set(&interface.name, interface.index, DEFER_HARD_IRQS, flush_ns, warnings)
 }

@@ -176,7 +176,11 @@ impl Steering {
         let count = rules.len() as u32;
         let load_error = |error: &dyn std::fmt::Display, denied: bool| {
             let error = Error::failed("load the steering program for", interface, error);
-            if denied { error.way_out("run as root or with CAP_BPF and CAP_NET_ADMIN, or use --backend packet") } else { error }
+            if denied {
+                error.way_out("run as root or with CAP_BPF and CAP_NET_ADMIN, or use --backend packet")
+            } else {
+                error
+            }
         };
         let mut bpf = EbpfLoader::new()
             .override_global("rule_count", &count, true)
@@ -184,7 +188,8 @@ impl Steering {
             .load(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.bpf.o")))
             .map_err(|error| load_error(&chain(&error), is_denied(&error)))?;
         let missing = || Error::failed("load the steering program for", interface, "the object lacks a map or program");
-        let mut table: Array<_, RuleWords> = bpf.take_map("rules").and_then(|map| map.try_into().ok()).ok_or_else(missing)?;
+        let mut table: Array<_, RuleWords> =
+            bpf.take_map("rules").and_then(|map| map.try_into().ok()).ok_or_else(missing)?;
         for (index, rule) in rules.iter().enumerate() {
             table.set(index as u32, rule.words(), 0).map_err(|error| load_error(&chain(&error), false))?;
         }
@@ -255,14 +260,18 @@ fn attach_program(program: &mut Xdp, interface: &str, ifindex: u32, wanted: Opti
         return Err(Error::failed("attach XDP program to", interface, "no mode was tried"));
     };
     // The kernel may have been given another program between our look and our attempt.
-    if matches!(&error, ProgramError::SyscallError(e) if matches!(e.io_error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))) {
+    if matches!(&error, ProgramError::SyscallError(e) if matches!(e.io_error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)))
+    {
         refuse_if_occupied(interface, ifindex)?;
     }
     let way_out = match mode {
-        Attach::Native => "use --xdp generic or --backend packet (the driver may lack XDP, or the MTU may be too large for it)",
+        Attach::Native => {
+            "use --xdp generic or --backend packet (the driver may lack XDP, or the MTU may be too large for it)"
+        }
         Attach::Generic => "use --backend packet",
     };
-    Err(Error::failed("attach XDP program to", format!("{interface} ({} mode)", mode.name()), chain(&error)).way_out(way_out))
+    Err(Error::failed("attach XDP program to", format!("{interface} ({} mode)", mode.name()), chain(&error))
+        .way_out(way_out))
 }
 
 /// An XDP program on an interface excludes ours: says which it is and who holds it.
@@ -280,8 +289,12 @@ fn refuse_if_occupied(interface: &str, ifindex: u32) -> Result<()> {
     } else {
         (format!("held by {}", holders.join(", ")), "stop that program first, or use --backend packet".to_owned())
     };
-    Err(Error::failed("attach XDP program to", interface, format!("XDP program {name:?} (id {id}) is there already, {who}"))
-        .way_out(way_out))
+    Err(Error::failed(
+        "attach XDP program to",
+        interface,
+        format!("XDP program {name:?} (id {id}) is there already, {who}"),
+    )
+    .way_out(way_out))
 }
 
 /// Processes with a file descriptor of the program or of its link (proc_pid_fdinfo(5) shows `prog_id`).
@@ -354,7 +367,11 @@ impl FromStr for Rule {
                     side = Some(new);
                 }
                 "vlan" => {
-                    let id: u16 = value()?.parse().ok().filter(|&id| id < 4096).ok_or_else(|| wrong("a VLAN identifier is 0–4095".to_owned()))?;
+                    let id: u16 = value()?
+                        .parse()
+                        .ok()
+                        .filter(|&id| id < 4096)
+                        .ok_or_else(|| wrong("a VLAN identifier is 0–4095".to_owned()))?;
                     rule.vlan = Some(id);
                 }
                 "ip" => rule.family = Some(4),
@@ -366,11 +383,13 @@ impl FromStr for Rule {
                 "icmp6" => rule.protocol = Some(58),
                 "proto" => {
                     let number = value()?;
-                    rule.protocol = Some(number.parse().map_err(|_| wrong(format!("{number:?} is no protocol number (0–255)")))?);
+                    rule.protocol =
+                        Some(number.parse().map_err(|_| wrong(format!("{number:?} is no protocol number (0–255)")))?);
                 }
                 "host" | "net" => {
                     let prefix = value()?;
-                    rule.prefix = Some(parse_prefix(prefix).ok_or_else(|| wrong(format!("{prefix:?} is no address or prefix")))?);
+                    rule.prefix =
+                        Some(parse_prefix(prefix).ok_or_else(|| wrong(format!("{prefix:?} is no address or prefix")))?);
                 }
                 "port" => {
                     let port = value()?;
@@ -379,9 +398,13 @@ impl FromStr for Rule {
                 }
                 "portrange" => {
                     let range = value()?;
-                    let parsed = range.split_once('-').and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
-                    rule.ports =
-                        Some(parsed.filter(|(low, high)| low <= high).ok_or_else(|| wrong(format!("{range:?} is no port range")))?);
+                    let parsed =
+                        range.split_once('-').and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
+                    rule.ports = Some(
+                        parsed
+                            .filter(|(low, high)| low <= high)
+                            .ok_or_else(|| wrong(format!("{range:?} is no port range")))?,
+                    );
                 }
                 other => return Err(wrong(format!("{other:?} can't be decided in the driver"))),
             }
@@ -422,7 +445,16 @@ mod tests {
                 side: Side::Destination,
             }
         );
-        for bad in ["src host 10.0.0.1 and dst port 3", "port 70000", "net 10.0.0.0/33", "vlan 4096", "less 100", "not udp", "portrange 5-4", "udp port"] {
+        for bad in [
+            "src host 10.0.0.1 and dst port 3",
+            "port 70000",
+            "net 10.0.0.0/33",
+            "vlan 4096",
+            "less 100",
+            "not udp",
+            "portrange 5-4",
+            "udp port",
+        ] {
             let error = bad.parse::<Rule>().unwrap_err().to_string();
             assert!(error.contains(bad) && error.contains("use:"), "{error}");
         }
@@ -430,14 +462,18 @@ mod tests {
 
     #[test]
     fn words_follow_struct_rule_of_the_program() {
-        let words = Rule { prefix: Some(("192.168.7.9".parse().unwrap(), 20)), ports: Some((1, 2)), ..Rule::default() }.words();
+        let words =
+            Rule { prefix: Some(("192.168.7.9".parse().unwrap(), 20)), ports: Some((1, 2)), ..Rule::default() }.words();
         assert_eq!(words[0], MATCH_ADDRESS | MATCH_PORT | MATCH_FAMILY | FROM_SOURCE | FROM_DESTINATION);
         assert_eq!(words[4].to_ne_bytes(), [192, 168, 0, 0]);
         assert_eq!(words[8].to_ne_bytes(), [255, 255, 240, 0]);
         let ports: Vec<u8> = words[2].to_ne_bytes().to_vec();
         assert_eq!(ports, [1u16.to_ne_bytes(), 2u16.to_ne_bytes()].concat());
         let words = Rule { prefix: Some(("2001:db8::".parse().unwrap(), 33)), ..Rule::default() }.words();
-        assert_eq!(words[8..].iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<_>>()[..6], [255, 255, 255, 255, 128, 0]);
+        assert_eq!(
+            words[8..].iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<_>>()[..6],
+            [255, 255, 255, 255, 128, 0]
+        );
         assert_eq!(Rule { prefix: Some(("0.0.0.0".parse().unwrap(), 0)), ..Rule::default() }.words()[8], 0);
     }
 }

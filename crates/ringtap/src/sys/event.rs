@@ -14,6 +14,53 @@ pub struct Stop {
     event: OwnedFd,
 }
 
+/// A descriptor that one thread rings and another waits on, with [`Stop::wait_readable`].
+#[derive(Debug)]
+pub(crate) struct Doorbell {
+    event: OwnedFd,
+}
+
+impl Doorbell {
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self { event: eventfd()? })
+    }
+
+    /// Makes the descriptor readable.
+    pub(crate) fn ring(&self) {
+        signal(&self.event);
+    }
+
+    /// Makes it unreadable until the next ring.
+    pub(crate) fn quiet(&self) {
+        let mut count = [0u8; 8];
+        // SAFETY: eight writable bytes, as eventfd(2) asks; nothing to read (EAGAIN) is what is wanted.
+        unsafe { libc::read(self.event.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+}
+
+impl AsFd for Doorbell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+fn eventfd() -> Result<OwnedFd> {
+    // SAFETY: plain system call, the result is checked and owned once.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    if fd < 0 {
+        return Err(Error::os("create", "eventfd", &io::Error::last_os_error())
+            .way_out("raise the limit of open files (ulimit -n)"));
+    }
+    // SAFETY: fd is a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn signal(event: &OwnedFd) {
+    let one = 1u64.to_ne_bytes();
+    // SAFETY: eight readable bytes, as eventfd(2) asks; a full counter (EAGAIN) is readable already, which is the aim.
+    unsafe { libc::write(event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+}
+
 /// What a wait on one descriptor and the stop handle ended with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PollEnd {
@@ -30,22 +77,13 @@ impl Stop {
     /// # Errors
     /// No file descriptor is left.
     pub fn new() -> Result<Self> {
-        // SAFETY: plain system call, the result is checked and owned once.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(Error::os("create", "eventfd", &io::Error::last_os_error())
-                .way_out("raise the limit of open files (ulimit -n)"));
-        }
-        // SAFETY: fd is a fresh descriptor that nobody else owns.
-        Ok(Self { pulled: AtomicBool::new(false), event: unsafe { OwnedFd::from_raw_fd(fd) } })
+        Ok(Self { pulled: AtomicBool::new(false), event: eventfd()? })
     }
 
     /// Ends every wait on this handle, now and later.
     pub fn pull(&self) {
         self.pulled.store(true, Ordering::Release);
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: eight readable bytes, as eventfd(2) asks; a full counter (EAGAIN) is readable already, which is the aim.
-        unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        signal(&self.event);
     }
 
     /// Whether it has been pulled.

@@ -1,0 +1,175 @@
+//! Measuring what waiting costs: a real-time thread woken by the timer, then by another CPU, at several rates.
+//!
+//! Owns the probes. Each point is taken several times and the least is kept: what disturbs a probe only ever adds.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::{Calibration, Cost, FORMAT, host_key, now_seconds, virtual_machine};
+use crate::burst::{Burst, FrameOwner};
+use crate::core_use::{CoreMeter, CoreMeterKind};
+use crate::error::{Error, Result};
+use crate::histogram::Histogram;
+use crate::realtime::RealTime;
+use crate::sys::event::{Doorbell, Stop};
+use crate::sys::memory::{Arena, Slot};
+use crate::sys::{clock, sched};
+
+/// Timer wake-ups per second that are probed: periods of 2 ms down to 50 µs.
+const TIMER_RATES_HZ: [u32; 6] = [500, 1000, 2000, 4000, 8000, 20_000];
+/// Interrupt wake-ups per second that are probed.
+const INTERRUPT_RATES_HZ: [u32; 6] = [1000, 2500, 5000, 10_000, 20_000, 40_000];
+const REPEATS: usize = 5;
+const PROBE_NS: u64 = 40_000_000;
+/// A probe of a meter that counts in ticks of 10 ms must be long enough to see some.
+const COARSE_PROBE_NS: u64 = 400_000_000;
+
+/// All figures of `cpu`.
+pub(super) fn measure(cpu: usize) -> Result<Calibration> {
+    let mut meter = CoreMeter::open(cpu)?;
+    let waker_cpu = sched::allowed_cpus().into_iter().find(|&other| other != cpu);
+    let probe_ns = if meter.kind() == CoreMeterKind::IdleTicks { COARSE_PROBE_NS } else { PROBE_NS };
+    let lateness = Histogram::default();
+    let mut timer = vec![f64::INFINITY; TIMER_RATES_HZ.len()];
+    let mut interrupt = vec![f64::INFINITY; INTERRUPT_RATES_HZ.len()];
+    let mut idle = f64::INFINITY;
+    // Interleaved, so that a disturbance of a second does not spoil one point alone.
+    for _ in 0..REPEATS {
+        idle = idle.min(share(&mut meter, || clock::sleep_until(clock::monotonic_ns() + probe_ns))?);
+        for (least, &rate) in timer.iter_mut().zip(&TIMER_RATES_HZ) {
+            *least = least.min(share(&mut meter, || timer_probe(cpu, rate, probe_ns, &lateness))?);
+        }
+        if let Some(waker_cpu) = waker_cpu {
+            for (least, &rate) in interrupt.iter_mut().zip(&INTERRUPT_RATES_HZ) {
+                let mut outcome = Ok(());
+                *least = least.min(share(&mut meter, || outcome = interrupt_probe(cpu, waker_cpu, rate, probe_ns))?);
+                outcome?;
+            }
+        }
+    }
+    let curve = |rates: &[u32], shares: &[f64]| {
+        let points = rates.iter().zip(shares);
+        points.map(|(&rate, &share)| Cost { rate_hz: f64::from(rate), core_share: (share - idle).max(0.0) }).collect()
+    };
+    let lateness = lateness.snapshot();
+    Ok(Calibration {
+        format: FORMAT,
+        host: host_key(cpu),
+        measured_at: now_seconds(),
+        cpu,
+        meter: meter.kind(),
+        timer: curve(&TIMER_RATES_HZ, &timer),
+        interrupt: if waker_cpu.is_some() { curve(&INTERRUPT_RATES_HZ, &interrupt) } else { Vec::new() },
+        per_packet_ns: per_packet_ns()?,
+        jitter_p99_ns: lateness.quantile_ns(0.99),
+        jitter_max_ns: lateness.max_ns(),
+        virtual_machine: virtual_machine(),
+    })
+}
+
+/// Share of the core that was busy while `probe` ran.
+fn share(meter: &mut CoreMeter, probe: impl FnOnce()) -> Result<f64> {
+    let unreadable = || Error::failed("calibrate", "the use of the core", "its meter stopped answering");
+    let (busy_ns, start_ns) = (meter.busy_ns().ok_or_else(unreadable)?, clock::monotonic_ns());
+    probe();
+    let wall_ns = clock::monotonic_ns() - start_ns;
+    let busy_ns = meter.busy_ns().ok_or_else(unreadable)?.wrapping_sub(busy_ns);
+    Ok(busy_ns as f64 / wall_ns.max(1) as f64)
+}
+
+/// Runs `work` on a real-time thread bound to `cpu`, as an engine would be, as far as the system permits.
+fn on_engine_thread(cpu: usize, work: impl FnOnce() + Send) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            RealTime::default().apply_to_thread(Some(cpu), &mut Vec::new());
+            work();
+        });
+    });
+}
+
+/// Wakes by the timer for `probe_ns`, as the engine's timer mode does with an empty ring.
+fn timer_probe(cpu: usize, rate_hz: u32, probe_ns: u64, lateness: &Histogram) {
+    on_engine_thread(cpu, || {
+        let period_ns = 1_000_000_000 / u64::from(rate_hz);
+        let start_ns = clock::monotonic_ns();
+        let mut instant_ns = start_ns;
+        while instant_ns < start_ns + probe_ns {
+            instant_ns = (instant_ns + period_ns).max(clock::monotonic_ns());
+            clock::sleep_until(instant_ns);
+            lateness.record(clock::monotonic_ns() - instant_ns);
+        }
+    });
+}
+
+/// Wakes by a descriptor that another CPU rings, as a device's interrupt wakes an engine.
+fn interrupt_probe(cpu: usize, waker_cpu: usize, rate_hz: u32, probe_ns: u64) -> Result<()> {
+    let doorbell = Doorbell::new()?;
+    let stop = Stop::new()?;
+    let ready = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Ordinary priority is enough: this CPU only keeps the pace.
+            let _ = sched::set_affinity(0, waker_cpu);
+            while !ready.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            let period_ns = 1_000_000_000 / u64::from(rate_hz);
+            let start_ns = clock::monotonic_ns();
+            let mut next_ns = start_ns;
+            while next_ns < start_ns + probe_ns {
+                next_ns += period_ns;
+                while clock::monotonic_ns() < next_ns {
+                    std::hint::spin_loop();
+                }
+                doorbell.ring();
+            }
+            stop.pull();
+        });
+        on_engine_thread(cpu, || {
+            ready.store(true, Ordering::Release);
+            while !stop.is_pulled() {
+                stop.wait_readable(doorbell.as_fd(), None);
+                doorbell.quiet();
+                std::hint::black_box(clock::monotonic_ns());
+            }
+        });
+    });
+    Ok(())
+}
+
+/// Gives nothing back: the probe's frames stay user space's.
+struct Keep;
+
+impl FrameOwner for Keep {
+    fn give_back(&mut self, _slots: &mut Vec<Slot>) {}
+}
+
+/// Cost of a packet in the engine: its slot, its first bytes, its place in the latency histogram.
+fn per_packet_ns() -> Result<f64> {
+    const FRAMES: usize = 4096;
+    const FRAME_SIZE: usize = 2048;
+    const BURST: usize = crate::burst::BURST_MAX;
+    let mut arena = Arena::new(FRAMES, FRAME_SIZE, "calibration frames")?;
+    for index in 0..FRAMES {
+        arena.frame_mut(index)[..64].fill(index as u8);
+    }
+    let latency = Histogram::default();
+    let mut slots = Vec::with_capacity(BURST);
+    let mut least = f64::INFINITY;
+    for _ in 0..REPEATS {
+        let start_ns = clock::monotonic_ns();
+        for first in (0..FRAMES).step_by(BURST) {
+            slots.extend((first..first + BURST).filter_map(|index| arena.slot(index, 64)));
+            let mut owner = Keep;
+            let burst = Burst::new(&mut slots, arena.region(), &mut owner);
+            let now_ns = clock::monotonic_ns();
+            for packet in burst.iter() {
+                std::hint::black_box(packet.data.iter().step_by(16).fold(0u8, |sum, byte| sum.wrapping_add(*byte)));
+                latency.record(now_ns - start_ns);
+            }
+        }
+        least = least.min((clock::monotonic_ns() - start_ns) as f64 / FRAMES as f64);
+    }
+    Ok(least)
+}

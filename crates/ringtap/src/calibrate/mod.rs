@@ -1,0 +1,221 @@
+//! What waiting and packets cost on this host: measured once, kept on disk, the ground of every plan.
+//!
+//! Owns the figures and their cache. How they are measured is in `measure`, what follows from them in `plan`.
+
+mod measure;
+mod plan;
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::core_use::CoreMeterKind;
+use crate::error::Result;
+use crate::sys::clock;
+
+pub use plan::{Plan, Wishes};
+
+/// Changes when the meaning of a cached figure does.
+const FORMAT: u32 = 1;
+
+/// One point of a curve: how much of a core waiting takes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Wake-ups per second.
+    pub rate_hz: f64,
+    /// Share of the core (0–1) beyond what it uses anyway.
+    pub core_share: f64,
+}
+
+/// What was measured on one CPU of this host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    format: u32,
+    /// Which host, kernel and CPU the figures are of.
+    pub host: String,
+    /// When, seconds since 1970.
+    pub measured_at: u64,
+    /// CPU measured.
+    pub cpu: usize,
+    /// What measured the use of the core.
+    pub meter: CoreMeterKind,
+    /// Periodic timer wake-ups of a real-time thread, by rate ascending.
+    pub timer: Vec<Cost>,
+    /// Wake-ups by another CPU through a descriptor, as a device's interrupt causes them, by rate ascending. Empty where
+    /// only one CPU may be used.
+    pub interrupt: Vec<Cost>,
+    /// Nanoseconds to take one small packet from a ring, look at it and give its frame back (t_PP).
+    pub per_packet_ns: f64,
+    /// How late a timer wake-up comes in 99 of 100 cases, nanoseconds.
+    pub jitter_p99_ns: u64,
+    /// How late the worst one came while measuring, nanoseconds.
+    pub jitter_max_ns: u64,
+    /// Whether this is a virtual machine, where the host may pause a CPU for milliseconds.
+    pub virtual_machine: bool,
+}
+
+impl Calibration {
+    /// The cached figures of this host and CPU, or new ones (about three seconds). `notice` is told when it measures.
+    ///
+    /// # Errors
+    /// Nothing measures the use of a core here.
+    pub fn load_or_measure(cpu: usize, notice: &mut dyn FnMut(&str)) -> Result<Self> {
+        match Self::load(cpu) {
+            Some(cached) => Ok(cached),
+            None => Self::measure_and_store(cpu, notice),
+        }
+    }
+
+    /// Measures anew and stores the result.
+    ///
+    /// # Errors
+    /// Nothing measures the use of a core here.
+    pub fn measure_and_store(cpu: usize, notice: &mut dyn FnMut(&str)) -> Result<Self> {
+        notice(&format!("measuring the cost of waiting on CPU {cpu} (about 3 s, once per host)"));
+        let measured = measure::measure(cpu)?;
+        if let Err(error) = measured.store() {
+            notice(&format!("the calibration is not kept ({error}): it will be measured again next time"));
+        }
+        Ok(measured)
+    }
+
+    fn load(cpu: usize) -> Option<Self> {
+        let host = host_key(cpu);
+        cache_paths(cpu).iter().find_map(|path| {
+            let cached: Self = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+            (cached.format == FORMAT && cached.host == host).then_some(cached)
+        })
+    }
+
+    /// Writes beside the file and renames, so that a reader never sees half a file.
+    fn store(&self) -> std::io::Result<()> {
+        let mut last = Err(std::io::Error::other("no cache folder: set XDG_CACHE_HOME or HOME"));
+        for path in cache_paths(self.cpu) {
+            last = (|| {
+                let folder = path.parent().ok_or_else(|| std::io::Error::other("no folder"))?;
+                fs::create_dir_all(folder)?;
+                let beside = path.with_extension(format!("{}", std::process::id()));
+                fs::write(&beside, serde_json::to_vec_pretty(self)?)?;
+                fs::rename(&beside, &path)
+            })();
+            if last.is_ok() {
+                return last;
+            }
+        }
+        last
+    }
+
+    /// Cost of one timer wake-up at this rate, nanoseconds (t_POH).
+    pub fn timer_wake_ns(&self, rate_hz: f64) -> f64 {
+        interpolate(&self.timer, rate_hz) / rate_hz * 1e9
+    }
+
+    /// Cost of one interrupt wake-up at this rate, nanoseconds; `None` where it could not be measured.
+    pub fn interrupt_wake_ns(&self, rate_hz: f64) -> Option<f64> {
+        (!self.interrupt.is_empty()).then(|| interpolate(&self.interrupt, rate_hz) / rate_hz * 1e9)
+    }
+}
+
+/// Share of the core at `rate_hz`: linear between the points of the curve, proportional to the rate beyond its ends.
+pub(crate) fn interpolate(curve: &[Cost], rate_hz: f64) -> f64 {
+    let (Some(first), Some(last)) = (curve.first(), curve.last()) else { return 0.0 };
+    if rate_hz <= first.rate_hz {
+        return first.core_share * rate_hz / first.rate_hz;
+    }
+    if rate_hz >= last.rate_hz {
+        return last.core_share * rate_hz / last.rate_hz;
+    }
+    curve.windows(2).find(|pair| rate_hz <= pair[1].rate_hz).map_or(last.core_share, |pair| {
+        let along = (rate_hz - pair[0].rate_hz) / (pair[1].rate_hz - pair[0].rate_hz);
+        pair[0].core_share + along * (pair[1].core_share - pair[0].core_share)
+    })
+}
+
+/// The rate at which a rising curve reaches `share`; `None` when it never does up to its last point.
+pub(crate) fn rate_at(curve: &[Cost], share: f64) -> Option<f64> {
+    let mut below = Cost { rate_hz: 0.0, core_share: 0.0 };
+    for &point in curve {
+        if point.core_share >= share {
+            let along = (share - below.core_share) / (point.core_share - below.core_share);
+            return Some(below.rate_hz + along * (point.rate_hz - below.rate_hz));
+        }
+        // A point that dips below an earlier one is noise: the curve is taken as rising.
+        if point.core_share > below.core_share {
+            below = point;
+        }
+    }
+    None
+}
+
+/// Where the figures of `cpu` may lie, best first.
+fn cache_paths(cpu: usize) -> Vec<PathBuf> {
+    let name = format!("calibration-cpu{cpu}.json");
+    let mut paths = vec![PathBuf::from("/var/cache/ringtap").join(&name)];
+    let own = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    paths.extend(own.map(|folder| folder.join("ringtap").join(&name)));
+    paths
+}
+
+/// What must be the same for cached figures to hold: kernel, processor, number of CPUs, boot-time options and who may do what.
+fn host_key(cpu: usize) -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let processor = read("/proc/cpuinfo")
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().to_owned()))
+        .unwrap_or_default();
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    format!(
+        "{} {}, Linux {}, CPU {cpu} of {cpus}, {}",
+        read("/etc/machine-id"),
+        processor,
+        read("/proc/sys/kernel/osrelease"),
+        read("/proc/cmdline")
+    )
+}
+
+/// Whether a hypervisor is underneath (the CPUID flag that /proc/cpuinfo shows).
+fn virtual_machine() -> bool {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    cpuinfo.lines().any(|line| line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+fn now_seconds() -> u64 {
+    clock::realtime_ns() / 1_000_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CURVE: [Cost; 3] = [
+        Cost { rate_hz: 1000.0, core_share: 0.01 },
+        Cost { rate_hz: 10_000.0, core_share: 0.05 },
+        Cost { rate_hz: 20_000.0, core_share: 0.07 },
+    ];
+
+    #[test]
+    fn curves_are_read_both_ways() {
+        assert!((interpolate(&CURVE, 500.0) - 0.005).abs() < 1e-12);
+        assert!((interpolate(&CURVE, 5500.0) - 0.03).abs() < 1e-12);
+        assert!((interpolate(&CURVE, 40_000.0) - 0.14).abs() < 1e-12);
+        assert!((rate_at(&CURVE, 0.03).unwrap() - 5500.0).abs() < 1e-6);
+        assert!((rate_at(&CURVE, 0.005).unwrap() - 500.0).abs() < 1e-6);
+        assert_eq!(rate_at(&CURVE, 0.08), None);
+        assert_eq!(interpolate(&[], 1.0), 0.0);
+    }
+
+    #[test]
+    fn a_dip_in_a_curve_is_noise() {
+        let dip = [CURVE[0], Cost { rate_hz: 5000.0, core_share: 0.009 }, CURVE[1]];
+        assert!((rate_at(&dip, 0.03).unwrap() - 5500.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_key_names_host_and_cpu() {
+        assert_ne!(host_key(0), host_key(1));
+        assert!(host_key(0).contains("Linux "));
+    }
+}

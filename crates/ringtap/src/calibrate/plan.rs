@@ -1,0 +1,271 @@
+//! From a latency bound to period, threshold and ring size: the sums, and the words that show them.
+//!
+//! Pure: no measuring, no system call. The formulas are spec rows S2, S16 and design.md's calibration.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{Calibration, interpolate, rate_at};
+use crate::error::{Error, Result};
+use crate::pacer::model;
+use crate::pacer::{Hybrid, Policy};
+
+/// A histogram bucket reports its upper edge, up to 1/32 above the true value: the bound is kept as reported.
+const REPORTING: f64 = 1.0 + 1.0 / 32.0;
+/// Safety factor of the ring size (spec S16).
+const RING_SAFETY: u32 = 4;
+/// Longest pause expected of a CPU beyond what calibration happened to see: on hardware, and in a virtual machine whose
+/// host may give the CPU to others.
+const PAUSE_NS: u64 = 1_000_000;
+const VIRTUAL_PAUSE_NS: u64 = 4_000_000;
+/// A timer faster than this is no longer a low-rate one: then only interrupts are left.
+const SHORTEST_PERIOD_NS: u64 = 20_000;
+/// The fewest and most slots a plan gives.
+const FEWEST_SLOTS: u32 = 256;
+const MOST_SLOTS: u32 = 65_536;
+
+/// What the user wants.
+#[derive(Debug, Clone, Copy)]
+pub struct Wishes {
+    /// Longest time from arrival to handler.
+    pub max_latency: Duration,
+    /// Greatest packet rate the ring must be able to hold back, packets per second.
+    pub peak_pps: f64,
+    /// Pause the kernel's NAPI makes before a frame reaches the ring, nanoseconds (0: none).
+    pub napi_pace_ns: u64,
+}
+
+impl Default for Wishes {
+    /// 1 ms, 1.5 million packets per second, NAPI not paced.
+    fn default() -> Self {
+        Self { max_latency: Duration::from_millis(1), peak_pps: 1.5e6, napi_pace_ns: 0 }
+    }
+}
+
+/// What follows from them on this host.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// Poll period of the timer, nanoseconds; 0 when the bound leaves room for interrupts only.
+    pub period_ns: u64,
+    /// Rate above which the timer is cheaper, packets per second; infinite when it never is.
+    pub threshold_pps: f64,
+    /// Slots of each ring.
+    pub ring_slots: u32,
+    /// Share of the core the timer takes at this period.
+    pub timer_share: f64,
+    /// Expected share of the core at the peak rate.
+    pub peak_share: f64,
+    /// Rate beyond which the core is saturated, packets per second (spec S16).
+    pub no_loss_bound_pps: f64,
+    /// The sums in words, one line each.
+    pub sums: Vec<String>,
+}
+
+impl Calibration {
+    /// Period, threshold and ring size for these wishes.
+    ///
+    /// # Errors
+    /// A wish out of range.
+    pub fn plan(&self, wishes: &Wishes) -> Result<Plan> {
+        let bound_ns = u64::try_from(wishes.max_latency.as_nanos()).unwrap_or(u64::MAX);
+        if !(10_000..=1_000_000_000).contains(&bound_ns) {
+            return Err(Error::usage("plan for", format!("--max-latency {:?}", wishes.max_latency), "out of range")
+                .way_out("use 10us to 1s"));
+        }
+        if !(wishes.peak_pps > 0.0 && wishes.peak_pps <= 1e9) {
+            return Err(Error::usage("plan for", format!("--peak-rate {}", wishes.peak_pps), "out of range")
+                .way_out("use 1 to 1000M packets per second"));
+        }
+        let per_packet = wishes.peak_pps * self.per_packet_ns / 1e9;
+        let room_ns = bound_ns as f64 / REPORTING - self.jitter_p99_ns as f64 - wishes.napi_pace_ns as f64;
+        let period_ns = (room_ns / (1.0 + per_packet)).max(0.0) as u64;
+        let mut sums = vec![format!(
+            "period = (bound {} / {REPORTING:.3} − jitter p99 {} − NAPI pause {}) / (1 + peak {} × t_PP {:.0} ns) = {}",
+            us(bound_ns),
+            us(self.jitter_p99_ns),
+            us(wishes.napi_pace_ns),
+            rate(wishes.peak_pps),
+            self.per_packet_ns,
+            us(period_ns)
+        )];
+        let period_ns = if period_ns < SHORTEST_PERIOD_NS { 0 } else { period_ns };
+        let (timer_share, threshold_pps) = self.threshold(period_ns, &mut sums);
+        let ring_slots = self.ring_slots(period_ns, wishes.peak_pps, &mut sums);
+        let waiting_share = if threshold_pps.is_finite() { timer_share } else { 0.0 };
+        let peak_share = waiting_share + per_packet;
+        let no_loss_bound_pps = (1.0 - waiting_share) / self.per_packet_ns * 1e9;
+        sums.push(format!(
+            "core use at the peak = waiting {:.1} % + {} × {:.0} ns = {:.1} %; no-loss bound = (1 − waiting) / t_PP = {}",
+            waiting_share * 100.0,
+            rate(wishes.peak_pps),
+            self.per_packet_ns,
+            peak_share * 100.0,
+            rate(no_loss_bound_pps)
+        ));
+        Ok(Plan { period_ns, threshold_pps, ring_slots, timer_share, peak_share, no_loss_bound_pps, sums })
+    }
+
+    /// What the timer takes, and the rate at which interrupts take as much.
+    fn threshold(&self, period_ns: u64, sums: &mut Vec<String>) -> (f64, f64) {
+        if period_ns == 0 {
+            sums.push("the bound leaves no room for a timer: interrupts only".to_owned());
+            return (0.0, f64::INFINITY);
+        }
+        let poll_hz = 1e9 / period_ns as f64;
+        let timer_share = interpolate(&self.timer, poll_hz);
+        let t_poh_us = timer_share / poll_hz * 1e6;
+        sums.push(format!(
+            "timer = {poll_hz:.0} polls/s × t_POH {t_poh_us:.1} µs = {:.2} % of the core",
+            timer_share * 100.0
+        ));
+        let threshold = if self.interrupt.is_empty() {
+            sums.push("threshold = poll rate: with one CPU the cost of an interrupt can't be measured".to_owned());
+            poll_hz
+        } else {
+            match rate_at(&self.interrupt, timer_share) {
+                Some(rate_hz) => {
+                    let cost_us = timer_share / rate_hz * 1e6;
+                    sums.push(format!(
+                        "threshold = rate at which interrupts take as much: {} × {cost_us:.1} µs = {:.2} % of the core",
+                        rate(rate_hz),
+                        timer_share * 100.0
+                    ));
+                    // Below one packet a tick the timer would wake for nothing more often than not.
+                    rate_hz.max(poll_hz)
+                }
+                None => {
+                    sums.push("threshold: interrupts stay cheaper at every rate measured".to_owned());
+                    return (timer_share, f64::INFINITY);
+                }
+            }
+        };
+        (timer_share, threshold)
+    }
+
+    /// Slots for the longest time nobody looks at the ring (spec S16).
+    fn ring_slots(&self, period_ns: u64, peak_pps: f64, sums: &mut Vec<String>) -> u32 {
+        let pause_ns = self.jitter_max_ns.max(if self.virtual_machine { VIRTUAL_PAUSE_NS } else { PAUSE_NS });
+        let worst_ns = period_ns + pause_ns;
+        let wanted = model::ring_slots(worst_ns, peak_pps as u64, RING_SAFETY).unwrap_or(u32::MAX);
+        let slots = wanted.clamp(FEWEST_SLOTS, MOST_SLOTS);
+        sums.push(format!(
+            "ring = (period {} + longest pause {}) × peak {} × safety {RING_SAFETY} = {:.0} → {slots} slots",
+            us(period_ns),
+            us(pause_ns),
+            rate(peak_pps),
+            worst_ns as f64 / 1e9 * peak_pps * f64::from(RING_SAFETY),
+        ));
+        slots
+    }
+}
+
+impl Plan {
+    /// The hybrid policy with this plan's numbers; interrupts alone where the timer never pays.
+    pub fn policy(&self) -> Policy {
+        if self.period_ns == 0 || !self.threshold_pps.is_finite() {
+            return Policy::Interrupt;
+        }
+        Policy::Hybrid(Hybrid::new(self.threshold_pps, self.period_ns))
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.sums {
+            writeln!(f, "{line}")?;
+        }
+        Ok(())
+    }
+}
+
+fn us(ns: u64) -> String {
+    format!("{:.1} µs", ns as f64 / 1e3)
+}
+
+fn rate(pps: f64) -> String {
+    match pps {
+        pps if pps >= 1e6 => format!("{:.2} Mpps", pps / 1e6),
+        pps if pps >= 1e3 => format!("{:.1} kpps", pps / 1e3),
+        pps => format!("{pps:.0} pps"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Cost, FORMAT};
+    use super::*;
+    use crate::core_use::CoreMeterKind;
+
+    fn calibration() -> Calibration {
+        let curve = |points: &[(f64, f64)]| {
+            points.iter().map(|&(rate_hz, core_share)| Cost { rate_hz, core_share }).collect::<Vec<_>>()
+        };
+        Calibration {
+            format: FORMAT,
+            host: String::new(),
+            measured_at: 0,
+            cpu: 0,
+            meter: CoreMeterKind::IdleTime,
+            timer: curve(&[(1000.0, 0.03), (2000.0, 0.05), (8000.0, 0.1)]),
+            interrupt: curve(&[(1000.0, 0.005), (10_000.0, 0.04), (40_000.0, 0.12)]),
+            per_packet_ns: 25.0,
+            jitter_p99_ns: 30_000,
+            jitter_max_ns: 500_000,
+            virtual_machine: true,
+        }
+    }
+
+    #[test]
+    fn a_bound_of_1_ms_gives_the_sums_by_hand() {
+        let plan = calibration().plan(&Wishes::default()).unwrap();
+        // (1000 / 1.03125 − 30) / (1 + 1.5e6 × 25e-9) = 905.7 µs
+        assert_eq!(plan.period_ns / 100, 9057, "{}", plan.period_ns);
+        // 1104 polls/s: 0.03 + 0.104 × 0.02 = 3.21 %; interrupts reach that at 1000 + (3.21 − 0.5)/3.5 × 9000 = 7963/s
+        assert!((plan.timer_share - 0.0321).abs() < 1e-4, "{}", plan.timer_share);
+        assert!((plan.threshold_pps - 7964.0).abs() < 10.0, "{}", plan.threshold_pps);
+        // (0.906 + 4) ms × 1.5 Mpps × 4 = 29435
+        assert_eq!(plan.ring_slots, 32_768);
+        assert!(matches!(plan.policy(), Policy::Hybrid(_)));
+        assert_eq!(plan.sums.len(), 5, "{plan}");
+    }
+
+    #[test]
+    fn a_bound_below_the_jitter_leaves_interrupts() {
+        let plan = calibration().plan(&Wishes { max_latency: Duration::from_micros(40), ..Wishes::default() }).unwrap();
+        assert_eq!(plan.period_ns, 0);
+        assert_eq!(plan.policy(), Policy::Interrupt);
+    }
+
+    #[test]
+    fn a_dear_timer_never_takes_over() {
+        let mut dear = calibration();
+        dear.timer.iter_mut().for_each(|cost| cost.core_share += 0.5);
+        let plan = dear.plan(&Wishes::default()).unwrap();
+        assert!(plan.threshold_pps.is_infinite());
+        assert_eq!(plan.policy(), Policy::Interrupt);
+    }
+
+    #[test]
+    fn one_cpu_falls_back_to_the_poll_rate() {
+        let mut alone = calibration();
+        alone.interrupt.clear();
+        let plan = alone.plan(&Wishes::default()).unwrap();
+        assert!((plan.threshold_pps - 1e9 / plan.period_ns as f64).abs() < 1.0);
+    }
+
+    #[test]
+    fn absurd_wishes_are_refused() {
+        for wishes in [
+            Wishes { max_latency: Duration::from_nanos(1), ..Wishes::default() },
+            Wishes { max_latency: Duration::from_secs(2), ..Wishes::default() },
+            Wishes { peak_pps: 0.0, ..Wishes::default() },
+            Wishes { peak_pps: f64::NAN, ..Wishes::default() },
+        ] {
+            let error = calibration().plan(&wishes).unwrap_err();
+            assert_eq!(error.kind(), crate::error::ErrorKind::Usage);
+            assert!(error.to_string().contains("use "), "{error}");
+        }
+    }
+}
