@@ -133,7 +133,9 @@ impl WireCounters {
             (redirect, stack) => Some(redirect.unwrap_or(0) + stack.unwrap_or(0)),
         };
         let xdp_program = driver(receiver, "rx_xdp_drops");
-        let receiver_stack = link("rx_dropped").map(|all| all.saturating_sub(by_stack.unwrap_or(0)));
+        // The driver adds to `rx_dropped` what overflowed here and what XDP_TX of the other end could not send here.
+        let of_driver = veth_queue.unwrap_or(0) + driver(|wire| &wire.sender, "rx_xdp_tx_errors").unwrap_or(0);
+        let receiver_stack = link("rx_dropped").map(|all| all.saturating_sub(of_driver));
         DeviceDrops { veth_queue, xdp_program, receiver_stack }
     }
 }

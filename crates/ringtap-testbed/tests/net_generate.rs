@@ -158,6 +158,25 @@ fn net_refused_packets_are_told_from_sent_ones() {
 }
 
 #[test]
+fn net_overflow_of_the_wire_is_accounted_by_name() {
+    const COUNT: u64 = 50_000;
+    let testbed = testbed();
+    // The NAPI thread shares the generator's core and gets it only when the generator rests: its queue must overflow.
+    testbed.pin_napi(testbed.config().generator_core).unwrap();
+    let before = WireCounters::read(&testbed).unwrap();
+    let config = GeneratorConfig { priority: Some(60), ..config(&testbed, 64, constant(1e6)) };
+    let report = testbed.generate(config.count(COUNT)).unwrap().join().unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let after = WireCounters::read(&testbed).unwrap();
+    let (accepted, full) = (report.accepted.unwrap(), report.queue_full.unwrap());
+    assert_eq!((report.stamped, accepted + full, report.not_ready), (COUNT, COUNT, Some(0)));
+    assert!(full > 0, "{report}");
+    let drops = after.drops_since(&before);
+    assert_eq!((drops.veth_queue, drops.known()), (Some(full), full), "{drops:?}");
+    assert_eq!(after.receiver.link("rx_packets").unwrap() - before.receiver.link("rx_packets").unwrap(), accepted);
+}
+
+#[test]
 fn net_several_queues_carry_traffic() {
     let config_of_testbed = TestbedConfig { queues: 4, mtu: 3200, ..TestbedConfig::default() };
     let testbed = Testbed::new(config_of_testbed).unwrap_or_else(|error| panic!("{error}"));
