@@ -359,7 +359,7 @@ fn what_cannot_be_opened_is_told_at_open() {
 fn a_file_that_may_not_be_read_is_told_at_open() {
     let directory = tempfile::tempdir().unwrap();
     let path = Bytes::new(Big).pcap(0xa1b2_c3d4, 1).save(&directory);
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
     match FileSource::open(&[path], Pace::AsFast) {
         Err(error) => assert!(error.to_string().contains("EACCES"), "{error}"),
         // Modes don't bind root.

@@ -93,7 +93,8 @@ impl Destination {
 }
 
 /// Name of file `number` of a rotated recording into `path`, begun at `wall_ns` (nanoseconds since 1970):
-/// `NAME_00001_20261121T101500Z.pcapng`, in UTC; the extension is the path's own, or the format's when it has none.
+/// `NAME_00001_20261121T101500Z.pcapng`, in UTC. The first file bears the time of its creation, later ones that of their
+/// first packet; the extension is the path's own, or the format's when it has none.
 pub fn file_name(path: &Path, format: Format, number: u32, wall_ns: u64) -> PathBuf {
     let mut name = path.file_stem().unwrap_or_default().to_owned();
     name.push(format!("_{number:05}_{}.", utc(wall_ns / 1_000_000_000)));

@@ -32,7 +32,7 @@ pub const LEAST_SPOOL_BYTES: usize = 64 << 10;
 /// Where packets are written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A file, or the pattern for the names of several when it is rotated.
+    /// A file, or the pattern for the names of several when it is rotated. Opening a named pipe waits for its reader.
     File(PathBuf),
     /// Standard output.
     Stdout,

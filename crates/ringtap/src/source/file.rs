@@ -41,7 +41,8 @@ pub enum Pace {
 ///
 /// All packets have one link type, [`FileSource::link_type`], since handlers are set up for one. Packets of others are
 /// counted by [`FileSource::other_link_type`] and not delivered. A file that is malformed or cut is read up to the fault,
-/// which [`FileSource::faults`] keeps; then the next file is read.
+/// which [`FileSource::faults`] keeps; then the next file is read. A regular file never makes `receive` wait for more than
+/// the disk; a pipe (`/dev/stdin`) makes it wait for its writer.
 #[derive(Debug)]
 pub struct FileSource {
     arena: Arena,
