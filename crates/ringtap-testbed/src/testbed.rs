@@ -142,7 +142,7 @@ impl Testbed {
         let mut last = None;
         let mut since = Instant::now();
         loop {
-            let now = [&self.sender, &self.receiver].map(|host| DeviceCounters::link_only(host));
+            let now = [&self.sender, &self.receiver].map(DeviceCounters::link_only);
             let [sender, receiver] = now;
             let now = (sender?, receiver?);
             if !now.0.up || !now.1.up || last.as_ref() != Some(&now) {
