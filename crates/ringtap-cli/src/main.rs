@@ -1,2 +1,49 @@
-//! The `ringtap` command.
-fn main() {}
+//! The `ringtap` command: one binary, one subcommand per task.
+//!
+//! Owns the list of subcommands, exit codes and the one line an error becomes. What a subcommand does is in its module;
+//! how it is done is in the crates below.
+
+mod capture;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use ringtap::error::ErrorKind;
+
+/// Exit code of a request that was sound and could not be carried out.
+const FAILED: u8 = 1;
+/// Exit code of a request that makes no sense; clap uses the same.
+const USAGE: u8 = 2;
+
+/// Captures packets: say how late one may be; Ringtap spends the least CPU that keeps this, and proves nothing was lost.
+#[derive(Parser)]
+#[command(name = "ringtap", version, after_help = EXAMPLES, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ringtap capture -i eth1 -w storm.pcapng             record an interface until Ctrl-C
+  ringtap capture -i eth1 --max-latency 250us         only measure: latency, loss by cause, cost
+
+Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
+Exit codes: 0 done, 1 failed, 2 wrong usage. `ringtap COMMAND --help` has each command's options.";
+
+// The variants are ordered as help shows them: what a newcomer needs first.
+#[derive(Subcommand)]
+enum Command {
+    Capture(capture::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Capture(args) => capture::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("ringtap: {error}");
+        ExitCode::from(if error.kind() == ErrorKind::Usage { USAGE } else { FAILED })
+    })
+}
