@@ -4,6 +4,8 @@
 //! how it is done is in the crates below.
 
 mod capture;
+mod demo;
+mod plan;
 mod units;
 
 use std::process::ExitCode;
@@ -36,11 +38,15 @@ Exit codes: 0 done, 1 failed, 2 wrong usage. `ringtap COMMAND --help` has each c
 #[derive(Subcommand)]
 enum Command {
     Capture(capture::Args),
+    Demo(demo::Args),
+    Plan(plan::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Capture(args) => capture::run(args),
+        Command::Demo(args) => demo::run(args),
+        Command::Plan(args) => plan::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("ringtap: {error}");

@@ -32,6 +32,7 @@ pub mod sequence;
 pub mod stamp;
 mod testbed;
 mod tools;
+pub mod trial;
 
 pub use drops::{DeviceCounters, DeviceDrops, WireCounters};
 pub use generate::{FrameSpec, Generator, GeneratorConfig, GeneratorReport, Pattern, Profile};

@@ -550,7 +550,7 @@ fn open_members<T>(count: u32, open: impl Fn(Fanout) -> Result<(T, Option<u16>)>
 }
 
 /// Longest pause between two polls of the kernel's NAPI; more saves little and lets short device queues overflow.
-const NAPI_PACE_NS: u64 = 50_000;
+pub const NAPI_PACE_NS: u64 = 50_000;
 
 fn pace_napi(
     config: &ReceiverConfig,

@@ -20,6 +20,9 @@ pub const MAX_SIZES: usize = 256;
 const UDP_BYTES: usize = 8;
 const UDP: u8 = 17;
 
+/// UDP destination port of generated packets unless told otherwise.
+pub const DEFAULT_PORT: u16 = 9_000;
+
 /// What a frame looks like: Ethernet, optional VLAN tag, IPv4 or IPv6, UDP, stamp, zeros.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameSpec {
@@ -62,7 +65,7 @@ impl FrameSpec {
             source,
             destination,
             source_port: 40_000,
-            destination_port: 9_000,
+            destination_port: DEFAULT_PORT,
             flows: 1,
             sizes: vec![size],
         }

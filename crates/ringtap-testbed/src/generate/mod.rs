@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use ringtap::{Error, Result};
 
-pub use frame::{FrameSpec, MAX_FRAME_BYTES, MAX_SIZES, MIN_FRAME_BYTES};
+pub use frame::{DEFAULT_PORT, FrameSpec, MAX_FRAME_BYTES, MAX_SIZES, MIN_FRAME_BYTES};
 pub use report::{GeneratorReport, Lateness, RATE_TOLERANCE};
 pub use schedule::{MAX_SEGMENTS, Pattern, Profile, RATE_PPS, Segment};
 

@@ -14,7 +14,7 @@ const HUGE_PAGE: usize = 2 << 20;
 
 /// A packet's place in a [`Region`]: checked against the region's bounds when it was made.
 #[derive(Debug)]
-pub struct Slot {
+pub(crate) struct Slot {
     offset: usize,
     len: u32,
     /// Length on the wire, bytes; at least the captured length.
@@ -32,11 +32,6 @@ impl Slot {
     pub(super) fn new(region: &Region, offset: usize, len: u32) -> Option<Self> {
         let end = offset.checked_add(len as usize)?;
         (end <= region.len).then_some(Self { offset, len, wire_len: len, arrival_ns: 0, token: 0 })
-    }
-
-    /// Captured length in bytes.
-    pub(crate) fn len(&self) -> u32 {
-        self.len
     }
 }
 
@@ -123,16 +118,6 @@ impl Region {
         // the slot's existence says that user space owns the bytes, so the kernel does not write to them meanwhile.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(slot.offset), slot.len as usize) }
     }
-
-    /// Locks the mapping in memory (mlock(2)); reported, not fatal.
-    pub(crate) fn lock(&self) -> io::Result<()> {
-        // SAFETY: the range is one live mapping.
-        if unsafe { libc::mlock(self.base.as_ptr().cast(), self.len) } == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
-    }
 }
 
 impl Drop for Region {
@@ -172,11 +157,6 @@ impl Arena {
     /// The whole memory, for reading the slots' bytes.
     pub(crate) fn region(&self) -> &Region {
         &self.region
-    }
-
-    /// How many frames there are.
-    pub(crate) fn frames(&self) -> usize {
-        self.frames
     }
 
     /// Frame `index`, to write into; panics on an index out of range, as a slice does.

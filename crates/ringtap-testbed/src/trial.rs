@@ -1,0 +1,303 @@
+//! A trial: numbered packets through a receiver, and the truth about each of them.
+//!
+//! Owns the handler that checks sequence numbers and delivery times, and the order of a trial (receiver first, then
+//! traffic, then the accounts). Demo, tests and benchmarks differ only in what they ask for.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use ringtap::burst::Packet;
+use ringtap::engine::Handler;
+use ringtap::histogram::{Histogram, HistogramSnapshot, Quantiles};
+use ringtap::ledger::{Cause, Ledger};
+use ringtap::meters::EngineSnapshot;
+use ringtap::receiver::{Backend, Outcome, Receiver, ReceiverConfig};
+use ringtap::source::Description;
+use ringtap::sys::clock;
+use ringtap::transmit::Outbox;
+use ringtap::{Error, Result};
+use serde::Serialize;
+
+use crate::drops::{DeviceDrops, WireCounters};
+use crate::generate::{GeneratorConfig, GeneratorReport};
+use crate::meter::{CoreUse, CoreUseReport, SoakerCalibration};
+use crate::sequence::{SequenceChecker, SequenceReport};
+use crate::stamp::Stamp;
+use crate::testbed::{Testbed, Topology};
+
+/// Checks each packet's number and how long it took from its sender to us.
+pub struct TruthHandler {
+    checker: SequenceChecker,
+    delivery: Arc<Histogram>,
+}
+
+impl TruthHandler {
+    /// Room for `expected` packets; more are counted as foreign.
+    pub fn new(expected: u64) -> Self {
+        Self { checker: SequenceChecker::new(expected), delivery: Arc::new(Histogram::default()) }
+    }
+
+    /// What was seen of the `sent` packets numbered from 0.
+    pub fn report(&self, sent: u64) -> SequenceReport {
+        self.checker.report(sent)
+    }
+
+    /// From transmit stamp to handler, nanoseconds.
+    pub fn delivery(&self) -> HistogramSnapshot {
+        self.delivery.snapshot()
+    }
+
+    /// Looks at one frame.
+    pub fn see(&mut self, frame: &[u8], now_ns: impl FnOnce() -> u64) {
+        match Stamp::from_frame(frame) {
+            Some(stamp) => self.see_stamp(stamp, now_ns()),
+            None => self.see_foreign(),
+        }
+    }
+
+    /// Notes a packet that came at `now_ns` (CLOCK_MONOTONIC).
+    pub fn see_stamp(&mut self, stamp: Stamp, now_ns: u64) {
+        self.checker.see(stamp.seq);
+        self.delivery.record(now_ns.saturating_sub(stamp.time_ns));
+    }
+
+    /// Notes a packet that the generator did not send.
+    pub fn see_foreign(&mut self) {
+        self.checker.see_foreign();
+    }
+}
+
+impl AsRef<Self> for TruthHandler {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl Handler for TruthHandler {
+    fn packet(&mut self, packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {
+        self.see(packet.data, clock::monotonic_ns);
+    }
+}
+
+/// What to try.
+#[derive(Debug, Clone)]
+pub struct TrialConfig {
+    /// The receiver; interface and CPU are filled in.
+    pub receiver: ReceiverConfig,
+    /// The traffic; sequence numbers begin at 0.
+    pub traffic: GeneratorConfig,
+    /// Most packets the traffic can have; bounds the checker's memory.
+    pub most_packets: u64,
+    /// A soaker beside the exact meter, when it has been calibrated.
+    pub soaker: Option<SoakerCalibration>,
+}
+
+/// What came of a trial.
+#[derive(Debug, Clone, Serialize)]
+pub struct TrialReport {
+    /// What was sent.
+    pub generator: GeneratorReport,
+    /// What arrived, by sequence number.
+    pub sequence: SequenceReport,
+    /// The receiver's own ledger.
+    pub ledger: Ledger,
+    /// The testbed's ledger: offered is what was sent, drops include those on the wire.
+    pub truth: Ledger,
+    /// Drops at the devices.
+    pub device: DeviceDrops,
+    /// What the receiver's core did while packets came.
+    pub core: CoreUseReport,
+    /// From arrival stamp to handler, µs.
+    pub latency_us: Quantiles,
+    /// From transmit stamp to handler, µs.
+    pub delivery_us: Quantiles,
+    /// Between two looks in timer mode, µs.
+    pub poll_period_us: Quantiles,
+    /// How late timer wake-ups came, µs.
+    pub tick_lateness_us: Quantiles,
+    /// Engine counters.
+    #[serde(skip)]
+    pub counters: EngineSnapshot,
+    /// What the source was.
+    pub source: Description,
+    /// What could not be had.
+    pub warnings: Vec<String>,
+}
+
+impl Testbed {
+    /// Runs one trial to its end.
+    ///
+    /// # Errors
+    /// The receiver or the generator can't be set up.
+    pub fn trial(&self, config: TrialConfig) -> Result<TrialReport> {
+        self.trial_watched(config, |_| {})
+    }
+
+    /// As [`Testbed::trial`], calling `watch` every 100 ms with the engine's counters.
+    ///
+    /// # Errors
+    /// As [`Testbed::trial`].
+    pub fn trial_watched(&self, config: TrialConfig, watch: impl FnMut(&EngineSnapshot)) -> Result<TrialReport> {
+        let most_packets = config.most_packets;
+        let (report, _) = self.trial_with(config, TruthHandler::new(most_packets), watch)?;
+        Ok(report)
+    }
+
+    /// As [`Testbed::trial_watched`], with a handler of the caller's, which comes back with what it gathered.
+    ///
+    /// # Errors
+    /// As [`Testbed::trial`].
+    pub fn trial_with<H: Handler + AsRef<TruthHandler> + Send + 'static>(
+        &self,
+        config: TrialConfig,
+        handler: H,
+        mut watch: impl FnMut(&EngineSnapshot),
+    ) -> Result<(TrialReport, H)> {
+        let core = self.config().receiver_core;
+        let mut receiver = config.receiver;
+        receiver.interface = self.receiver().interface().to_owned();
+        receiver.cpus = vec![core];
+        let steers = receiver.backend == Backend::Xdp;
+        let receiver = self.receiver().run(|| Receiver::open(receiver))??;
+        let source = receiver.descriptions().into_iter().next();
+        let source = source.ok_or_else(|| Error::failed("open", self.receiver().interface(), "it has no queue"))?;
+        let napi = self.place_napi(!steers)?;
+        let mut handler = Some(handler);
+        let running = self.receiver().run(|| {
+            // One queue, so it is asked for once.
+            receiver.start(|_, _| handler.take().expect("a trial has one queue"))
+        })??;
+        let past = self.traffic_past(config.traffic, config.soaker, || {
+            watch(&running.counters());
+            !running.is_finished()
+        })?;
+        self.settle(|| running.counters().packets)?;
+        let outcome = self.receiver().run(|| running.finish())??;
+        let device = WireCounters::read(self)?.drops_since(&past.before);
+        drop(napi);
+        Ok(report(past, outcome, device, source))
+    }
+
+    /// Puts the receiver's NAPI where the topology wants it, until the returned value is dropped; gives the device one
+    /// first unless the receiver's XDP program did.
+    ///
+    /// # Errors
+    /// The device can't be given a NAPI or its thread can't be placed.
+    pub fn place_napi(&self, needs_napi: bool) -> Result<PlacedNapi<'_>> {
+        if needs_napi {
+            self.enable_receiver_napi()?;
+        }
+        if self.config().topology == Topology::Host {
+            self.pin_napi(self.config().receiver_core)?;
+        }
+        Ok(PlacedNapi { testbed: self })
+    }
+
+    /// Sends `traffic` past a receiver that is ready, and measures its core meanwhile. `go_on` is asked every 100 ms.
+    ///
+    /// # Errors
+    /// The generator or the meter can't be started.
+    pub fn traffic_past(
+        &self,
+        traffic: GeneratorConfig,
+        soaker: Option<SoakerCalibration>,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<TrafficPast> {
+        const TICK: Duration = Duration::from_millis(20);
+        let core = self.config().receiver_core;
+        let before = WireCounters::read(self)?;
+        let meter = match soaker {
+            Some(calibration) => CoreUse::start_with_soaker(core, calibration)?,
+            None => CoreUse::start(core)?,
+        };
+        let generator = self.generate(traffic)?;
+        let mut ticks = 0u32;
+        while !generator.is_finished() {
+            thread::sleep(TICK);
+            ticks += 1;
+            if ticks % 5 == 0 && !go_on() {
+                generator.stop()?;
+                break;
+            }
+        }
+        let generator = generator.join()?;
+        Ok(TrafficPast { generator, core: meter.finish()?, before })
+    }
+
+    /// Waits until `count` stands still: 20 ms without a packet, 2 s at most.
+    ///
+    /// # Errors
+    /// It never does.
+    pub fn settle(&self, mut count: impl FnMut() -> u64) -> Result<()> {
+        let mut last = count();
+        for _ in 0..100 {
+            thread::sleep(Duration::from_millis(20));
+            let now = count();
+            if now == last {
+                return Ok(());
+            }
+            last = now;
+        }
+        Err(Error::failed("wait for", self.receiver().interface(), "packets still arrive after the traffic ended"))
+    }
+}
+
+/// The receiver's NAPI where the topology wants it.
+pub struct PlacedNapi<'t> {
+    testbed: &'t Testbed,
+}
+
+impl Drop for PlacedNapi<'_> {
+    fn drop(&mut self) {
+        if self.testbed.config().topology == Topology::Host {
+            // The receiver may have detached already, and the NAPI gone with it.
+            let _ = self.testbed.unpin_napi();
+        }
+    }
+}
+
+/// What was sent past a receiver.
+#[derive(Debug)]
+pub struct TrafficPast {
+    /// What was sent.
+    pub generator: GeneratorReport,
+    /// What the receiver's core did meanwhile.
+    pub core: CoreUseReport,
+    /// The devices' counters before.
+    pub before: WireCounters,
+}
+
+fn report<H: AsRef<TruthHandler>>(
+    past: TrafficPast,
+    mut outcome: Outcome<H>,
+    device: DeviceDrops,
+    source: Description,
+) -> (TrialReport, H) {
+    let TrafficPast { generator, core, .. } = past;
+    let whole = outcome.engines.remove(0).handler;
+    let handler = whole.as_ref();
+    let sequence = handler.report(generator.stamped);
+    let mut truth = outcome.ledger.clone();
+    truth.offered = Some(generator.stamped);
+    // What the receiver can't see of the wire: the sender's side of the veth counts it.
+    truth.drops.remove(&Cause::DriverQueue);
+    truth.drops.remove(&Cause::Softnet);
+    truth.drop(Cause::DriverQueue, device.veth_queue);
+    let report = TrialReport {
+        latency_us: outcome.counters.latency.quantiles_us(),
+        delivery_us: handler.delivery().quantiles_us(),
+        poll_period_us: outcome.counters.poll_period.quantiles_us(),
+        tick_lateness_us: outcome.counters.tick_lateness.quantiles_us(),
+        sequence,
+        ledger: outcome.ledger,
+        truth,
+        device,
+        core,
+        counters: outcome.counters,
+        generator,
+        source,
+        warnings: outcome.warnings,
+    };
+    (report, whole)
+}
