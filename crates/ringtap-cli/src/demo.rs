@@ -13,16 +13,16 @@ use std::time::Duration;
 use ringtap::burst::Packet;
 use ringtap::calibrate::{Calibration, Plan, Wishes};
 use ringtap::engine::Handler;
-use ringtap::receiver::{Backend, NAPI_PACE_NS, ReceiverConfig};
+use ringtap::receiver::{Backend, ReceiverConfig};
 use ringtap::record::{FinalCounts, InterfaceInfo, RecordConfig, Recorder, SpoolProducer};
 use ringtap::source::StampClock;
 use ringtap::transmit::Outbox;
 use ringtap::{Error, Result};
+use ringtap_testbed::peer::Peer;
 use ringtap_testbed::trial::{TrialConfig, TrialReport, TruthHandler};
 use ringtap_testbed::{GeneratorConfig, Pattern, Profile, Testbed, TestbedConfig, Topology, WireCounters};
 
 use crate::units;
-use peers::Peer;
 use report::{Act, SideBySide};
 
 /// The thesis' rate: 100 Mb/s of 64-byte packets (000 §7).
@@ -60,7 +60,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let nic = Testbed::new(TestbedConfig::default())?;
     let core = nic.config().receiver_core;
     let calibration = Calibration::load_or_measure(core, &mut |text| eprintln!("ringtap: {text}"))?;
-    let wishes = Wishes { max_latency: args.max_latency, napi_pace_ns: NAPI_PACE_NS, ..Wishes::default() };
+    let wishes = Wishes { max_latency: args.max_latency, ..Wishes::default() };
     let plan = calibration.plan(&wishes)?;
     say(&report::opening(&args, &plan, nic.config()));
 
@@ -93,6 +93,7 @@ fn receiver(plan: &Plan) -> ReceiverConfig {
         backend: Backend::Xdp,
         take: true,
         ring_slots: plan.ring_slots,
+        napi_pace_ns: plan.napi_pace_ns,
         ..ReceiverConfig::new("", plan.policy())
     }
 }
@@ -202,7 +203,7 @@ fn side_by_side(plan: &Plan) -> Result<Vec<SideBySide>> {
         })
     };
     let udp = peer("UDP socket, recv()", Peer::udp)?;
-    let pcap = peer("libpcap", Peer::pcap)?;
+    let pcap = peer("libpcap", peers::pcap)?;
     let ours =
         testbed.trial(TrialConfig { receiver: receiver(plan), traffic: traffic(), most_packets, soaker: None })?;
     let ours = SideBySide {

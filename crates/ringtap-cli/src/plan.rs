@@ -43,7 +43,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     } else {
         Calibration::load_or_measure(cpu, &mut notice)?
     };
-    let wishes = Wishes { max_latency: args.max_latency, peak_pps: args.peak_rate, napi_pace_ns: 0 };
+    let wishes = Wishes { max_latency: args.max_latency, peak_pps: args.peak_rate, ..Wishes::default() };
     let plan = calibration.plan(&wishes)?;
     if args.json {
         println!("{}", json!({ "calibration": calibration, "plan": plan }));

@@ -28,9 +28,7 @@ fn main() -> ringtap::Result<()> {
     };
     receiver.ring_slots = get(6, 32768.0) as u32;
     receiver.realtime.priority = 60;
-    if std::env::var("NAPI").as_deref() == Ok("off") {
-        receiver.napi = ringtap::receiver::NapiMode::Off;
-    }
+    receiver.napi_pace_ns = std::env::var("NAPI").ok().and_then(|v| v.parse().ok()).unwrap_or(50_000);
     let profile = Profile::lasting(Pattern::Constant { pps: rate }, Duration::from_secs_f64(seconds));
     let traffic = GeneratorConfig::for_testbed(&testbed, 64, profile);
     let report = testbed.trial(TrialConfig {

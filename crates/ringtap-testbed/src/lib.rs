@@ -28,6 +28,7 @@ mod host;
 pub mod meter;
 mod namespace;
 mod napi;
+pub mod peer;
 pub mod sequence;
 pub mod stamp;
 mod testbed;

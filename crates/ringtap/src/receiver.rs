@@ -55,18 +55,6 @@ pub enum Queues {
     Only(Vec<u32>),
 }
 
-/// Pacing of the kernel's NAPI where it stays in charge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum NapiMode {
-    /// Pace it on AF_XDP in the driver, when the policy has a timer slow enough for it to matter.
-    #[default]
-    Auto,
-    /// Leave its settings alone.
-    Off,
-    /// Poll again after so many nanoseconds.
-    Every(u64),
-}
-
 /// Everything a receiver can be told.
 #[derive(Debug, Clone)]
 pub struct ReceiverConfig {
@@ -104,8 +92,9 @@ pub struct ReceiverConfig {
     pub realtime: RealTime,
     /// CPUs for the engine threads, in order of queues; empty: the last allowed ones.
     pub cpus: Vec<usize>,
-    /// NAPI pacing.
-    pub napi: NapiMode,
+    /// Pause between two polls of the kernel's NAPI where it stays in charge (AF_XDP in the driver without busy poll),
+    /// nanoseconds; 0 leaves its settings alone.
+    pub napi_pace_ns: u64,
     /// Each engine ends after this many packets.
     pub packet_limit: Option<u64>,
 }
@@ -131,7 +120,7 @@ impl ReceiverConfig {
             policy,
             realtime: RealTime::default(),
             cpus: Vec::new(),
-            napi: NapiMode::Auto,
+            napi_pace_ns: 0,
             packet_limit: None,
         }
     }
@@ -549,9 +538,6 @@ fn open_members<T>(count: u32, open: impl Fn(Fanout) -> Result<(T, Option<u16>)>
         .collect()
 }
 
-/// Longest pause between two polls of the kernel's NAPI; more saves little and lets short device queues overflow.
-pub const NAPI_PACE_NS: u64 = 50_000;
-
 fn pace_napi(
     config: &ReceiverConfig,
     interface: &Interface,
@@ -560,18 +546,15 @@ fn pace_napi(
     warnings: &mut Vec<String>,
 ) -> Option<NapiPacing> {
     const DEFER_HARD_IRQS: u64 = 2;
-    let shortest_period_ns = shortest_period_ns(&config.policy);
     let busy_poll = opened.queues.iter().any(|(source, _)| source.description().busy_poll);
-    let flush_ns = match config.napi {
-        NapiMode::Off => return None,
-        NapiMode::Every(flush_ns) => flush_ns,
-        // Our thread runs the device's poll itself; the timeout is only the net below (twice the period).
-        NapiMode::Auto if busy_poll => shortest_period_ns?.max(NAPI_PACE_NS) * 2,
-        NapiMode::Auto if steering.attached() == Attach::Generic => return None,
-        // Only where the pause is small beside the period the user's bound allows.
-        NapiMode::Auto => {
-            shortest_period_ns.filter(|&period_ns| period_ns >= 4 * NAPI_PACE_NS).map(|_| NAPI_PACE_NS)?
-        }
+    let flush_ns = if busy_poll {
+        // Our thread runs the device's poll itself; the kernel's timer is only a net below, longer than our period
+        // (Documentation/networking/napi.rst, busy polling).
+        shortest_period_ns(&config.policy)? * 2
+    } else if steering.attached() == Attach::Native && config.napi_pace_ns > 0 {
+        config.napi_pace_ns
+    } else {
+        return None;
     };
     NapiPacing::set(&interface.name, interface.index, DEFER_HARD_IRQS, flush_ns, warnings)
 }
