@@ -2,6 +2,7 @@
 //!
 //! Owns the choice of ring and its counters. What a frame says is the handler's business.
 
+use crate::error::Result;
 use crate::histogram::add;
 use crate::meters::EngineMeters;
 use crate::sys::packet_ring::PacketTransmit;
@@ -29,6 +30,15 @@ impl TransmitRing {
         Self { ring: Ring::Packet(ring), queued: false }
     }
 
+    /// A ring of its own, without a source: a packet socket that receives nothing and sends on one interface, past its
+    /// queueing discipline. `slots` frames of `frame_size` bytes, a power of two of which the kernel takes 32.
+    ///
+    /// # Errors
+    /// Memory, privileges, the interface gone or down.
+    pub fn open_packet(interface: &str, ifindex: u32, slots: u32, frame_size: u32) -> Result<Self> {
+        Ok(Self::of_packet(PacketTransmit::open(interface, ifindex, slots, frame_size)?))
+    }
+
     /// Lends a free frame of the ring to `build`, which writes a packet from its link-layer header on and returns the
     /// length (0: nothing to send after all). Returns the length queued, or `None` when no frame is free.
     pub fn send(&mut self, build: impl FnOnce(&mut [u8]) -> usize) -> Option<usize> {
@@ -48,6 +58,13 @@ impl TransmitRing {
                 Ring::Packet(ring) => ring.kick(),
             }
         }
+    }
+
+    /// As [`TransmitRing::kick`], also when nothing new was queued: for frames that the device refused, which a packet
+    /// socket's ring keeps and offers again at the next call (`tpacket_snd` in net/packet/af_packet.c).
+    pub fn kick_again(&mut self) {
+        self.queued = true;
+        self.kick();
     }
 
     /// Frames handed over that the device has not sent yet.
