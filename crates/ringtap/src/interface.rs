@@ -7,8 +7,10 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::sys::{addresses, ethtool, netlink};
 
-/// ARPHRD_ETHER and ARPHRD_LOOPBACK of linux/if_arp.h: both carry Ethernet headers.
-const ETHERNET_TYPES: [u16; 2] = [1, 772];
+/// ARPHRD_LOOPBACK of linux/if_arp.h.
+const LOOPBACK: u16 = 772;
+/// ARPHRD_ETHER and ARPHRD_LOOPBACK: both carry Ethernet headers.
+const ETHERNET_TYPES: [u16; 2] = [1, LOOPBACK];
 
 /// What was found out about an interface.
 #[derive(Debug, Clone, Serialize)]
@@ -27,6 +29,8 @@ pub struct Interface {
     pub up: bool,
     /// Whether frames begin with an Ethernet header.
     pub ethernet: bool,
+    /// ARPHRD_… number of its kind of hardware (linux/if_arp.h).
+    pub hardware_type: u16,
     /// Whether the host itself has addresses on it, so that packets taken away would be missed.
     pub used_by_host: bool,
 }
@@ -50,6 +54,7 @@ impl Interface {
             queues: ethtool::receive_queues(name).unwrap_or(1),
             up: link.up,
             ethernet: ETHERNET_TYPES.contains(&link.hardware_type),
+            hardware_type: link.hardware_type,
             used_by_host: addresses::has_global_address(name),
         })
     }
@@ -65,6 +70,25 @@ impl Interface {
                 .way_out(format!("bring it up: ip link set dev {name} up")));
         }
         Ok(interface)
+    }
+
+    /// LINKTYPE_ value of its frames as a packet socket gives them, where they are of a kind capture files know.
+    pub fn link_type(&self) -> Option<u16> {
+        // From linux/if_arp.h and the registry at tcpdump.org/linktypes.html.
+        match self.hardware_type {
+            _ if self.ethernet => Some(1),
+            // NONE (tun, WireGuard), TUNNEL, TUNNEL6, SIT: IP packets without a link-layer header.
+            65534 | 768 | 769 | 776 => Some(101),
+            // IEEE 802.11, plain and with a radiotap header.
+            801 => Some(105),
+            803 => Some(127),
+            _ => None,
+        }
+    }
+
+    /// Whether it is the loopback interface: a packet socket sees each of its packets twice, sent and received.
+    pub fn is_loopback(&self) -> bool {
+        self.hardware_type == LOOPBACK
     }
 
     /// Whether the interface still exists, and if so, whether it is up.

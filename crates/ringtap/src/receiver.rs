@@ -21,7 +21,7 @@ use crate::source::any::AnySource;
 use crate::source::packet::{Fanout, Filter, PacketRingConfig, PacketSource};
 use crate::source::socket::SocketSource;
 use crate::source::xdp::{XdpConfig, XdpSource};
-use crate::source::{Description, Source};
+use crate::source::{Description, Source, StampClock};
 use crate::steer::{Attach, Rule, SteerCounters, Steering};
 use crate::sys::event::Stop;
 use crate::sys::packet_ring::Promiscuous;
@@ -206,6 +206,11 @@ impl Receiver {
     /// What each queue is.
     pub fn descriptions(&self) -> Vec<Description> {
         self.queues.iter().map(|(source, _)| source.description()).collect()
+    }
+
+    /// Which clock the arrival stamps are of; all queues have the same. `None` without queues.
+    pub fn stamp_clock(&self) -> Option<StampClock> {
+        self.queues.first().map(|(source, _)| source.stamp_clock())
     }
 
     /// Starts one engine thread per queue with the handler that `handler_of` makes for it.

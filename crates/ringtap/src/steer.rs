@@ -46,7 +46,7 @@ pub enum Side {
 /// One reason to take a packet: all that is set must hold. Several rules are alternatives.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rule {
-    /// VLAN identifier (0–4095) of the outermost tag.
+    /// VLAN identifier (0–4095) of the outermost tag, or [`Rule::UNTAGGED`].
     pub vlan: Option<u16>,
     /// 4 or 6.
     pub family: Option<u8>,
@@ -61,6 +61,9 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// As `vlan`: frames without a tag (what steer.bpf.c finds as the tag's identifier in these).
+    pub const UNTAGGED: u16 = 0xffff;
+
     fn words(&self) -> RuleWords {
         let mut words = RuleWords::default();
         let halves = |low: u16, high: u16| {
@@ -274,16 +277,35 @@ fn attach_program(program: &mut Xdp, interface: &str, ifindex: u32, wanted: Opti
         .way_out(way_out))
 }
 
-/// An XDP program on an interface excludes ours: says which it is and who holds it.
-fn refuse_if_occupied(interface: &str, ifindex: u32) -> Result<()> {
+/// The XDP program on an interface.
+#[derive(Debug, Clone, Serialize)]
+pub struct Occupant {
+    /// The kernel's number of the program.
+    pub id: u32,
+    /// Its name, as far as the kernel lets us see it.
+    pub name: String,
+    /// Processes that hold the program or its link: `NAME (pid N)`. Those of other users only root can see.
+    pub holders: Vec<String>,
+}
+
+/// The XDP program on an interface, if there is one.
+///
+/// # Errors
+/// The interface can't be looked at.
+pub fn occupant(interface: &str, ifindex: u32) -> Result<Option<Occupant>> {
     let link = netlink::link_by_index(ifindex).map_err(|error| Error::os("look at", interface, &error))?;
-    let Some(id) = link.xdp_program else { return Ok(()) };
+    let Some(id) = link.xdp_program else { return Ok(None) };
     let name = loaded_programs()
         .filter_map(std::result::Result::ok)
         .find(|info| info.id() == id)
         .and_then(|info| info.name_as_str().map(str::to_owned))
         .unwrap_or_else(|| "unnamed".to_owned());
-    let holders = holders_of_program(id);
+    Ok(Some(Occupant { id, name, holders: holders_of_program(id) }))
+}
+
+/// An XDP program on an interface excludes ours: says which it is and who holds it.
+fn refuse_if_occupied(interface: &str, ifindex: u32) -> Result<()> {
+    let Some(Occupant { id, name, holders }) = occupant(interface, ifindex)? else { return Ok(()) };
     let (who, way_out) = if holders.is_empty() {
         ("no process holds it".to_owned(), format!("detach it with: ip link set dev {interface} xdp off"))
     } else {

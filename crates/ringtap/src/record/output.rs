@@ -27,12 +27,18 @@ pub(super) struct Progress {
     pub(super) lost_bytes: AtomicU64,
     error: Mutex<Option<Error>>,
     counts: Mutex<Vec<FinalCounts>>,
+    file: Mutex<Option<String>>,
 }
 
 impl Progress {
     /// Why writing ended, if it did.
     pub(super) fn error(&self) -> Option<Error> {
         lock(&self.error).clone()
+    }
+
+    /// The file being written.
+    pub(super) fn file(&self) -> Option<String> {
+        lock(&self.file).clone()
     }
 
     /// The counts that the next statistics blocks bear.
@@ -163,7 +169,10 @@ impl Output {
     fn begin_file(&mut self, wall_ns: u64) {
         self.file = None;
         match self.destination.open(wall_ns) {
-            Ok(file) => self.file = Some(file),
+            Ok(file) => {
+                *lock(&self.progress.file) = Some(file.object.clone());
+                self.file = Some(file);
+            }
             Err(error) => return self.fail(error),
         }
         self.file_bytes = 0;

@@ -144,6 +144,23 @@ impl SpoolProducer {
         taken
     }
 
+    /// As [`SpoolProducer::push`], but waits until the writer has made room. For replays, which may take their time; an
+    /// engine that takes packets off a device must not wait for a disk.
+    ///
+    /// `false`, and counted as lost: it would not fit an empty spool either, or names no interface.
+    pub fn push_blocking(&mut self, interface: u16, arrival_ns: u64, wire_len: u32, data: &[u8]) -> bool {
+        const PAUSE: Duration = Duration::from_micros(500);
+        let needed = HEADER_LEN + data.len();
+        while needed <= self.producer.buffer().capacity()
+            && self.producer.slots() < needed
+            && !self.producer.is_abandoned()
+        {
+            self.wake();
+            std::thread::sleep(PAUSE);
+        }
+        self.push(interface, arrival_ns, wire_len, data)
+    }
+
     /// Wakes the writer if it sleeps and something was pushed since. To be called at the end of each of the engine's cycles.
     ///
     /// Costs a memory fence after a cycle with packets, nothing after one without, and one futex call when the writer has
@@ -308,6 +325,26 @@ mod tests {
         assert_eq!(producer.lost(), (3, 60));
         let stamps: Vec<u64> = drain(&mut consumer).iter().map(|(head, _)| head.arrival_ns).collect();
         assert_eq!(stamps, [1, 3]);
+    }
+
+    #[test]
+    fn a_blocking_push_waits_for_room_but_not_for_ever() {
+        let (mut producer, mut consumer) = pair(100);
+        assert!(producer.push(0, 1, 60, &[1; 60]));
+        let reader = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(5));
+            let stamps: Vec<u64> = drain(&mut consumer).iter().map(|(head, _)| head.arrival_ns).collect();
+            (stamps, consumer)
+        });
+        assert!(producer.push_blocking(0, 2, 60, &[2; 60]));
+        let (stamps, mut consumer) = reader.join().unwrap();
+        assert_eq!(stamps, [1]);
+        assert_eq!(drain(&mut consumer).len(), 1);
+        assert!(!producer.push_blocking(0, 3, 200, &[3; 200]), "never fits");
+        assert!(producer.push(0, 4, 60, &[4; 60]));
+        drop(consumer);
+        assert!(!producer.push_blocking(0, 5, 60, &[5; 60]), "the writer is gone");
+        assert_eq!(producer.lost().0, 2);
     }
 
     #[test]

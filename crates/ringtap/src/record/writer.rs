@@ -115,6 +115,11 @@ impl Recorder {
         self.progress.bytes.load(Ordering::Relaxed)
     }
 
+    /// Path of the file being written (the last one, after a failure), or `standard output`.
+    pub fn file(&self) -> Option<String> {
+        self.progress.file()
+    }
+
     /// Why writing ended, if it did; the recording goes on counting.
     pub fn error(&self) -> Option<Error> {
         self.progress.error()

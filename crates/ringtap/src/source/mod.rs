@@ -14,6 +14,7 @@ use crate::sys::{netlink, socket_error};
 pub mod any;
 pub mod file;
 pub mod packet;
+pub mod probe;
 pub mod socket;
 pub mod xdp;
 

@@ -65,6 +65,16 @@ pub fn lock_memory() -> io::Result<()> {
     check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
 }
 
+/// Keeps what is locked, and no longer locks what comes: once privileges are dropped, locking more memory is beyond the
+/// limit, and then every allocation would fail (mlockall(2), RLIMIT_MEMLOCK).
+///
+/// # Errors
+/// EPERM or ENOMEM without CAP_IPC_LOCK beyond RLIMIT_MEMLOCK.
+pub fn lock_present_memory() -> io::Result<()> {
+    // SAFETY: plain system call.
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT) })
+}
+
 /// Sets how late the calling thread's timers may fire for the sake of coalescing; `nanoseconds` ≥ 1.
 ///
 /// Real-time threads have none (time(7)); it matters where SCHED_FIFO was refused.
