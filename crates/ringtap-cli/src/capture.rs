@@ -1,19 +1,227 @@
-//! `ringtap capture`.
+//! `ringtap capture`: packets from an interface or a file, through the engine, into a file or just counted.
+//!
+//! Owns the options. `setup` turns them into configurations, `live` and `replay` run, `supervise` watches, `report` shows.
 
+mod accounts;
+mod handler;
+mod live;
+mod replay;
+mod report;
+mod setup;
+mod summary;
+mod supervise;
+mod user;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use clap::{ArgGroup, ValueEnum};
 use ringtap::Result;
 
-/// Capture packets from an interface or a file, into a file or just to measure.
+use crate::units::{self, List};
+
+/// Capture packets, to a file or just to measure, and account for every one.
+///
+/// Takes packets from an interface (or replays capture files) through one real-time thread per queue. Without -w nothing is
+/// kept: the summary tells what came, how late it was seen, what was lost and why, and what the capture cost.
+///
+/// Ends on Ctrl-C or SIGTERM with a complete file and the summary; a second Ctrl-C ends at once. SIGUSR1 prints the ledger.
 #[derive(Debug, clap::Args)]
+#[command(group(ArgGroup::new("source").required(true).multiple(false).args(["interface", "read"])), after_help = EXAMPLES)]
 pub struct Args {
-    /// Interface to capture from.
+    /// Interface to capture from
     #[arg(short, long, value_name = "IF")]
-    interface: String,
+    interface: Option<String>,
+    /// Replay this capture file (pcap or pcapng; may be given several times)
+    #[arg(short, long, value_name = "FILE")]
+    read: Vec<PathBuf>,
+    /// Record into this file (`-`: standard output); a name that ends in .pcap gives that format, others pcapng
+    #[arg(short, long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// What to keep, as in pcap-filter(7); may also be given as the last words
+    #[arg(short, long, value_name = "FILTER", conflicts_with = "words")]
+    filter: Option<String>,
+    /// The filter's words
+    #[arg(value_name = "FILTER")]
+    words: Vec<String>,
+    /// End after so many packets (after the filter)
+    #[arg(long, value_name = "N", value_parser = units::count)]
+    count: Option<u64>,
+    /// End after this time
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    duration: Option<Duration>,
+    /// Pace of a replay: fast, recorded, or a multiple such as 2x
+    #[arg(long, value_name = "PACE", default_value = "fast", value_parser = setup::pace, requires = "read")]
+    pace: ringtap::source::file::Pace,
+
+    /// Longest time from a packet's arrival to its handling, 10us to 1s; period, threshold and ring follow from it
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration, help_heading = "Waiting")]
+    max_latency: Duration,
+    /// Greatest packet rate the ring must hold back
+    #[arg(long, value_name = "RATE", default_value = "1.5M", value_parser = units::rate, help_heading = "Waiting")]
+    peak_rate: f64,
+    /// How to wait for packets
+    #[arg(long, value_name = "HOW", default_value = "hybrid", help_heading = "Waiting")]
+    wait: Wait,
+    /// Poll period of the timer [default: from --max-latency and this host's calibration, see `ringtap plan`]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Waiting")]
+    period: Option<Duration>,
+    /// Rate above which the timer takes over; several as RATE:PERIOD make a ladder [default: calibrated]
+    #[arg(long, value_name = "RATE[:PERIOD]", value_parser = setup::threshold, help_heading = "Waiting")]
+    threshold: Vec<setup::Threshold>,
+    /// Weight of the newest forecast after few packets, 0 to 1, below --alpha2 [default: 0.03125]
+    #[arg(long, value_name = "A", help_heading = "Waiting")]
+    alpha1: Option<f64>,
+    /// Weight after a middling number of packets, 0 to 1 [default: 0.75]
+    #[arg(long, value_name = "A", help_heading = "Waiting")]
+    alpha2: Option<f64>,
+    /// Packets per cycle that count as few [default: 32]
+    #[arg(long, value_name = "N", help_heading = "Waiting")]
+    n1: Option<u64>,
+    /// Packets per cycle above which the newest forecast alone counts [default: 128]
+    #[arg(long, value_name = "N", help_heading = "Waiting")]
+    n2: Option<u64>,
+    /// Pace the kernel's NAPI: auto, off, or its pause
+    #[arg(long, value_name = "auto|off|TIME", default_value = "auto", value_parser = setup::napi, help_heading = "Waiting")]
+    napi_pacing: setup::Napi,
+
+    /// How packets are taken: auto takes AF_XDP only where the host itself does not miss them
+    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Taking packets")]
+    backend: Backend,
+    /// Let auto take packets away from the host's own stack, when the filter can be decided in the driver
+    #[arg(long, help_heading = "Taking packets")]
+    take: bool,
+    /// How to attach XDP [default: native, else generic]
+    #[arg(long, value_name = "MODE", help_heading = "Taking packets")]
+    xdp: Option<Xdp>,
+    /// Receive queues: all, a number of them, or a list such as 0-3,5
+    #[arg(long, value_name = "all|N|LIST", default_value = "all", value_parser = setup::queues, help_heading = "Taking packets")]
+    queues: setup::QueueChoice,
+    /// Slots of each ring, 64 to 1048576, a power of two for AF_XDP [default: calibrated]
+    #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Taking packets")]
+    ring: Option<u64>,
+    /// Bytes per frame: 2KiB or 4KiB for AF_XDP, up to 64KiB otherwise [default: by the MTU]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, help_heading = "Taking packets")]
+    frame_size: Option<u64>,
+    /// Keep AF_XDP frames in huge pages
+    #[arg(long, help_heading = "Taking packets")]
+    huge_pages: bool,
+    /// Directions a packet socket sees; AF_XDP sees incoming ones only [default: inout, on loopback in]
+    #[arg(long, value_name = "WHICH", help_heading = "Taking packets")]
+    direction: Option<Direction>,
+    /// Leave the interface's promiscuous mode alone
+    #[arg(long, help_heading = "Taking packets")]
+    no_promiscuous: bool,
+
+    /// CPUs of the engine threads, in order of queues [default: the last allowed ones]
+    #[arg(long, value_name = "LIST", value_parser = units::list, help_heading = "Threads")]
+    cpu: Option<List>,
+    /// SCHED_FIFO priority of the engine threads, 1 to 99; 0: ordinary threads
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=99), help_heading = "Threads")]
+    priority: u8,
+    /// Once all is set up, go on as this user; files are created with that user's rights
+    #[arg(long, value_name = "NAME", help_heading = "Threads")]
+    user: Option<String>,
+
+    /// Keep at most so many bytes of each packet
+    #[arg(long, value_name = "SIZE", value_parser = units::size, help_heading = "Recording")]
+    snaplen: Option<u64>,
+    /// Begin a new file before one exceeds this size; names get a number and the time
+    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "write", help_heading = "Recording")]
+    rotate_size: Option<u64>,
+    /// Begin a new file after this time
+    #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "write", help_heading = "Recording")]
+    rotate_time: Option<Duration>,
+    /// Keep so many files, the newest
+    #[arg(long, value_name = "N", value_parser = units::count, requires = "write", help_heading = "Recording")]
+    rotate_keep: Option<u64>,
+    /// Comment on the whole file (pcapng)
+    #[arg(long, value_name = "TEXT", requires = "write", help_heading = "Recording")]
+    comment: Option<String>,
+    /// Write pcap (with nanoseconds) instead of pcapng
+    #[arg(long, requires = "write", help_heading = "Recording")]
+    pcap: bool,
+    /// Memory between each engine thread and the disk
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, help_heading = "Recording")]
+    spool: u64,
+
+    /// Report at this interval: a progress line on a terminal, objects with --json
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Reports")]
+    stats: Option<Duration>,
+    /// One JSON object per interval and one at the end, on standard output
+    #[arg(long, help_heading = "Reports")]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ringtap capture -i eth1 -w storm.pcapng                         until Ctrl-C
+  ringtap capture -i eth1 --max-latency 250us --duration 10s      measure only
+  ringtap capture -i eth1 -w dns.pcapng --count 1M udp port 53
+  ringtap capture -i eth1 -w - --backend packet | tshark -r -
+  ringtap capture -i eth1 -w day.pcapng --rotate-size 1GiB --rotate-keep 24 --user nobody
+  ringtap capture -i eth0 --take -w traps.pcapng udp port 162     AF_XDP on the host's own interface
+  ringtap capture -i eth1 --threshold 8k:1ms --threshold 100k:250us
+  ringtap capture -r old.pcap -w tcp.pcapng tcp
+
+Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
+
+The ledger: offered = delivered + filtered + lost by cause + unaccounted. Delivered packets are in the file, or were handled
+where there is none. A packet that reached us and not the file is lost by slow_output (the spool was full: the disk is too
+slow) or output_failed (disk full, I/O error). What a packet socket's filter rejects in the kernel is not counted anywhere.";
+
+/// How to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Wait {
+    /// Interrupt at low rates, timer at high ones, by forecast
+    Hybrid,
+    /// The same by the rate measured in windows of 8 ms
+    Windowed,
+    /// Always the device's interrupt
+    Interrupt,
+    /// Always the timer
+    Timer,
+    /// Spin, for comparison
+    Busy,
+}
+
+/// How packets are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Backend {
+    /// AF_XDP where the host does not use the interface itself, else a packet ring
+    Auto,
+    /// AF_XDP: the host does not see these packets
+    Xdp,
+    /// A packet socket's ring, beside the host
+    Packet,
+    /// A plain packet socket, for comparison
+    Socket,
+}
+
+/// How to attach XDP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Xdp {
+    /// In the driver
+    Native,
+    /// In the generic receive path
+    Generic,
+}
+
+/// Directions seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Direction {
+    /// What the interface receives
+    In,
+    /// Also what the host sends
+    Inout,
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// Wrong usage, or what could not be set up or went wrong.
 pub fn run(args: Args) -> Result<ExitCode> {
-    println!("{}", args.interface);
-    Ok(ExitCode::SUCCESS)
+    args.check()?;
+    if args.read.is_empty() { live::run(&args) } else { replay::run(&args) }
 }

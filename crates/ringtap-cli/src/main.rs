@@ -5,6 +5,7 @@
 
 mod capture;
 mod demo;
+mod filter;
 mod plan;
 mod units;
 
@@ -35,6 +36,8 @@ Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
 Exit codes: 0 done, 1 failed, 2 wrong usage. `ringtap COMMAND --help` has each command's options.";
 
 // The variants are ordered as help shows them: what a newcomer needs first.
+// One value, made once: its size does not matter.
+#[allow(clippy::large_enum_variant)]
 #[derive(Subcommand)]
 enum Command {
     Capture(capture::Args),
@@ -43,6 +46,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    end_quietly_without_reader();
     let outcome = match Cli::parse().command {
         Command::Capture(args) => capture::run(args),
         Command::Demo(args) => demo::run(args),
@@ -52,4 +56,16 @@ fn main() -> ExitCode {
         eprintln!("ringtap: {error}");
         ExitCode::from(if error.kind() == ErrorKind::Usage { USAGE } else { FAILED })
     })
+}
+
+/// `println!` panics when standard output's reader has gone (`ringtap plan | head -1`); that is no reason for a word.
+fn end_quietly_without_reader() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let text = info.payload().downcast_ref::<String>().map(String::as_str).unwrap_or_default();
+        if text.starts_with("failed printing to stdout") && text.contains("Broken pipe") {
+            std::process::exit(0);
+        }
+        usual(info);
+    }));
 }

@@ -1,0 +1,91 @@
+//! What the engine's thread does with each packet: count it, cut it, copy it into the spool.
+//!
+//! Owns the innermost handler; the filter is around it. No allocation, lock, or system call, except one futex when a limit
+//! is reached or the writer has to be woken.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ringtap::burst::Packet;
+use ringtap::engine::Handler;
+use ringtap::record::SpoolProducer;
+use ringtap::transmit::Outbox;
+
+use super::accounts::{Counts, add};
+use super::supervise::Bell;
+use crate::filter::Filtered;
+
+/// The whole handler of a capture.
+pub(super) type Whole = Filtered<Keep>;
+
+/// What to do with packets the filter let through.
+pub(super) struct Keep {
+    /// Bytes to keep of each.
+    pub(super) snaplen: usize,
+    /// Where they go, if anywhere.
+    pub(super) spool: Option<SpoolProducer>,
+    /// Wait for room in the spool: for files, which can wait.
+    pub(super) waits: bool,
+    pub(super) counts: Arc<Counts>,
+    pub(super) limit: Option<Arc<Limit>>,
+    /// Rung when the thread panics.
+    pub(super) _bell: PanicBell,
+}
+
+/// The number of packets all engines together may keep.
+pub(super) struct Limit {
+    most: u64,
+    taken: AtomicU64,
+    bell: Arc<Bell>,
+}
+
+impl Limit {
+    pub(super) fn new(most: u64, bell: Arc<Bell>) -> Self {
+        Self { most, taken: AtomicU64::new(0), bell }
+    }
+
+    /// Whether one more may be kept; the one that fills the number tells the main thread.
+    fn take(&self) -> bool {
+        let before = self.taken.fetch_add(1, Ordering::Relaxed);
+        if before + 1 == self.most {
+            self.bell.limit_reached();
+        }
+        before < self.most
+    }
+}
+
+/// Tells the main thread when the engine that owns it panics.
+pub(super) struct PanicBell(pub(super) Arc<Bell>);
+
+impl Drop for PanicBell {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.engine_panicked();
+        }
+    }
+}
+
+impl Handler for Keep {
+    fn packet(&mut self, packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {
+        if self.limit.as_ref().is_some_and(|limit| !limit.take()) {
+            add(&self.counts.over_limit, 1);
+            return;
+        }
+        add(&self.counts.packets, 1);
+        add(&self.counts.bytes, packet.wire_len.into());
+        let Some(spool) = &mut self.spool else { return };
+        let data = &packet.data[..packet.data.len().min(self.snaplen)];
+        // What does not fit is counted by the spool.
+        if self.waits {
+            spool.push_blocking(0, packet.arrival_ns, packet.wire_len, data);
+        } else {
+            spool.push(0, packet.arrival_ns, packet.wire_len, data);
+        }
+    }
+
+    fn cycle_end(&mut self, _outbox: &mut Outbox<'_>) {
+        if let Some(spool) = &mut self.spool {
+            spool.wake();
+        }
+    }
+}

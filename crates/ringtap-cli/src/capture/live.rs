@@ -1,0 +1,216 @@
+//! A capture from an interface, from opening to the summary.
+//!
+//! Owns the order: what can fail without leaving a trace comes first, files are created only when packets can be taken,
+//! and privileges go last. At the end the engines stop first, then the file is completed.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ringtap::interface::{Interface, InterfaceState};
+use ringtap::ledger::Ledger;
+use ringtap::meters::EngineSnapshot;
+use ringtap::receiver::{Receiver, Running};
+use ringtap::record::{InterfaceInfo, Recorder, SpoolProducer};
+use ringtap::source::StampClock;
+use ringtap::{Error, Result};
+
+use super::Args;
+use super::accounts::{Counters, account, final_counts};
+use super::handler::{Keep, Limit, PanicBell, Whole};
+use super::report::{Reporter, print_line};
+use super::summary::{CpuUse, Steal, Summary, policy_words};
+use super::supervise::{Bell, Ending, Job, supervise};
+use super::user::Successor;
+use crate::filter::{Filter, Filtered};
+
+impl Job for Running<Whole> {
+    fn is_finished(&self) -> bool {
+        Running::is_finished(self)
+    }
+
+    fn counters(&self) -> EngineSnapshot {
+        Running::counters(self)
+    }
+
+    fn ledger(&mut self) -> Ledger {
+        Running::ledger(self)
+    }
+
+    fn interface(&self) -> Option<(&str, InterfaceState)> {
+        let interface = Running::interface(self);
+        Some((&interface.name, interface.state()))
+    }
+}
+
+/// Runs a capture from an interface.
+pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    let bell = Bell::install()?;
+    let successor = args.user.as_deref().map(Successor::find).transpose()?;
+    let interface = Interface::find_up(args.interface.as_deref().unwrap_or_default())?;
+    let link_type = interface.link_type().ok_or_else(|| {
+        Error::failed(
+            "capture from",
+            &interface.name,
+            format!("frames of hardware type {} have no link type here", interface.hardware_type),
+        )
+        .way_out("capture where these packets enter or leave as Ethernet or IP")
+    })?;
+    let filter = args.compile_filter(link_type)?;
+    let mut warnings = Vec::new();
+    let config = args.receiver_config(&interface, filter.as_ref(), &mut warnings)?;
+    let policy = config.policy.clone();
+    let steal = Steal::start();
+    let receiver = Receiver::open(config)?;
+    let sources = receiver.descriptions();
+    let mut recording = match &successor {
+        Some(successor) => successor.with_file_rights(|| start_recording(args, &receiver, filter.as_ref(), link_type)),
+        None => start_recording(args, &receiver, filter.as_ref(), link_type),
+    }?;
+    let mut counters = Counters::default();
+    let mut handlers =
+        handlers(args, sources.len(), filter.as_ref(), &mut recording.spools, &mut counters, &bell)?.into_iter();
+    // One handler was made for each source, and start asks for each once, in this order.
+    let mut running =
+        receiver.start(|_, _| handlers.next().unwrap_or_else(|| unreachable!("a source without a handler")))?;
+    if let Some(successor) = &successor {
+        successor.take_over()?;
+    }
+    let started = Instant::now();
+    warnings.extend(running.warnings().iter().cloned());
+    let mut reporter = Reporter::new(args.json, args.stats, "timer".to_owned());
+    for warning in &warnings {
+        reporter.note(&format!("warning: {warning}"));
+    }
+    let sources = running.descriptions().to_vec();
+    reporter.note(&format!(
+        "capturing from {} ({}), {}",
+        interface.name,
+        sources.first().map_or("", |source| source.backend),
+        policy_words(&policy)
+    ));
+    let ending = supervise(&mut running, &bell, args.duration, &counters, recording.recorder.as_ref(), &mut reporter);
+    let elapsed = started.elapsed();
+    reporter.clear();
+
+    let outcome = running.finish();
+    let lost = || recording.recorder.as_ref().map(Recorder::lost);
+    let (ledger, snapshot, driver_counters, shares) = match &outcome {
+        Ok(outcome) => {
+            let shares: Vec<f64> = outcome.engines.iter().map(|engine| engine.thread_share).collect();
+            let ledger = account(outcome.ledger.clone(), counters.tally(), lost());
+            (Some(ledger), Some(outcome.counters.clone()), outcome.driver_counters.clone(), shares)
+        }
+        // The engine's own counts went with it; what reached the file is in the file.
+        Err(_) => (None, None, Vec::new(), Vec::new()),
+    };
+    let record = match recording.recorder {
+        Some(recorder) => Some(recorder.finish(ledger.as_ref().map(final_counts).into_iter().collect())?),
+        None => None,
+    };
+    let outcome = outcome?;
+    warnings.extend(outcome.warnings.iter().filter(|warning| !warnings.contains(warning)).cloned().collect::<Vec<_>>());
+    let output_error = record.as_ref().and_then(|record| record.error.clone());
+    let error = match ending {
+        Ending::InterfaceGone => Some(
+            Error::failed("capture from", &interface.name, "the interface was removed")
+                .way_out("what was captured before is complete"),
+        ),
+        Ending::EngineFailed => Some(
+            Error::failed("capture from", &interface.name, "the device stopped answering")
+                .way_out("what was captured before is complete"),
+        ),
+        Ending::ReaderGone => None,
+        _ => output_error,
+    };
+    // The last packets may have failed to be written after the engines ended.
+    let ledger = account(outcome.ledger.clone(), counters.tally(), record.as_ref().map(|record| record.lost));
+    let cpus = args.engine_cpus();
+    let cpu_use = shares.iter().enumerate().map(|(index, share)| {
+        let cpu = cpus.get(index % cpus.len().max(1)).copied();
+        CpuUse { cpu, engine_percent: share * 100.0, steal_percent: cpu.and_then(|cpu| steal.percent(cpu, elapsed)) }
+    });
+    let summary = Summary {
+        object: interface.name.clone(),
+        ending,
+        elapsed,
+        ledger: ledger.into(),
+        tally: counters.tally(),
+        counters: snapshot.unwrap_or(outcome.counters),
+        policy: Some(policy),
+        max_latency: Some(args.max_latency),
+        sources,
+        cpus: cpu_use.collect(),
+        driver_counters,
+        filter: filter.map(|filter| filter.text().to_owned()),
+        record,
+        warnings,
+        error: error.as_ref().map(Error::to_string),
+    };
+    conclude(args, &summary, error)
+}
+
+/// Shows the summary; an error goes on to become the exit code.
+pub(super) fn conclude(args: &Args, summary: &Summary, error: Option<Error>) -> Result<ExitCode> {
+    use std::io::Write;
+    // Nobody may be left to read it, which is no failure of the capture.
+    let _ = if args.json {
+        print_line(&summary.object())
+    } else if args.records_to_stdout() {
+        write!(std::io::stderr(), "{summary}")
+    } else {
+        write!(std::io::stdout(), "{summary}").and_then(|()| std::io::stdout().flush())
+    };
+    error.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// What writes, where something is written.
+struct Recording {
+    recorder: Option<Recorder>,
+    spools: Vec<SpoolProducer>,
+}
+
+fn start_recording(args: &Args, receiver: &Receiver, filter: Option<&Filter>, link_type: u16) -> Result<Recording> {
+    let sources = receiver.descriptions();
+    let Some(config) = args.record_config(sources.len()) else {
+        return Ok(Recording { recorder: None, spools: Vec::new() });
+    };
+    let stamp_clock = receiver.stamp_clock().unwrap_or(StampClock::Realtime);
+    let info = InterfaceInfo {
+        filter: filter.map(|filter| filter.text().to_owned()),
+        snaplen: args.snaplen.unwrap_or(0) as u32,
+        link_type,
+        ..InterfaceInfo::ethernet(&receiver.interface().name, stamp_clock)
+    };
+    let (recorder, spools) = Recorder::start(config, vec![info])?;
+    Ok(Recording { recorder: Some(recorder), spools })
+}
+
+/// One handler for each engine.
+fn handlers(
+    args: &Args,
+    engines: usize,
+    filter: Option<&Filter>,
+    spools: &mut Vec<SpoolProducer>,
+    counters: &mut Counters,
+    bell: &Arc<Bell>,
+) -> Result<Vec<Whole>> {
+    let limit = args.count.map(|most| Arc::new(Limit::new(most, Arc::clone(bell))));
+    let mut spools = spools.drain(..);
+    (0..engines)
+        .map(|_| {
+            let keep = Keep {
+                snaplen: args.kept_bytes(),
+                spool: spools.next(),
+                waits: false,
+                counts: Arc::default(),
+                limit: limit.clone(),
+                _bell: PanicBell(Arc::clone(bell)),
+            };
+            let rejected = Arc::default();
+            counters.kept.push(Arc::clone(&keep.counts));
+            counters.rejected.push(Arc::clone(&rejected));
+            Ok(Filtered::new(filter.map(Filter::program).transpose()?, rejected, keep))
+        })
+        .collect()
+}

@@ -1,0 +1,171 @@
+//! What a running capture says: notes, a progress line on a terminal, one JSON object per interval.
+//!
+//! Owns who hears what: results go to standard output, everything else to standard error. The end is in `summary`.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ringtap::ledger::Ledger;
+use serde_json::{Value, json};
+
+use super::accounts::Shown;
+use super::supervise::Look;
+use crate::units::{grouped, shown_rate, shown_size};
+
+/// Interval unless told otherwise.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Speaks for one capture.
+#[derive(Debug)]
+pub(super) struct Reporter {
+    json: bool,
+    interval: Duration,
+    /// Rewrite one line of a terminal.
+    rewrites: bool,
+    /// A line per interval, as asked for where there is no terminal.
+    appends: bool,
+    /// How it waits when it does not wait for interrupts.
+    timer: String,
+    started: Instant,
+    has_line: bool,
+}
+
+impl Reporter {
+    /// `stats` as given by the user; `timer` describes the timer mode.
+    pub(super) fn new(json: bool, stats: Option<Duration>, timer: String) -> Self {
+        let rewrites = !json && io::stderr().is_terminal();
+        Self {
+            json,
+            interval: stats.unwrap_or(INTERVAL),
+            rewrites,
+            appends: !json && !rewrites && stats.is_some(),
+            timer,
+            started: Instant::now(),
+            has_line: false,
+        }
+    }
+
+    pub(super) fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// One line to the user, beside the results.
+    pub(super) fn note(&mut self, text: &str) {
+        self.clear();
+        eprintln!("ringtap: {text}");
+    }
+
+    /// Takes the progress line away.
+    pub(super) fn clear(&mut self) {
+        if std::mem::take(&mut self.has_line) {
+            eprint!("\r\x1b[K");
+        }
+    }
+
+    /// Tells what happened between two looks.
+    ///
+    /// # Errors
+    /// Standard output can't be written, as when its reader has gone.
+    pub(super) fn interval_passed(&mut self, now: &Look, before: &Look) -> io::Result<()> {
+        if self.json {
+            return print_line(&self.object(now, before));
+        }
+        if self.rewrites {
+            // Without automatic wrap a long line is cut at the edge instead of filling the screen.
+            eprint!("\r\x1b[?7l{}\x1b[K\x1b[?7h", self.line(now, before));
+            let _ = io::stderr().flush();
+            self.has_line = true;
+        } else if self.appends {
+            eprintln!("{}", self.line(now, before));
+        }
+        Ok(())
+    }
+
+    fn line(&self, now: &Look, before: &Look) -> String {
+        let seconds = now.at.duration_since(before.at).as_secs_f64().max(1e-9);
+        let elapsed = now.at.duration_since(self.started).as_secs();
+        let pps = (now.tally.packets - before.tally.packets) as f64 / seconds;
+        let bits = (now.tally.bytes - before.tally.bytes) as f64 * 8.0 / seconds;
+        let mode = if now.counters.timer_mode { self.timer.as_str() } else { "interrupt" };
+        let mut line = format!(
+            "{}:{:02}  {}  {:.1} Mbit/s  {} packets  lost {}  {mode}",
+            elapsed / 60,
+            elapsed % 60,
+            shown_rate(pps),
+            bits / 1e6,
+            grouped(now.ledger.delivered),
+            lost(&now.ledger)
+        );
+        if let (Some(file), Some((_, bytes))) = (&now.file, now.written) {
+            line.push_str(&format!("  {file} {}", shown_size(bytes)));
+        }
+        line
+    }
+
+    fn object(&self, now: &Look, before: &Look) -> Value {
+        let seconds = now.at.duration_since(before.at).as_secs_f64().max(1e-9);
+        let packets = now.tally.packets - before.tally.packets;
+        let bytes = now.tally.bytes - before.tally.bytes;
+        json!({
+            "type": "interval",
+            "time": unix_seconds(),
+            "elapsed_s": now.at.duration_since(self.started).as_secs_f64(),
+            "interval_s": seconds,
+            "packets": packets,
+            "bytes": bytes,
+            "packets_per_second": packets as f64 / seconds,
+            "bits_per_second": bytes as f64 * 8.0 / seconds,
+            "ledger": Shown::from(now.ledger.since(&before.ledger)),
+            "total": Shown::from(now.ledger.clone()),
+            "latency_us": now.counters.latency.since(&before.counters.latency).quantiles_us(),
+            "mode": if now.counters.timer_mode { "timer" } else { "interrupt" },
+            "mode_switches": now.counters.mode_switches - before.counters.mode_switches,
+            "packets_written": now.written.map(|(packets, _)| packets),
+            "bytes_written": now.written.map(|(_, bytes)| bytes),
+            "file": now.file,
+        })
+    }
+}
+
+/// One line of JSON on standard output.
+///
+/// # Errors
+/// It can't be written.
+pub(super) fn print_line(value: &Value) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{value}")?;
+    out.flush()
+}
+
+/// What was lost: `0`, or `12 (ring_full 10, nic 2)`.
+pub(super) fn lost(ledger: &Ledger) -> String {
+    let causes: Vec<String> = ledger
+        .drops
+        .iter()
+        .filter(|(_, count)| **count != Some(0))
+        .map(|(cause, count)| format!("{} {}", cause.name(), count.map_or("unknown".to_owned(), grouped)))
+        .collect();
+    if causes.is_empty() { "0".to_owned() } else { format!("{} ({})", grouped(ledger.lost()), causes.join(", ")) }
+}
+
+/// Wall-clock time.
+pub(super) fn unix_seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap::ledger::Cause;
+
+    use super::*;
+
+    #[test]
+    fn losses_are_told_with_their_causes() {
+        let mut ledger = Ledger::default();
+        ledger.drop(Cause::Nic, Some(0));
+        assert_eq!(lost(&ledger), "0");
+        ledger.drop(Cause::RingFull, Some(1200));
+        ledger.drop(Cause::Softnet, None);
+        assert_eq!(lost(&ledger), "1,200 (softnet unknown, ring_full 1,200)");
+    }
+}

@@ -1,0 +1,277 @@
+//! What a finished capture says: the ledger, how late packets were, what waiting cost, and what was written.
+//!
+//! Owns the summary as text and as JSON; it measures only the steal of the engines' CPUs.
+
+use std::fmt;
+use std::time::Duration;
+
+use ringtap::histogram::Quantiles;
+use ringtap::meters::EngineSnapshot;
+use ringtap::pacer::Policy;
+use ringtap::record::RecordSummary;
+use ringtap::source::Description;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::accounts::{Shown, Tally};
+use super::report::unix_seconds;
+use super::supervise::Ending;
+use crate::units::{grouped, shown_rate, shown_size, shown_us};
+
+/// One engine's CPU during the run.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct CpuUse {
+    /// Its number; unknown for a replay.
+    pub(super) cpu: Option<usize>,
+    /// Share of the time the engine's thread was on it, percent.
+    pub(super) engine_percent: f64,
+    /// Share of the time the hypervisor gave it to others, percent.
+    pub(super) steal_percent: Option<f64>,
+}
+
+/// Everything the end of a capture tells.
+#[derive(Debug)]
+pub(super) struct Summary {
+    pub(super) object: String,
+    pub(super) ending: Ending,
+    pub(super) elapsed: Duration,
+    pub(super) ledger: Shown,
+    pub(super) tally: Tally,
+    pub(super) counters: EngineSnapshot,
+    /// How it waited; `None` for a replay.
+    pub(super) policy: Option<Policy>,
+    pub(super) max_latency: Option<Duration>,
+    pub(super) sources: Vec<Description>,
+    pub(super) cpus: Vec<CpuUse>,
+    pub(super) driver_counters: Vec<(String, u64)>,
+    pub(super) filter: Option<String>,
+    pub(super) record: Option<RecordSummary>,
+    pub(super) warnings: Vec<String>,
+    pub(super) error: Option<String>,
+}
+
+impl Summary {
+    /// The last JSON object of a capture.
+    pub(super) fn object(&self) -> Value {
+        let seconds = self.elapsed.as_secs_f64().max(1e-9);
+        let counters = &self.counters;
+        let (period_ns, threshold_pps) = self.policy.as_ref().map_or((None, None), numbers);
+        let first = self.sources.first();
+        json!({
+            "type": "summary",
+            "time": unix_seconds(),
+            "object": self.object,
+            "ending": self.ending,
+            "elapsed_s": self.elapsed.as_secs_f64(),
+            "packets": self.tally.packets,
+            "bytes": self.tally.bytes,
+            "packets_per_second": self.tally.packets as f64 / seconds,
+            "ledger": self.ledger,
+            "latency_us": counters.latency.quantiles_us(),
+            "max_latency_us": self.max_latency.map(|bound| bound.as_secs_f64() * 1e6),
+            "poll_period_us": counters.poll_period.quantiles_us(),
+            "tick_lateness_us": counters.tick_lateness.quantiles_us(),
+            "missed_ticks": counters.missed_ticks,
+            "packets_per_poll": counters.packets_per_poll(),
+            "interrupts_per_packet": counters.interrupts_per_packet(),
+            "interrupt_wakes": counters.interrupt_wakes,
+            "timer_wakes": counters.timer_wakes,
+            "empty_wakes": counters.empty_wakes,
+            "mode_switches": counters.mode_switches,
+            "policy": self.policy,
+            "period_us": period_ns.map(|ns| ns as f64 / 1e3),
+            "threshold_pps": threshold_pps,
+            "backend": first.map(|source| source.backend),
+            "zero_copy": first.and_then(|source| source.zero_copy),
+            "busy_poll": first.map(|source| source.busy_poll),
+            "sources": self.sources,
+            "cpus": self.cpus,
+            "driver_counters": self.driver_counters.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+            "filter": self.filter,
+            "record": self.record,
+            "warnings": self.warnings,
+            "error": self.error,
+        })
+    }
+}
+
+/// Period and threshold of the lowest rung, where there are some.
+fn numbers(policy: &Policy) -> (Option<u64>, Option<f64>) {
+    match policy {
+        Policy::Hybrid(hybrid) => {
+            let rung = hybrid.rungs.first();
+            (rung.map(|rung| rung.period_ns), rung.map(|rung| rung.threshold_pps))
+        }
+        Policy::Windowed(windowed) => (Some(windowed.period_ns), Some(windowed.cliff_pps)),
+        Policy::Timer { period_ns } => (Some(*period_ns), None),
+        Policy::Interrupt | Policy::Busy => (None, None),
+    }
+}
+
+/// A policy in a few words.
+pub(super) fn policy_words(policy: &Policy) -> String {
+    let us = |ns: u64| shown_us(ns as f64 / 1e3);
+    match policy {
+        Policy::Hybrid(hybrid) => {
+            let rungs: Vec<String> = hybrid
+                .rungs
+                .iter()
+                .map(|rung| format!("timer {} above {}", us(rung.period_ns), shown_rate(rung.threshold_pps)))
+                .collect();
+            format!("hybrid: {}", rungs.join(", "))
+        }
+        Policy::Windowed(windowed) => {
+            format!("windowed: timer {} above {}", us(windowed.period_ns), shown_rate(windowed.cliff_pps))
+        }
+        Policy::Interrupt => "interrupt".to_owned(),
+        Policy::Timer { period_ns } => format!("timer {}", us(*period_ns)),
+        Policy::Busy => "busy (spinning)".to_owned(),
+    }
+}
+
+/// What a source is, in a few words.
+fn source_words(source: &Description) -> String {
+    let mut words = vec![source.backend.to_owned()];
+    words.extend(source.xdp_mode.map(str::to_owned));
+    words.extend(source.zero_copy.map(|zero_copy| if zero_copy { "zero-copy" } else { "copy" }.to_owned()));
+    if source.busy_poll {
+        words.push("busy poll by our thread".to_owned());
+    }
+    words.extend(source.queue.map(|queue| format!("queue {queue}")));
+    words.push(format!("ring {} slots ({})", source.ring_slots, shown_size(source.memory_bytes as u64)));
+    words.join(", ")
+}
+
+fn quantile_words(quantiles: &Quantiles) -> String {
+    let Quantiles { p50, p99, p999, max, .. } = *quantiles;
+    format!("p50 {}  p99 {}  p99.9 {}  max {}", shown_us(p50), shown_us(p99), shown_us(p999), shown_us(max))
+}
+
+/// Lines of a name and what is said of it.
+fn line(f: &mut fmt::Formatter<'_>, name: &str, text: impl fmt::Display) -> fmt::Result {
+    writeln!(f, "{name:<12}{text}")
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.elapsed.as_secs_f64();
+        writeln!(
+            f,
+            "{}: {} packets in {seconds:.3} s, {}, {}",
+            self.object,
+            grouped(self.tally.packets),
+            shown_rate(self.tally.packets as f64 / seconds.max(1e-9)),
+            shown_size(self.tally.bytes)
+        )?;
+        let known = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), grouped);
+        let ledger = &self.ledger.ledger;
+        line(f, "ledger", format_args!("{:>16} offered", known(ledger.offered)))?;
+        line(f, "", format_args!("{:>16} delivered", grouped(ledger.delivered)))?;
+        line(f, "", format_args!("{:>16} filtered", known(ledger.filtered)))?;
+        for (cause, count) in ledger.drops.iter().filter(|(_, count)| **count != Some(0)) {
+            line(f, "", format_args!("{:>16} {}", known(*count), cause.name()))?;
+        }
+        if self.ledger.lost == 0 {
+            line(f, "", format_args!("{:>16} lost", 0))?;
+        }
+        let unaccounted = self.ledger.unaccounted.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+        line(f, "", format_args!("{unaccounted:>16} unaccounted"))?;
+
+        let counters = &self.counters;
+        let latency = counters.latency.quantiles_us();
+        if latency.count > 0 {
+            line(f, "latency", format_args!("{}  (arrival to handler)", quantile_words(&latency)))?;
+        }
+        if let Some(policy) = &self.policy {
+            line(f, "waiting", policy_words(policy))?;
+            line(
+                f,
+                "",
+                format_args!(
+                    "{:.1} packets per poll, {:.4} interrupts per packet, {} mode switches",
+                    counters.packets_per_poll(),
+                    counters.interrupts_per_packet(),
+                    counters.mode_switches
+                ),
+            )?;
+        }
+        let period = counters.poll_period.quantiles_us();
+        if period.count > 0 {
+            line(f, "poll period", quantile_words(&period))?;
+        }
+        let lateness = counters.tick_lateness.quantiles_us();
+        if lateness.count > 0 {
+            let missed = counters.missed_ticks;
+            line(f, "ticks late", format_args!("{}  ({missed} missed)", quantile_words(&lateness)))?;
+        }
+        for cpu in &self.cpus {
+            let which = cpu.cpu.map_or_else(String::new, |cpu| format!("CPU {cpu}: "));
+            let steal = cpu.steal_percent.map_or_else(|| "unknown".to_owned(), |steal| format!("{steal:.1} %"));
+            line(f, "core", format_args!("{which}engine thread {:.1} %, steal {steal}", cpu.engine_percent))?;
+        }
+        for source in &self.sources {
+            line(f, "source", source_words(source))?;
+        }
+        if let Some(filter) = &self.filter {
+            line(f, "filter", filter)?;
+        }
+        for (name, value) in &self.driver_counters {
+            line(f, "driver", format_args!("{name} {}", grouped(*value)))?;
+        }
+        if let Some(record) = &self.record {
+            line(f, "written", format_args!("{} packets, {}", grouped(record.packets), shown_size(record.bytes)))?;
+            for file in &record.files {
+                line(f, "file", file.display())?;
+            }
+            if record.deleted > 0 {
+                line(f, "", format_args!("{} older ones deleted", record.deleted))?;
+            }
+        }
+        for warning in &self.warnings {
+            line(f, "warning", warning)?;
+        }
+        Ok(())
+    }
+}
+
+/// Time that the hypervisor took from CPUs, since the beginning of a run.
+#[derive(Debug)]
+pub(super) struct Steal {
+    before: Option<String>,
+}
+
+impl Steal {
+    pub(super) fn start() -> Self {
+        Self { before: read_stat() }
+    }
+
+    /// Percent of the time passed that was taken from `cpu`.
+    pub(super) fn percent(&self, cpu: usize, elapsed: Duration) -> Option<f64> {
+        let ticks = steal_ticks(&read_stat()?, cpu)?.saturating_sub(steal_ticks(self.before.as_ref()?, cpu)?);
+        // USER_HZ is 100 on every architecture Linux has a stable interface for.
+        Some(ticks as f64 / elapsed.as_secs_f64().max(1e-9))
+    }
+}
+
+fn read_stat() -> Option<String> {
+    std::fs::read_to_string("/proc/stat").ok()
+}
+
+/// Eighth column of a CPU's line in /proc/stat (proc_stat(5)).
+fn steal_ticks(stat: &str, cpu: usize) -> Option<u64> {
+    let name = format!("cpu{cpu} ");
+    stat.lines().find_map(|line| line.strip_prefix(&name))?.split_whitespace().nth(7)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_is_the_eighth_column_of_its_cpu() {
+        let stat = "cpu  1 2 3 4 5 6 7 80 9 10\ncpu1 1 2 3 4 5 6 7 8 9 10\ncpu10 1 2 3 4 5 6 7 11 9 10\n";
+        assert_eq!(steal_ticks(stat, 1), Some(8));
+        assert_eq!(steal_ticks(stat, 10), Some(11));
+        assert_eq!(steal_ticks(stat, 0), None);
+    }
+}
