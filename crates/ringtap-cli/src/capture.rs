@@ -28,7 +28,8 @@ use crate::units::{self, List};
 ///
 /// Ends on Ctrl-C or SIGTERM with a complete file and the summary; a second Ctrl-C ends at once. SIGUSR1 prints the ledger.
 #[derive(Debug, clap::Args)]
-#[command(group(ArgGroup::new("source").required(true).multiple(false).args(["interface", "read"])), after_help = EXAMPLES)]
+#[command(group(ArgGroup::new("source").required(true).multiple(false).args(["interface", "read"])),
+    override_usage = "ringtap capture <-i IF | -r FILE…> [OPTIONS] [FILTER…]", after_help = EXAMPLES)]
 pub struct Args {
     /// Interface to capture from
     #[arg(short, long, value_name = "IF")]

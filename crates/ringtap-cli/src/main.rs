@@ -5,7 +5,9 @@
 
 mod capture;
 mod demo;
+mod doctor;
 mod filter;
+mod man;
 mod plan;
 mod units;
 
@@ -19,7 +21,9 @@ const FAILED: u8 = 1;
 /// Exit code of a request that makes no sense; clap uses the same.
 const USAGE: u8 = 2;
 
-/// Captures packets: say how late one may be; Ringtap spends the least CPU that keeps this, and proves nothing was lost.
+/// Packet capture within a latency bound, with an account of every packet.
+///
+/// Say how late a packet may be; Ringtap spends the least CPU that keeps this promise, loses nothing, and proves it.
 #[derive(Parser)]
 #[command(name = "ringtap", version, after_help = EXAMPLES, max_term_width = 110)]
 struct Cli {
@@ -29,11 +33,13 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
+  ringtap demo                                        see it work, in a private testbed
+  ringtap doctor eth1                                 what works here, and what does not
   ringtap capture -i eth1 -w storm.pcapng             record an interface until Ctrl-C
   ringtap capture -i eth1 --max-latency 250us         only measure: latency, loss by cause, cost
 
 Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
-Exit codes: 0 done, 1 failed, 2 wrong usage. `ringtap COMMAND --help` has each command's options.";
+`ringtap COMMAND --help` has each command's options. Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
 // The variants are ordered as help shows them: what a newcomer needs first.
 // One value, made once: its size does not matter.
@@ -43,6 +49,9 @@ enum Command {
     Capture(capture::Args),
     Demo(demo::Args),
     Plan(plan::Args),
+    Doctor(doctor::Args),
+    #[command(hide = true)]
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +60,8 @@ fn main() -> ExitCode {
         Command::Capture(args) => capture::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Man(args) => man::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("ringtap: {error}");

@@ -1,0 +1,138 @@
+//! `ringtap man`: the manual pages, from the same definitions as the help. Hidden: `make man` is its user.
+//!
+//! Owns the pages' sections; every word of them is said where the options are.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+use ringtap::{Error, Result};
+
+/// Write the manual pages.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Folder to write them into
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A page can't be written.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let failed = |error: &io::Error| {
+        Error::os("write manual pages into", args.out.display().to_string(), error)
+            .way_out("name a folder you may write to")
+    };
+    fs::create_dir_all(&args.out).map_err(|error| failed(&error))?;
+    for (name, text) in pages().map_err(|error| failed(&error))? {
+        fs::write(args.out.join(name), text).map_err(|error| failed(&error))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// File name and text of each page.
+fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
+    let mut root = crate::Cli::command().disable_help_subcommand(true);
+    root.build();
+    let visible: Vec<Command> = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
+    let names: Vec<String> = visible.iter().map(|command| format!("ringtap-{}", command.get_name())).collect();
+    let mut pages = vec![("ringtap.1".to_owned(), page(root, &names)?)];
+    for (command, name) in visible.into_iter().zip(&names) {
+        // Leaked once per page, in a program that ends with it: clap keeps names as &'static str.
+        let command =
+            command.name(&*name.clone().leak()).bin_name(name.replacen('-', " ", 1)).version(env!("CARGO_PKG_VERSION"));
+        let others = std::iter::once("ringtap").chain(names.iter().filter(|other| *other != name).map(String::as_str));
+        let others: Vec<String> = others.map(str::to_owned).collect();
+        pages.push((format!("{name}.1"), page(command, &others)?));
+    }
+    Ok(pages)
+}
+
+fn page(command: Command, see_also: &[String]) -> io::Result<Vec<u8>> {
+    let extra = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let has_subcommands = command.has_subcommands();
+    // clap_mangen's own synopsis lists every option, which nobody reads.
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").trim().to_owned();
+    let man = Man::new(command.after_help("")).manual("Ringtap manual");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    Roff::new().control("SH", ["SYNOPSIS"]).text([roman(usage)]).to_writer(&mut page)?;
+    man.render_description_section(&mut page)?;
+    if has_subcommands {
+        man.render_subcommands_section(&mut page)?;
+    }
+    man.render_options_section(&mut page)?;
+    let (examples, notes) = split(&extra);
+    let mut roff = Roff::new();
+    if !examples.is_empty() {
+        roff.control("SH", ["EXAMPLES"]).control("nf", []);
+        for example in examples {
+            roff.text([roman(example)]);
+        }
+        roff.control("fi", []);
+    }
+    if !notes.is_empty() {
+        roff.control("SH", ["NOTES"]);
+        for note in notes {
+            roff.control("PP", []).text([roman(note)]);
+        }
+    }
+    roff.control("SH", ["EXIT STATUS"]).text([roman("0: done. 1: failed. 2: wrong usage.")]);
+    let mut also: Vec<String> = see_also.iter().map(|name| format!("{name}(1)")).collect();
+    also.extend(["pcap-filter(7)", "tcpdump(8)"].map(str::to_owned));
+    roff.control("SH", ["SEE ALSO"]).text([roman(also.join(", "))]);
+    roff.to_writer(&mut page)?;
+    Ok(page)
+}
+
+/// The help's last part: lines under `Examples:`, and the paragraphs after them, each as one line.
+fn split(after_help: &str) -> (Vec<&str>, Vec<String>) {
+    let (examples, rest) = match after_help.strip_prefix("Examples:\n") {
+        Some(text) => text.split_once("\n\n").unwrap_or((text, "")),
+        None => ("", after_help),
+    };
+    let notes = rest.split("\n\n").map(|note| note.split_whitespace().collect::<Vec<_>>().join(" "));
+    (
+        examples.lines().map(|line| line.strip_prefix("  ").unwrap_or(line)).collect(),
+        notes.filter(|note| !note.is_empty()).collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_page_with_its_examples() {
+        let pages = pages().unwrap();
+        let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(names.contains(&"ringtap.1") && names.contains(&"ringtap-capture.1"), "{names:?}");
+        assert!(!names.contains(&"ringtap-man.1") && !names.contains(&"ringtap-help.1"), "{names:?}");
+        for (name, text) in &pages {
+            let text = String::from_utf8(text.clone()).unwrap();
+            for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "SEE ALSO"] {
+                assert!(
+                    text.contains(&format!(".SH {section}")) || text.contains(&format!(".SH \"{section}\"")),
+                    "{name}: {section}"
+                );
+            }
+            assert!(name != "ringtap-capture.1" || text.contains(".SH EXAMPLES"));
+        }
+    }
+
+    #[test]
+    fn help_is_split_into_examples_and_notes() {
+        let (examples, notes) = split("Examples:\n  a b\n    c\n\nOne\ntwo.\n\nThree.");
+        assert_eq!(examples, ["a b", "  c"]);
+        assert_eq!(notes, ["One two.", "Three."]);
+        assert_eq!(split("").0.len(), 0);
+    }
+}
