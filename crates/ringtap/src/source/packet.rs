@@ -75,7 +75,8 @@ impl FrameOwner for PacketReceiveOwner {
 
 impl PacketRingConfig {
     pub(super) fn check(&self, operation: &str) -> Result<()> {
-        let usage = |cause: String, way_out: &str| Err(Error::usage(operation, &self.interface, cause).way_out(way_out));
+        let usage =
+            |cause: String, way_out: &str| Err(Error::usage(operation, &self.interface, cause).way_out(way_out));
         if !(64..=1 << 20).contains(&self.ring_slots) {
             return usage(format!("{} ring slots", self.ring_slots), "use 64 to 1048576");
         }
@@ -102,7 +103,8 @@ impl PacketSource {
     /// A number out of range, memory, privileges, the interface down.
     pub fn open(config: &PacketRingConfig, fanout: Fanout) -> Result<(Self, Option<TransmitRing>, Option<u16>)> {
         config.check("open packet ring on")?;
-        let (ring, group) = PacketReceive::open(&config.socket(), config.ring_slots, config.frame_size, fanout.argument())?;
+        let (ring, group) =
+            PacketReceive::open(&config.socket(), config.ring_slots, config.frame_size, fanout.argument())?;
         let transmit = match config.transmit_slots {
             0 => None,
             slots => {

@@ -48,7 +48,16 @@ impl SocketSource {
             ring_slots: config.ring_slots as usize,
             memory_bytes: socket.memory_bytes() + buffer_bytes as usize,
         };
-        Ok((Self { socket, owner: OwnFrames, slots: Vec::with_capacity(BURST_MAX), description, ifindex: config.ifindex }, group))
+        Ok((
+            Self {
+                socket,
+                owner: OwnFrames,
+                slots: Vec::with_capacity(BURST_MAX),
+                description,
+                ifindex: config.ifindex,
+            },
+            group,
+        ))
     }
 
     /// The socket, for reading its counters from another thread.

@@ -99,8 +99,13 @@ impl XdpSource {
         };
         steering.set_socket(config.queue, &**socket.fd())?;
         let umem = Arc::clone(socket.region());
-        let source =
-            Self { rings: Rings { socket }, umem, slots: Vec::with_capacity(BURST_MAX), description, ifindex: config.ifindex };
+        let source = Self {
+            rings: Rings { socket },
+            umem,
+            slots: Vec::with_capacity(BURST_MAX),
+            description,
+            ifindex: config.ifindex,
+        };
         Ok((source, transmit.map(TransmitRing::of_xsk)))
     }
 
@@ -150,7 +155,6 @@ impl XdpConfig {
         }
         Ok(())
     }
-
 }
 
 impl Source for XdpSource {

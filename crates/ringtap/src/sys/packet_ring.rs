@@ -146,10 +146,10 @@ impl Promiscuous {
             address_len: u16,
             address: [u8; 8],
         }
-        let config =
-            PacketConfig { interface: interface.to_owned(), ifindex, incoming_only: false, filter: None };
+        let config = PacketConfig { interface: interface.to_owned(), ifindex, incoming_only: false, filter: None };
         let fd = open(&config)?;
-        let membership = Membership { ifindex: ifindex as i32, kind: PACKET_MR_PROMISC, address_len: 0, address: [0; 8] };
+        let membership =
+            Membership { ifindex: ifindex as i32, kind: PACKET_MR_PROMISC, address_len: 0, address: [0; 8] };
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_ADD_MEMBERSHIP, &membership)
             .map_err(|error| Error::os("set promiscuous mode of", interface, &error).way_out("use --no-promiscuous"))?;
         Ok(Self { _fd: fd })

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::memory::{Arena, Region, Slot};
 use super::packet_ring::{
-    PacketConfig, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, VLAN_TAG_BYTES, bind, enable_auxdata, join_fanout, open,
-    put_tag_back,
+    PacketConfig, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, VLAN_TAG_BYTES, bind, enable_auxdata, join_fanout,
+    open, put_tag_back,
 };
 use super::setsockopt;
 use crate::burst::BURST_MAX;
@@ -116,7 +116,9 @@ impl PlainSocket {
         let captured = wire.min(self.vectors[index].iov_len);
         let (arrival_ns, tag) = self.control(index);
         let mut slot = match tag {
-            Some((tci, tpid)) if put_tag_back(&mut self.arena.frame_mut(index)[..captured + VLAN_TAG_BYTES], tci, tpid) => {
+            Some((tci, tpid))
+                if put_tag_back(&mut self.arena.frame_mut(index)[..captured + VLAN_TAG_BYTES], tci, tpid) =>
+            {
                 let mut slot = self.arena.slot(index, (captured + VLAN_TAG_BYTES) as u32)?;
                 slot.wire_len = (wire + VLAN_TAG_BYTES) as u32;
                 slot
@@ -142,7 +144,8 @@ impl PlainSocket {
             let (level, kind) = unsafe { ((*control).cmsg_level, (*control).cmsg_type) };
             if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS {
                 // SAFETY: this message carries a timespec; unaligned reading asks nothing of its place.
-                let time: libc::timespec = unsafe { libc::CMSG_DATA(control).cast::<libc::timespec>().read_unaligned() };
+                let time: libc::timespec =
+                    unsafe { libc::CMSG_DATA(control).cast::<libc::timespec>().read_unaligned() };
                 arrival_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
             } else if level == libc::SOL_PACKET && kind == PACKET_AUXDATA {
                 // SAFETY: as above, with struct tpacket_auxdata.

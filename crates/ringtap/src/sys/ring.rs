@@ -289,7 +289,8 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 // SAFETY: the mapping outlives the scope (the ring owns it) and these are its aligned index words.
-                let (producer, consumer) = unsafe { (&*(producer as *const AtomicU32), &*(consumer as *const AtomicU32)) };
+                let (producer, consumer) =
+                    unsafe { (&*(producer as *const AtomicU32), &*(consumer as *const AtomicU32)) };
                 for value in 0..COUNT {
                     let next = producer.load(Ordering::Relaxed);
                     while next.wrapping_sub(consumer.load(Ordering::Acquire)) >= SIZE {

@@ -54,6 +54,7 @@ pub(crate) struct XskSocket {
     frame_size: u32,
     rx_frames: u32,
     cookie: u64,
+    last_stamp_ns: u64,
     zero_copy: bool,
     ring_bytes: usize,
     /// Descriptors that did not lie inside one receive frame; the frame they named is not used again.
@@ -97,8 +98,9 @@ impl XskSocket {
         let frames = u64::from(config.rx_frames) + u64::from(config.tx_frames);
         let bytes = frames * u64::from(config.frame_size);
         let umem = Region::anonymous(bytes as usize, config.huge_pages, &format!("UMEM of {object}"))?;
-        register_umem(fd.as_fd(), &umem, bytes, config.frame_size)
-            .map_err(|e| failed("register UMEM of", &e).way_out("use a smaller --ring, or raise RLIMIT_MEMLOCK (ulimit -l)"))?;
+        register_umem(fd.as_fd(), &umem, bytes, config.frame_size).map_err(|e| {
+            failed("register UMEM of", &e).way_out("use a smaller --ring, or raise RLIMIT_MEMLOCK (ulimit -l)")
+        })?;
         let tx_slots = config.tx_frames.max(1).next_power_of_two();
         let ring_sizes = [
             (libc::XDP_UMEM_FILL_RING, config.rx_frames),
@@ -112,8 +114,8 @@ impl XskSocket {
                     .map_err(|e| failed("size the rings of", &e).way_out("use a smaller --ring (a power of two)"))?;
             }
         }
-        let offsets: libc::xdp_mmap_offsets =
-            getsockopt(fd.as_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS).map_err(|e| failed("read ring offsets of", &e))?;
+        let offsets: libc::xdp_mmap_offsets = getsockopt(fd.as_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)
+            .map_err(|e| failed("read ring offsets of", &e))?;
         let mut ring_bytes = 0;
         let mut map = |at: &libc::xdp_ring_offset, page_offset, size: u32, entry: usize| {
             let len = at.desc as usize + size as usize * entry;
@@ -124,14 +126,20 @@ impl XskSocket {
                 flags: at.flags as usize,
                 entries: at.desc as usize,
             };
-            Region::of_fd(fd.as_fd(), len, page_offset).map(|region| (region, layout)).map_err(|e| failed("map the rings of", &e))
+            Region::of_fd(fd.as_fd(), len, page_offset)
+                .map(|region| (region, layout))
+                .map_err(|e| failed("map the rings of", &e))
         };
-        let impossible = || Error::failed("map the rings of", object.clone(), "the kernel's offsets don't fit the mapping");
-        let (region, layout) = map(&offsets.fr, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, config.rx_frames, size_of::<u64>())?;
+        let impossible =
+            || Error::failed("map the rings of", object.clone(), "the kernel's offsets don't fit the mapping");
+        let (region, layout) =
+            map(&offsets.fr, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, config.rx_frames, size_of::<u64>())?;
         let fill = Producer::new(region, layout, config.rx_frames).ok_or_else(impossible)?;
-        let (region, layout) = map(&offsets.rx, libc::XDP_PGOFF_RX_RING, config.rx_frames, size_of::<libc::xdp_desc>())?;
+        let (region, layout) =
+            map(&offsets.rx, libc::XDP_PGOFF_RX_RING, config.rx_frames, size_of::<libc::xdp_desc>())?;
         let rx = Consumer::new(region, layout, config.rx_frames).ok_or_else(impossible)?;
-        let (region, layout) = map(&offsets.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, tx_slots, size_of::<u64>())?;
+        let (region, layout) =
+            map(&offsets.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, tx_slots, size_of::<u64>())?;
         let completion = Consumer::new(region, layout, tx_slots).ok_or_else(impossible)?;
         let tx = if config.tx_frames == 0 {
             None
@@ -149,6 +157,7 @@ impl XskSocket {
             frame_size: config.frame_size,
             rx_frames: config.rx_frames,
             cookie: config.cookie,
+            last_stamp_ns: 0,
             zero_copy: false,
             ring_bytes: ring_bytes + umem.len(),
             invalid_descriptors: 0,
@@ -160,10 +169,11 @@ impl XskSocket {
         this.bind(config).map_err(|e| {
             let error = failed("bind AF_XDP socket on", &e);
             match e.raw_os_error() {
-                Some(libc::EBUSY) => {
-                    error.way_out("another AF_XDP program owns the queue: stop it, or choose another queue with --queues")
+                Some(libc::EBUSY) => error
+                    .way_out("another AF_XDP program owns the queue: stop it, or choose another queue with --queues"),
+                Some(libc::EINVAL) => {
+                    error.way_out("the interface has no such receive queue (ethtool -l), or its MTU exceeds a frame")
                 }
-                Some(libc::EINVAL) => error.way_out("the interface has no such receive queue (ethtool -l), or its MTU exceeds a frame"),
                 Some(libc::ENETDOWN) => error.way_out("bring the interface up: ip link set dev IF up"),
                 _ => error.way_out("use --backend packet"),
             }
@@ -195,27 +205,42 @@ impl XskSocket {
         };
         // SAFETY: the address is valid for reading and its size is given.
         let result = unsafe {
-            libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_xdp>() as libc::socklen_t)
+            libc::bind(
+                self.fd.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_xdp>() as libc::socklen_t,
+            )
         };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Takes up to `max` packets off the RX ring into `slots` (which has room for them).
+    ///
+    /// The frames were written by a device or another CPU: their first lines are asked for all at once, so that the
+    /// handler does not wait for them one by one.
     pub(crate) fn receive(&mut self, slots: &mut Vec<Slot>, max: usize) {
         debug_assert!(slots.capacity() >= max);
+        let mut taken = false;
         while slots.len() < max {
             let Some(descriptor) = self.rx.pop() else { break };
+            taken = true;
             match self.slot(&descriptor) {
-                Some(slot) => slots.push(slot),
+                Some(slot) => {
+                    self.umem.prefetch(&slot);
+                    slots.push(slot);
+                }
                 None => self.invalid_descriptors += 1,
             }
         }
-        if !slots.is_empty() {
+        if taken {
             self.rx.release();
+        }
+        for slot in slots {
+            slot.arrival_ns = self.stamp(slot);
         }
     }
 
-    /// Checks a descriptor against the UMEM's receive frames and reads the stamp in front of it.
+    /// Checks a descriptor against the UMEM's receive frames.
     fn slot(&self, descriptor: &libc::xdp_desc) -> Option<Slot> {
         let frame_size = u64::from(self.frame_size);
         let frame = descriptor.addr & !(frame_size - 1);
@@ -225,26 +250,28 @@ impl XskSocket {
         }
         let mut slot = Slot::new(&self.umem, descriptor.addr as usize, descriptor.len)?;
         slot.token = frame;
-        if inside >= STAMP_BYTES as u64 {
-            slot.arrival_ns = self.take_stamp(descriptor.addr as usize - STAMP_BYTES);
-        }
         Some(slot)
     }
 
-    /// The stamp at `offset`, or 0 without this run's cookie; cleared, so that it can't be read again for a later frame.
-    fn take_stamp(&self, offset: usize) -> u64 {
-        // SAFETY: the frame is ours (the kernel has handed its descriptor over), `offset` and the 16 bytes from it lie
-        // inside that frame, and unaligned access is used.
-        unsafe {
-            let at = self.umem.base().as_ptr().add(offset).cast::<u64>();
-            let time_ns = at.read_unaligned();
-            let cookie = at.add(1);
-            if cookie.read_unaligned() != self.cookie {
-                return 0;
-            }
-            cookie.write_unaligned(0);
-            time_ns
+    /// The arrival stamp in front of a frame, or 0 when it bears none of this run.
+    ///
+    /// A frame that was taken without a stamp may still have the one of an earlier packet in front of it. Stamps of one
+    /// queue never go back in time, so such a one is told by being older than the last: no write to the frame is needed.
+    fn stamp(&mut self, slot: &Slot) -> u64 {
+        if slot.offset() - (slot.token as usize) < STAMP_BYTES {
+            return 0;
         }
+        // SAFETY: the frame is ours (the kernel has handed its descriptor over), the 16 bytes in front of the packet lie
+        // inside that frame (checked above), and unaligned access is used.
+        let (time_ns, cookie) = unsafe {
+            let at = self.umem.base().as_ptr().add(slot.offset() - STAMP_BYTES).cast::<u64>();
+            (at.read_unaligned(), at.add(1).read_unaligned())
+        };
+        if cookie != self.cookie || time_ns < self.last_stamp_ns {
+            return 0;
+        }
+        self.last_stamp_ns = time_ns;
+        time_ns
     }
 
     /// Returns frames to the fill ring.
@@ -292,7 +319,9 @@ impl XskSocket {
         let set = |name, value: i32| setsockopt(self.fd.as_fd(), libc::SOL_SOCKET, name, &value).is_ok();
         let accepted =
             set(SO_PREFER_BUSY_POLL, 1) && set(libc::SO_BUSY_POLL, MICROSECONDS) && set(SO_BUSY_POLL_BUDGET, budget);
-        accepted && self.zero_copy && getsockopt::<u32>(self.fd.as_fd(), libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID).is_ok_and(|id| id != 0)
+        accepted
+            && self.zero_copy
+            && getsockopt::<u32>(self.fd.as_fd(), libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID).is_ok_and(|id| id != 0)
     }
 
     pub(crate) fn zero_copy(&self) -> bool {
@@ -380,8 +409,14 @@ fn register_umem(fd: BorrowedFd<'_>, umem: &Region, bytes: u64, frame_size: u32)
         flags: u32,
         padding: u32,
     }
-    let registration =
-        UmemReg { addr: umem.base().as_ptr() as u64, len: bytes, chunk_size: frame_size, headroom: HEADROOM, flags: 0, padding: 0 };
+    let registration = UmemReg {
+        addr: umem.base().as_ptr() as u64,
+        len: bytes,
+        chunk_size: frame_size,
+        headroom: HEADROOM,
+        flags: 0,
+        padding: 0,
+    };
     setsockopt(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)
 }
 
