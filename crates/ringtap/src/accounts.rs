@@ -56,6 +56,14 @@ impl SocketAccounts {
         Self { fd, kind: Kind::Packet { received: 0, dropped: 0 } }
     }
 
+    /// Has a packet socket take nothing more; AF_XDP is stopped by its steering.
+    pub(crate) fn refuse_all(&self) {
+        if matches!(self.kind, Kind::Packet { .. }) {
+            // A program that says no to everything is always valid, and memory for one instruction there.
+            let _ = packet_ring::refuse_all(self.fd.as_fd());
+        }
+    }
+
     /// `None` when the kernel does not answer.
     pub(crate) fn read(&mut self) -> Option<SocketDrops> {
         match &mut self.kind {

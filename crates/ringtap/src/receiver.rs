@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -142,6 +143,8 @@ struct Shared {
     accounts: Vec<SocketAccounts>,
     device: DeviceAccounts,
     base: SteerCounters,
+    /// Wanted frames that came after the end and stayed with the host: neither offered nor lost.
+    late: u64,
     _napi: Option<NapiPacing>,
     _promiscuous: Option<Promiscuous>,
     _process: ProcessGuard,
@@ -186,6 +189,7 @@ impl Receiver {
             accounts,
             device,
             base: SteerCounters::default(),
+            late: 0,
             _napi: napi,
             _promiscuous: promiscuous,
             _process: process,
@@ -364,12 +368,7 @@ impl<H: Handler + Send + 'static> Running<H> {
     /// # Errors
     /// An engine thread panicked.
     pub fn finish(mut self) -> Result<Outcome<H>> {
-        if let Some(steering) = &mut self.shared.steering {
-            for &queue in &self.shared.queue_ids {
-                // An interface that is gone has no queues any more.
-                let _ = steering.release_queue(queue);
-            }
-        }
+        let no_socket = self.shared.stop_feeding();
         self.stop.pull();
         let mut engines = Vec::new();
         for thread in self.threads.drain(..) {
@@ -379,6 +378,7 @@ impl<H: Handler + Send + 'static> Running<H> {
             })?;
             engines.push(finished);
         }
+        self.shared.freeze(no_socket);
         let snapshots: Vec<_> = self.meters.iter().map(|meters| meters.snapshot()).collect();
         let counters = EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot());
         let mut ledger = self.shared.ledger(counters.packets);
@@ -390,7 +390,35 @@ impl<H: Handler + Send + 'static> Running<H> {
     }
 }
 
+/// Longer than a packet is on its way from the device's poll to a socket.
+const SETTLE: Duration = Duration::from_millis(1);
+
 impl Shared {
+    /// From now on nothing more comes into the rings, while the device goes on receiving. Returns how many wanted frames had
+    /// found no socket by then.
+    fn stop_feeding(&mut self) -> Option<u64> {
+        let no_socket =
+            self.steering.as_ref().and_then(|steering| steering.counters().ok()).map(|counters| counters.no_socket);
+        if let Some(steering) = &mut self.steering {
+            for &queue in &self.queue_ids {
+                // An interface that is gone has no queues any more.
+                let _ = steering.release_queue(queue);
+            }
+        }
+        self.accounts.iter().for_each(SocketAccounts::refuse_all);
+        std::thread::sleep(SETTLE);
+        no_socket
+    }
+
+    /// Lets the steering's counters stand still, so that they add up; what came since `no_socket` was read was too late.
+    fn freeze(&mut self, no_socket: Option<u64>) {
+        let Some(steering) = &mut self.steering else { return };
+        steering.detach();
+        std::thread::sleep(SETTLE);
+        let now = steering.counters().ok().map(|counters| counters.no_socket);
+        self.late = now.zip(no_socket).map_or(0, |(now, then)| now - then);
+    }
+
     fn ledger(&mut self, delivered: u64) -> Ledger {
         let mut ledger = Ledger { delivered, ..Ledger::default() };
         let sockets: Vec<_> = self.accounts.iter_mut().map(SocketAccounts::read).collect();
@@ -410,9 +438,9 @@ impl Shared {
             Some(steering) => {
                 let steered = steering.counters().ok();
                 let since = |of: fn(&SteerCounters) -> u64| steered.as_ref().map(|now| of(now) - of(&self.base));
-                ledger.offered = since(|c| c.seen).zip(before_socket).map(|(a, b)| a + b);
+                ledger.offered = since(|c| c.seen).zip(before_socket).map(|(a, b)| a + b - self.late);
                 ledger.filtered = since(|c| c.passed);
-                ledger.drop(Cause::NoSocket, since(|c| c.no_socket));
+                ledger.drop(Cause::NoSocket, since(|c| c.no_socket).map(|count| count - self.late));
             }
             None => {
                 let offered: Option<u64> = sockets.iter().map(|drops| drops.and_then(|drops| drops.offered)).sum();

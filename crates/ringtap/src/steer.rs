@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::str::FromStr;
 
 use aya::maps::{Array, MapData, PerCpuArray, XskMap};
+use aya::programs::xdp::XdpLinkId;
 use aya::programs::{ProgramError, Xdp, XdpMode, loaded_programs};
 use aya::{Ebpf, EbpfLoader};
 use serde::Serialize;
@@ -22,6 +23,8 @@ const MATCH_PORT: u32 = 0x08;
 const MATCH_FAMILY: u32 = 0x10;
 const FROM_SOURCE: u32 = 0x20;
 const FROM_DESTINATION: u32 = 0x40;
+/// Name of the program in steer.bpf.c.
+const PROGRAM: &str = "ringtap_steer";
 /// MAX_RULES of steer.bpf.c.
 pub const MOST_RULES: usize = 32;
 /// MAX_QUEUES of steer.bpf.c.
@@ -155,11 +158,12 @@ pub struct SteerCounters {
 pub struct Steering {
     interface: String,
     attach: Attach,
+    link: Option<XdpLinkId>,
     cookie: u64,
     sockets: XskMap<MapData>,
     counts: PerCpuArray<MapData, CounterWords>,
     // Holds the program and its link.
-    _bpf: Ebpf,
+    bpf: Ebpf,
 }
 
 impl Steering {
@@ -198,10 +202,10 @@ impl Steering {
         }
         let sockets = bpf.take_map("sockets").and_then(|map| map.try_into().ok()).ok_or_else(missing)?;
         let counts = bpf.take_map("counts").and_then(|map| map.try_into().ok()).ok_or_else(missing)?;
-        let program: &mut Xdp = bpf.program_mut("ringtap_steer").and_then(|p| p.try_into().ok()).ok_or_else(missing)?;
+        let program: &mut Xdp = bpf.program_mut(PROGRAM).and_then(|p| p.try_into().ok()).ok_or_else(missing)?;
         program.load().map_err(|error| load_error(&chain(&error), is_denied(&error)))?;
-        let attach = attach_program(program, interface, ifindex, attach)?;
-        Ok(Self { interface: interface.to_owned(), attach, cookie, sockets, counts, _bpf: bpf })
+        let (attach, link) = attach_program(program, interface, ifindex, attach)?;
+        Ok(Self { interface: interface.to_owned(), attach, link: Some(link), cookie, sockets, counts, bpf })
     }
 
     /// From now on frames of `queue` that the rules want go to `socket`.
@@ -216,6 +220,15 @@ impl Steering {
         self.sockets
             .unset(queue)
             .map_err(|error| Error::failed("release", format!("{} queue {queue}", self.interface), chain(&error)))
+    }
+
+    /// Takes the program off the interface; from then on the counters stand still.
+    pub fn detach(&mut self) {
+        let program: Option<&mut Xdp> = self.bpf.program_mut(PROGRAM).and_then(|program| program.try_into().ok());
+        if let (Some(program), Some(link)) = (program, self.link.take()) {
+            // An interface that is gone has lost its program already.
+            let _ = program.detach(link);
+        }
     }
 
     /// What marks this run's stamps.
@@ -242,7 +255,12 @@ impl Steering {
     }
 }
 
-fn attach_program(program: &mut Xdp, interface: &str, ifindex: u32, wanted: Option<Attach>) -> Result<Attach> {
+fn attach_program(
+    program: &mut Xdp,
+    interface: &str,
+    ifindex: u32,
+    wanted: Option<Attach>,
+) -> Result<(Attach, XdpLinkId)> {
     let tries: &[Attach] = match wanted {
         Some(Attach::Native) => &[Attach::Native],
         Some(Attach::Generic) => &[Attach::Generic],
@@ -255,7 +273,7 @@ fn attach_program(program: &mut Xdp, interface: &str, ifindex: u32, wanted: Opti
             Attach::Generic => XdpMode::Skb,
         };
         match program.attach_to_if_index(ifindex, flags) {
-            Ok(_) => return Ok(mode),
+            Ok(link) => return Ok((mode, link)),
             Err(error) => last = Some((mode, error)),
         }
     }

@@ -113,6 +113,14 @@ fn attach_filter(fd: BorrowedFd<'_>, filter: &Filter) -> io::Result<()> {
     setsockopt(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
+/// From now on the socket takes no packet any more, nor counts one; what is in its ring stays. Up to a softirq's time
+/// passes until the last CPU has seen it.
+pub(crate) fn refuse_all(fd: BorrowedFd<'_>) -> io::Result<()> {
+    /// BPF_RET | BPF_K of linux/bpf_common.h.
+    const RETURN: u16 = 0x06;
+    attach_filter(fd, &Filter { instructions: vec![(RETURN, 0, 0, 0)] })
+}
+
 /// From now on packets of the interface reach the socket (all protocols).
 pub(super) fn bind(fd: BorrowedFd<'_>, interface: &str, ifindex: u32, protocol: libc::c_int) -> Result<()> {
     // SAFETY: all zeroes is a valid sockaddr_ll.
