@@ -113,7 +113,16 @@ impl Calibration {
             peak_share * 100.0,
             rate(no_loss_bound_pps)
         ));
-        Ok(Plan { period_ns, napi_pace_ns, threshold_pps, ring_slots, timer_share, peak_share, no_loss_bound_pps, sums })
+        Ok(Plan {
+            period_ns,
+            napi_pace_ns,
+            threshold_pps,
+            ring_slots,
+            timer_share,
+            peak_share,
+            no_loss_bound_pps,
+            sums,
+        })
     }
 
     /// What the timer takes, and the rate at which interrupts take as much.
