@@ -99,6 +99,8 @@ pub(crate) struct DeviceAccounts {
 #[derive(Debug, Clone, Copy)]
 struct DeviceCounters {
     link: LinkStatistics,
+    /// Packets dropped by the driver itself, where it says so apart from rx_dropped.
+    own_drops: Option<u64>,
     softnet_dropped: Option<u64>,
 }
 
@@ -116,26 +118,33 @@ pub(crate) struct DeviceDrops {
 impl DeviceAccounts {
     /// Remembers where the counters stand.
     pub(crate) fn start(interface: &Interface) -> Self {
-        Self { interface: interface.clone(), start: DeviceCounters::read(interface.index) }
+        Self { interface: interface.clone(), start: DeviceCounters::read(interface) }
     }
 
     /// What was lost since the start, given what the sockets say they dropped; `None` when it can't be read.
     ///
-    /// veth counts an XDP redirect that a socket refused among its own drops, so these are taken out there.
+    /// rx_dropped also has what the host's stack dropped because it knows no protocol for it (`__netif_receive_skb_core`),
+    /// after a packet socket got it or the steering passed it: with two VLAN tags, say. That can't be told from loss, except
+    /// where the driver has a count of its own, as veth does. veth also counts there an XDP redirect that a socket refused,
+    /// so these are taken out.
     pub(crate) fn drops(&self, refused_by_sockets: u64) -> Option<DeviceDrops> {
-        let (then, now) = (self.start?, DeviceCounters::read(self.interface.index)?);
+        let (then, now) = (self.start?, DeviceCounters::read(&self.interface)?);
         let since = |now: u64, then: u64| now.saturating_sub(then);
         let nic = since(now.link.rx_missed_errors, then.link.rx_missed_errors)
             + since(now.link.rx_fifo_errors, then.link.rx_fifo_errors);
-        let mut driver_queue = since(now.link.rx_dropped, then.link.rx_dropped);
-        if self.interface.driver.as_deref() == Some("veth") {
-            driver_queue = driver_queue.saturating_sub(refused_by_sockets);
-        }
+        let dropped = since(now.link.rx_dropped, then.link.rx_dropped);
         let softnet = match (now.softnet_dropped, then.softnet_dropped) {
-            (Some(now), Some(then)) => since(now, then).min(driver_queue),
+            (Some(now), Some(then)) => since(now, then),
             _ => 0,
         };
-        Some(DeviceDrops { nic, driver_queue: driver_queue - softnet, softnet })
+        Some(match (now.own_drops, then.own_drops) {
+            (Some(now), Some(then)) => {
+                let own = since(now, then);
+                let driver_queue = own.saturating_sub(refused_by_sockets);
+                DeviceDrops { nic, driver_queue, softnet: softnet.min(dropped.saturating_sub(own)) }
+            }
+            _ => DeviceDrops { nic, driver_queue: dropped - softnet.min(dropped), softnet: softnet.min(dropped) },
+        })
     }
 
     /// The driver's own counters that speak of loss, by their own names; for reports, not for sums.
@@ -147,13 +156,50 @@ impl DeviceAccounts {
 }
 
 impl DeviceCounters {
-    fn read(ifindex: u32) -> Option<Self> {
-        Some(Self { link: netlink::link_by_index(ifindex).ok()?.statistics, softnet_dropped: softnet_dropped() })
+    fn read(interface: &Interface) -> Option<Self> {
+        let is_veth = interface.driver.as_deref() == Some("veth");
+        Some(Self {
+            link: netlink::link_by_index(interface.index).ok()?.statistics,
+            own_drops: if is_veth { veth_drops(&ethtool::statistics(&interface.name).ok()?) } else { None },
+            softnet_dropped: softnet_dropped(),
+        })
     }
+}
+
+/// What veth's receive queues dropped (`rx_queue_N_drops`, veth_ethtool.c); None where it does not count that.
+fn veth_drops(statistics: &[(String, u64)]) -> Option<u64> {
+    let is_drops = |name: &str| {
+        name.strip_prefix("rx_queue_").is_some_and(|rest| {
+            rest.strip_suffix("_drops")
+                .is_some_and(|queue| !queue.is_empty() && queue.bytes().all(|b| b.is_ascii_digit()))
+        })
+    };
+    let drops: Vec<u64> = statistics.iter().filter(|(name, _)| is_drops(name)).map(|(_, value)| *value).collect();
+    (!drops.is_empty()).then(|| drops.iter().sum())
 }
 
 /// Second column of /proc/net/softnet_stat, summed over the CPUs: packets dropped because a backlog was full.
 fn softnet_dropped() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/net/softnet_stat").ok()?;
     text.lines().map(|line| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_of_veths_queues_are_told_from_those_of_xdp_programs() {
+        let named =
+            |names: &[(&str, u64)]| names.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect::<Vec<_>>();
+        let statistics = named(&[
+            ("peer_ifindex", 3),
+            ("rx_queue_0_drops", 5),
+            ("rx_queue_0_xdp_drops", 70),
+            ("rx_queue_11_drops", 2),
+            ("tx_queue_0_xdp_xmit_errors", 9),
+        ]);
+        assert_eq!(veth_drops(&statistics), Some(7));
+        assert_eq!(veth_drops(&statistics[..1]), None, "unknown is not 0");
+    }
 }
