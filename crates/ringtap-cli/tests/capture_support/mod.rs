@@ -3,6 +3,8 @@
 //! Every capture here has its own period, threshold and ring, so that no test waits for a calibration.
 #![allow(dead_code)]
 
+pub mod frames;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
