@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::memory::{Region, Slot};
+use super::memory::{Region, Slot, available_memory_bytes};
 use super::{getsockopt, setsockopt};
 use crate::error::{Error, Result};
 
@@ -219,6 +219,15 @@ impl Frames {
         let per_block = block_size / frame_size;
         let blocks = count.div_ceil(per_block);
         let count = blocks * per_block;
+        let bytes = u64::from(block_size) * u64::from(blocks);
+        // The kernel would go on allocating until the OOM killer comes.
+        if let Some(available) = available_memory_bytes().filter(|&available| bytes > available) {
+            let object = format!("{interface} ({count} frames of {frame_size} bytes)");
+            let cause = format!("{} MiB asked for, {} MiB available", bytes >> 20, available >> 20);
+            return Err(
+                Error::failed("make a packet ring of", object, cause).way_out("use a smaller --ring or --frame-size")
+            );
+        }
         let request = RingRequest { block_size, block_nr: blocks, frame_size, frame_nr: count };
         setsockopt(fd, libc::SOL_PACKET, ring, &request).map_err(|error| failed(&error))?;
         let len = block_size as usize * blocks as usize;
