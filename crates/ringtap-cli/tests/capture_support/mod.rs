@@ -110,19 +110,18 @@ impl Capture {
 
     /// Starts it on a host's interface.
     pub fn begin(host: &Host, arguments: &[&str]) -> Self {
-        Self::begin_as(host, &[], arguments)
+        let mut command = host.command(RINGTAP);
+        command.args(["capture", "-i", host.interface(), "--json"]);
+        for pair in NUMBERS.chunks(2).filter(|pair| !arguments.contains(&pair[0])) {
+            command.args(pair);
+        }
+        command.args(arguments);
+        Self::of(host, command)
     }
 
-    /// As [`Capture::begin`], through another program such as setpriv(1).
-    pub fn begin_as(host: &Host, through: &[&str], arguments: &[&str]) -> Self {
-        let mut whole: Vec<&str> = through.to_vec();
-        whole.extend([RINGTAP, "capture", "-i", host.interface(), "--json"]);
-        for pair in NUMBERS.chunks(2).filter(|pair| !arguments.contains(&pair[0])) {
-            whole.extend(pair);
-        }
-        whole.extend(arguments);
-        let mut command = host.command(whole[0]);
-        command.args(&whole[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    /// Starts any command on a host.
+    pub fn of(host: &Host, mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = host.start(command).unwrap();
         let mut stdout = program.child().stdout.take().unwrap();
         let stderr = program.child().stderr.take().unwrap();
