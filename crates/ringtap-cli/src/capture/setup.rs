@@ -90,6 +90,9 @@ impl Args {
         if self.comment.is_some() && self.format() == Some(Format::Pcap) {
             return refuse("--comment", "pcap files hold no comment", "write pcapng");
         }
+        if !(10_000..=1_000_000_000).contains(&self.max_latency.as_nanos()) {
+            return refuse("--max-latency", "out of range", "give 10us to 1s");
+        }
         let tunes_timer = self.period.is_some() || !self.threshold.is_empty();
         let tunes_forecast = self.alpha1.is_some() || self.alpha2.is_some() || self.n1.is_some() || self.n2.is_some();
         let leave = "leave it out, or use --wait hybrid";

@@ -1,0 +1,158 @@
+//! What can be refused without a network: absurd options and broken files, each in one line and with its exit code.
+
+mod capture_support;
+
+use std::io::Write;
+
+use capture_support::ringtap;
+use serde_json::Value;
+
+/// clap's refusals take several lines; what counts is the exit code and that the text names the value and the way out.
+fn assert_usage(arguments: &[&str], parts: &[&str]) {
+    let ended = ringtap(arguments);
+    assert_eq!(ended.code(), 2, "{arguments:?}: {}", ended.stderr);
+    for part in parts {
+        assert!(ended.stderr.contains(part), "{part:?} in {}", ended.stderr);
+    }
+    assert!(ended.stdout.is_empty());
+}
+
+#[test]
+fn absurd_options_are_refused_with_the_way_out() {
+    let capture = |arguments: &[&str], parts: &[&str]| {
+        assert_usage(&[&["capture", "-i", "no-such-if0"], arguments].concat(), parts);
+    };
+    capture(&["--threshold", "0"], &["no traffic", "8.3k"]);
+    capture(&["--threshold", "8k:"], &["--threshold", "no time"]);
+    capture(&["--period", "0us"], &["no time at all", "250us"]);
+    capture(&["--period", "122"], &["no unit", "122us"]);
+    capture(&["--max-latency", "-1ms"], &["unexpected argument '-1'"]);
+    capture(&["--max-latency", "5us"], &["--max-latency", "10us to 1s"]);
+    capture(&["--peak-rate", "2G"], &["each nanosecond"]);
+    capture(&["--ring", "0"], &["above 0"]);
+    capture(&["--count", "0"], &["above 0"]);
+    capture(&["--snaplen", "0"], &["is nothing"]);
+    capture(&["--snaplen", "5GiB"], &["--snaplen", "no packet is that long"]);
+    capture(&["--spool", "12x"], &["no unit of size", "64KiB"]);
+    capture(&["--cpu", "3-1"], &["runs backwards", "0-3,5"]);
+    capture(&["--queues", "0"], &["no queue", "0-0"]);
+    capture(&["--queues", "some"], &["no number of queues"]);
+    capture(&["--priority", "100"], &["0..=99"]);
+    capture(&["--wait", "lazily"], &["hybrid", "interrupt"]);
+    capture(&["--stats", "0s"], &["no time at all"]);
+    capture(&["--pace", "2x"], &["--read"]);
+    capture(&["-r", "x.pcap"], &["cannot be used with"]);
+    capture(&["--wait", "interrupt", "--period", "1ms"], &["has no timer", "leave it out"]);
+    capture(&["--wait", "timer", "--threshold", "1k"], &["--wait timer has none"]);
+    capture(&["--wait", "windowed", "--alpha1", "0.1"], &["--wait hybrid"]);
+    capture(&["--wait", "windowed", "--threshold", "1k:1ms"], &["one threshold"]);
+    capture(&["--xdp", "generic", "--backend", "packet"], &["--xdp", "does not use XDP"]);
+    capture(&["--rotate-size", "1MiB"], &["--write"]);
+    capture(&["-w", "x.pcap", "--comment", "x"], &["no comment", "pcapng"]);
+    capture(&["-w", "-", "--json"], &["standard output"]);
+    capture(&["-f", "udp", "tcp"], &["cannot be used with"]);
+    assert_usage(&["capture"], &["--interface", "--read"]);
+    assert_usage(&["capture", "-r", "x.pcap", "--pace", "0x"], &["no pace", "2x"]);
+    assert_usage(&["capture", "-r", "x.pcap", "--backend", "xdp"], &["a file is replayed"]);
+    assert_usage(&["caputre"], &["capture"]);
+}
+
+#[test]
+fn an_unknown_interface_is_named_with_those_there_are() {
+    ringtap(&["capture", "-i", "no-such-if0"])
+        .assert_refused(1, &["no-such-if0", "no such interface", "choose one of: lo"]);
+}
+
+/// A classic capture file of `packets` packets of 60 bytes.
+fn pcap(packets: u32) -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let mut bytes = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1]);
+    for number in 0..packets {
+        bytes.extend(words(&[1_700_000_000 + number, 0, 60, 60]));
+        bytes.extend([0x55; 60]);
+    }
+    bytes
+}
+
+#[test]
+fn broken_files_are_named_with_the_offset_and_what_was_good_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::File::create(&path).unwrap().write_all(bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let copy = folder.path().join("copy.pcapng");
+    let copy = copy.to_str().unwrap();
+
+    let whole = pcap(10);
+    let cut = write("cut.pcap", &whole[..whole.len() - 7]);
+    let ended = ringtap(&["capture", "-r", &cut, "-w", copy, "--json", "--spool", "64KiB"]);
+    ended.assert_refused(1, &["cut.pcap", "is cut at byte", "packet 10", "9 packets before it were read"]);
+    let summary = ended.summary();
+    assert_eq!((&summary["record"]["packets"], &summary["ledger"]["unaccounted"]), (&9.into(), &0.into()), "{summary}");
+    let again = ringtap(&["capture", "-r", copy, "--json"]);
+    assert_eq!((again.code(), &again.summary()["packets"]), (0, &9.into()));
+
+    let one = |path: &str, parts: &[&str]| ringtap(&["capture", "-r", path]).assert_refused(1, parts);
+    one(&write("empty.pcap", b""), &["empty.pcap", "is empty"]);
+    one(&write("text.pcap", b"hello world, no capture"), &["text.pcap", "not a capture file"]);
+    one("/no/such/file.pcap", &["/no/such/file.pcap", "ENOENT"]);
+    one(folder.path().to_str().unwrap(), &["is a directory"]);
+    let good = write("good.pcap", &whole);
+    let bad_filter = ringtap(&["capture", "-r", &good, "udp", "porrt", "53"]);
+    bad_filter.assert_refused(2, &["udp porrt 53", "pcap-filter(7)"]);
+    let two = ringtap(&["capture", "-r", &good, "-r", &good, "--json"]);
+    assert_eq!(two.summary()["packets"], 20);
+}
+
+#[test]
+fn results_without_a_reader_are_no_reason_for_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.pcap");
+    std::fs::write(&path, pcap(3)).unwrap();
+    for arguments in [format!("capture -r {}", path.display()), "--help".to_owned(), "doctor".to_owned()] {
+        let script = format!("set -o pipefail; {} {arguments} 2>&1 >&3 3>&- | cat >&2", capture_support::RINGTAP);
+        let output = std::process::Command::new("bash")
+            .args(["-c", &format!("exec 3> >(exec true); sleep 0.1; {script}")])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!text.contains("panicked") && !text.contains("Broken pipe"), "{arguments}: {text}");
+    }
+}
+
+#[test]
+fn doctor_tells_each_thing_and_what_follows() {
+    let ended = ringtap(&["doctor", "--json", "lo"]);
+    let report: Value =
+        serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr));
+    let findings = report["findings"].as_array().unwrap();
+    for name in [
+        "kernel",
+        "CAP_NET_RAW",
+        "locked memory",
+        "XDP sockets",
+        "RT throttling",
+        "clock source",
+        "CPUs",
+        "machine",
+        "state",
+        "AF_XDP",
+    ] {
+        assert!(findings.iter().any(|finding| finding["name"] == name), "{name} in {report}");
+    }
+    for finding in findings.iter().filter(|finding| ["limit", "broken"].contains(&finding["state"].as_str().unwrap())) {
+        assert!(finding["consequence"].is_string(), "{finding}");
+    }
+}
+
+#[test]
+fn manual_pages_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("man1");
+    assert_eq!(ringtap(&["man", "--out", out.to_str().unwrap()]).code(), 0);
+    let page = std::fs::read_to_string(out.join("ringtap-capture.1")).unwrap();
+    assert!(page.contains("max") && page.contains(".SH EXAMPLES"), "{page}");
+    ringtap(&["man", "--out", "/proc/no"]).assert_refused(1, &["/proc/no", "name a folder"]);
+}
