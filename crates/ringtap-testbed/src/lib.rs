@@ -36,7 +36,7 @@ mod tools;
 pub mod trial;
 
 pub use drops::{DeviceCounters, DeviceDrops, WireCounters};
-pub use generate::{FrameSpec, Generator, GeneratorConfig, GeneratorReport, Pattern, Profile};
+pub use generate::{FrameSpec, Generator, GeneratorBackend, GeneratorConfig, GeneratorReport, Pattern, Profile};
 pub use host::{Host, Link, RunningProgram};
 pub use meter::{CoreUse, CoreUseReport, SoakerCalibration};
 pub use napi::NAPI_PRIORITY;

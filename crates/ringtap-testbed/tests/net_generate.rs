@@ -197,7 +197,7 @@ fn net_generator_refuses_what_it_must() {
         let error = testbed.generate(config).map(drop).unwrap_err().to_string();
         assert!(error.contains(word), "{error}");
     };
-    refused(GeneratorConfig { interface: "nosuch0".into(), ..base.clone() }, "ENODEV");
+    refused(GeneratorConfig { interface: "nosuch0".into(), ..base.clone() }, "no such interface");
     refused(GeneratorConfig { count: Some(0), ..base.clone() }, "0 packets");
     refused(GeneratorConfig { profile: constant(0.0), ..base.clone() }, "0 packets per second");
     refused(GeneratorConfig { priority: Some(100), ..base.clone() }, "priority");

@@ -191,12 +191,12 @@ fn ipv6_header(source: Ipv6Addr, destination: Ipv6Addr, payload: u16) -> [u8; 40
     header
 }
 
-fn sum_words(bytes: &[u8]) -> u64 {
+pub(crate) fn sum_words(bytes: &[u8]) -> u64 {
     bytes.chunks(2).map(|pair| u64::from(pair[0]) << 8 | pair.get(1).copied().map_or(0, u64::from)).sum()
 }
 
 /// One's-complement sum (RFC 1071).
-fn fold(mut sum: u64) -> u16 {
+pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

@@ -1,32 +1,65 @@
 //! The paced generator: numbered, time-stamped UDP packets at a set rate, made by the kernel on one core.
 //!
-//! Owns what can be asked for and the running generator as others see it. `run` has the loop, `program` the BPF side,
-//! `schedule` the patterns, `frame` the headers, `report` the result.
+//! Where the kernel can't, user space makes the same packets and sends them by a packet socket's transmit ring; the same ring
+//! replays capture files.
+//!
+//! Owns what can be asked for and the running generator as others see it. In the kernel: `run` has the loop, `program` the
+//! BPF side. In user space: `ring` has the loop, `pace` and `fill` mirror the BPF program, `sender` waits and sends,
+//! `replay` and `reel` are capture files. For both: `schedule` the patterns, `frame` the headers, `check` what is refused
+//! beforehand, `report` the result.
 
+mod check;
+mod fill;
 mod frame;
 #[cfg(test)]
 mod oracle;
+mod pace;
+mod peers;
 mod program;
+mod reel;
+mod replay;
 mod report;
+mod ring;
 mod run;
 mod schedule;
+mod sender;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ringtap::error::ErrorKind;
 use ringtap::{Error, Result};
+use serde::{Deserialize, Serialize};
 
 pub use frame::{DEFAULT_PORT, FrameSpec, MAX_FRAME_BYTES, MAX_SIZES, MIN_FRAME_BYTES};
+pub use peers::{Neighbour, neighbours_here};
+pub use replay::{Replay, ReplayPace, Replayed};
 pub use report::{GeneratorReport, Lateness, RATE_TOLERANCE};
 pub use schedule::{MAX_SEGMENTS, Pattern, Profile, RATE_PPS, Segment};
 
 use crate::testbed::Testbed;
 use program::Controls;
+use sender::Shared;
+
+/// Which generator makes the packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GeneratorBackend {
+    /// The in-kernel one where it works and the device counts what it takes, else the ring, with a warning that says why.
+    Auto,
+    /// An XDP program run by the kernel: up to millions of packets per second. Needs Linux 5.18, CAP_BPF and CAP_NET_ADMIN.
+    Kernel,
+    /// A packet socket's transmit ring, filled by user space: some 100,000 packets per second. Needs CAP_NET_RAW.
+    Ring,
+}
 
 /// What to send, where and how.
 #[derive(Debug, Clone)]
 pub struct GeneratorConfig {
+    /// Which generator.
+    pub backend: GeneratorBackend,
     /// Interface of the calling thread's network namespace.
     pub interface: String,
     /// Headers and sizes.
@@ -58,9 +91,10 @@ pub struct GeneratorConfig {
 }
 
 impl GeneratorConfig {
-    /// `profile` on `interface`, with the usual settings: FIFO 30, packets held up to 10 µs, 100 ms caught up.
+    /// `profile` on `interface`, with the usual settings: in the kernel, FIFO 30, packets held up to 10 µs, 100 ms caught up.
     pub fn new(interface: impl Into<String>, frame: FrameSpec, profile: Profile) -> Self {
         Self {
+            backend: GeneratorBackend::Kernel,
             interface: interface.into(),
             frame,
             profile,
@@ -98,15 +132,25 @@ pub struct Progress {
     pub stamped: u64,
     /// CLOCK_MONOTONIC of the latest, in nanoseconds; 0 before the first.
     pub last_ns: u64,
+    /// Packets late by more than 100 µs.
+    pub late: u64,
     /// All are sent.
     pub done: bool,
 }
 
-/// A generator at work on its own thread. Dropping it stops it.
+/// A generator or replay at work on its own thread. Dropping it stops it.
 #[derive(Debug)]
 pub struct Generator {
-    controls: Controls,
+    link: Link,
+    note: Option<String>,
     thread: Option<JoinHandle<Result<GeneratorReport>>>,
+}
+
+/// How the thread is watched and stopped.
+#[derive(Debug)]
+enum Link {
+    Kernel(Controls),
+    User(Arc<Shared>),
 }
 
 impl Generator {
@@ -114,27 +158,68 @@ impl Generator {
     ///
     /// # Errors
     /// A request that makes no sense, an interface that isn't there or too small an MTU, a namespace that Ringtap did not
-    /// make (see [`GeneratorConfig::anywhere`]), missing rights, or a kernel before 5.18.
+    /// make (see [`GeneratorConfig::anywhere`]), missing rights, or, when the in-kernel generator is insisted on, a kernel
+    /// before 5.18.
     pub fn start(config: GeneratorConfig) -> Result<Self> {
-        let (controls, thread) = run::start(config)?;
-        Ok(Self { controls, thread: Some(thread) })
+        let interface = check::check(&config)?;
+        let note = match config.backend {
+            GeneratorBackend::Ring => None,
+            GeneratorBackend::Kernel => return Ok(Self::in_kernel(run::start(config, &interface, false)?)),
+            GeneratorBackend::Auto => match run::start(config.clone(), &interface, true) {
+                Ok(started) => return Ok(Self::in_kernel(started)),
+                Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
+                Err(error) => Some(format!("no in-kernel generator, so a transmit ring does it, more slowly: {error}")),
+            },
+        };
+        let mut this = Self::in_user_space(ring::start(&config, &interface, note.clone())?);
+        this.note = note;
+        Ok(this)
     }
 
-    /// How far it is; cheap, a system call.
+    fn in_kernel((controls, thread): (Controls, JoinHandle<Result<GeneratorReport>>)) -> Self {
+        Self { link: Link::Kernel(controls), note: None, thread: Some(thread) }
+    }
+
+    fn in_user_space((shared, thread): (Arc<Shared>, JoinHandle<Result<GeneratorReport>>)) -> Self {
+        Self { link: Link::User(shared), note: None, thread: Some(thread) }
+    }
+
+    /// Why it is not the generator one would expect ([`GeneratorBackend::Auto`]); among the report's warnings too.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    /// How far it is; cheap, a system call at most.
     ///
     /// # Errors
     /// The kernel refuses to read the map.
     pub fn progress(&self) -> Result<Progress> {
-        let state = self.controls.state()?;
-        Ok(Progress { stamped: state.sent, last_ns: state.last_ns, done: state.done })
+        match &self.link {
+            Link::Kernel(controls) => {
+                let state = controls.state()?;
+                Ok(Progress { stamped: state.sent, last_ns: state.last_ns, late: state.late, done: state.done })
+            }
+            Link::User(shared) => Ok(Progress {
+                stamped: shared.sent.load(Ordering::Relaxed),
+                last_ns: shared.last_ns.load(Ordering::Relaxed),
+                late: shared.late.load(Ordering::Relaxed),
+                done: shared.done.load(Ordering::Relaxed),
+            }),
+        }
     }
 
-    /// Has it stop after the packet at hand; [`Generator::join`] then returns within milliseconds.
+    /// Has it stop after the packet at hand; [`Generator::join`] then returns soon.
     ///
     /// # Errors
     /// The kernel refuses to write the map.
     pub fn stop(&self) -> Result<()> {
-        self.controls.stop()
+        match &self.link {
+            Link::Kernel(controls) => controls.stop(),
+            Link::User(shared) => {
+                shared.stop.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+        }
     }
 
     /// Whether the thread has ended.

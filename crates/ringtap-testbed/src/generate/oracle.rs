@@ -9,12 +9,12 @@ use std::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt};
 
 use super::schedule::exponential_factors;
-use super::{GeneratorConfig, Pattern, Profile};
+use super::{GeneratorBackend, GeneratorConfig, Pattern, Profile};
 use crate::stamp::Stamp;
 use crate::testbed::{Testbed, TestbedConfig};
 
 /// Nanoseconds from the first packet on, for at most `count` packets.
-fn due_times_ns(profile: &Profile, seed: u64, count: usize) -> Vec<f64> {
+pub(super) fn due_times_ns(profile: &Profile, seed: u64, count: usize) -> Vec<f64> {
     let factors = exponential_factors();
     let mut random = seed | 1;
     let (mut times, mut start) = (Vec::new(), 0.0);
@@ -82,12 +82,14 @@ fn net_packets_leave_when_they_are_due() {
         Profile::endless(bursts),
         all,
     ] {
-        check(&testbed, profile, 16_000);
+        check(&testbed, GeneratorBackend::Kernel, profile.clone(), 16_000);
+        check(&testbed, GeneratorBackend::Ring, profile, 16_000);
     }
 }
 
-fn check(testbed: &Testbed, profile: Profile, count: usize) {
+fn check(testbed: &Testbed, backend: GeneratorBackend, profile: Profile, count: usize) {
     let config = GeneratorConfig {
+        backend,
         priority: None,
         // However busy the machine is, the schedule stays where it is.
         max_late: Duration::from_secs(60),

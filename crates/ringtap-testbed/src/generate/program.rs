@@ -107,8 +107,12 @@ impl Controls {
     }
 
     pub(crate) fn stop(&self) -> Result<()> {
+        self.set_stop(1)
+    }
+
+    fn set_stop(&self, value: u64) -> Result<()> {
         let mut stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
-        stop.set(0, 1, 0).map_err(|error| map_error("write", "STOP", error))
+        stop.set(0, value, 0).map_err(|error| map_error("write", "STOP", error))
     }
 }
 
@@ -201,6 +205,13 @@ impl GenerateProgram {
 
     pub(crate) fn controls(&self) -> &Controls {
         &self.controls
+    }
+
+    /// One batch that sends nothing, since the program is told to stop: shows whether the kernel can run it at all.
+    pub(crate) fn probe(&mut self) -> Result<()> {
+        self.controls.set_stop(1)?;
+        self.run(self.batch)?;
+        self.controls.set_stop(0)
     }
 
     /// Has the kernel run the program `runs` times, on the calling thread's CPU and in its network namespace. Ends early

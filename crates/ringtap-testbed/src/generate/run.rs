@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use ringtap::interface::Interface;
 use ringtap::sys::{clock, sched};
 use ringtap::{Error, Result};
 
@@ -14,7 +15,6 @@ use super::program::{Controls, GenerateProgram, Settings, State};
 use super::report::GeneratorReport;
 use super::{GeneratorConfig, Profile};
 use crate::drops::DeviceCounters;
-use crate::testbed::in_testbed_namespace;
 
 /// How long one call should last: setting one up costs tens of microseconds (a page pool), signals are seen in between.
 const CALL: Duration = Duration::from_millis(250);
@@ -25,26 +25,23 @@ const EARLY_NS: u64 = 500_000;
 /// Longest sleep at once, so that a stop is seen.
 const NAP_NS: u64 = 50_000_000;
 
-pub(super) fn start(config: GeneratorConfig) -> Result<(Controls, JoinHandle<Result<GeneratorReport>>)> {
-    config.frame.check()?;
-    config.profile.check()?;
-    if config.count == Some(0) {
-        return Err(Error::usage("generate on", config.interface, "0 packets").way_out("ask for at least one"));
-    }
-    if config.priority.is_some_and(|priority| !(1..=99).contains(&priority)) {
-        return Err(Error::usage("generate on", config.interface, "priority out of range").way_out("use 1 to 99"));
-    }
-    let ifindex = nix::net::if_::if_nametoindex(config.interface.as_str()).map_err(|errno| {
-        Error::os("find interface", config.interface.clone(), &errno.into()).way_out("`ip link` lists those there are")
-    })?;
-    if !config.anywhere && !in_testbed_namespace()? {
-        return Err(Error::usage("generate on", config.interface, "it is not in a network namespace made by Ringtap")
-            .way_out("run it inside a testbed, or insist explicitly"));
-    }
+/// Starts the in-kernel generator; `config` was checked. With `probe` what the kernel can't do is found out before the thread
+/// starts, and a device that doesn't count what it takes is refused.
+pub(super) fn start(
+    config: GeneratorConfig,
+    interface: &Interface,
+    probe: bool,
+) -> Result<(Controls, JoinHandle<Result<GeneratorReport>>)> {
     let before = DeviceCounters::read_here(&config.interface)?;
-    check_device(&config, &before)?;
+    if probe && before.driver("tx_xdp_xmit").is_none() {
+        return Err(Error::failed(
+            "generate in the kernel on",
+            config.interface,
+            "its driver does not say what it takes of redirected packets",
+        ));
+    }
     let settings = Settings {
-        ifindex,
+        ifindex: interface.index,
         stream: config.stream,
         limit: config.count.unwrap_or(0),
         batch: batch_for(&config.profile),
@@ -53,30 +50,16 @@ pub(super) fn start(config: GeneratorConfig) -> Result<(Controls, JoinHandle<Res
         first_seq: config.first_seq,
         random_seed: config.seed,
     };
-    let program = GenerateProgram::load(&config.frame, &config.profile, &settings)?;
+    let mut program = GenerateProgram::load(&config.frame, &config.profile, &settings)?;
+    if probe {
+        program.probe()?;
+    }
     let controls = program.controls().clone();
     let thread = thread::Builder::new()
         .name("generator".into())
         .spawn(move || run(config, program, &settings, &before))
         .map_err(|error| Error::os("start thread of", "the generator", &error))?;
     Ok((controls, thread))
-}
-
-fn check_device(config: &GeneratorConfig, counters: &DeviceCounters) -> Result<()> {
-    if !counters.up {
-        return Err(Error::failed("generate on", &config.interface, "the link is down")
-            .way_out(format!("ip link set {} up", config.interface)));
-    }
-    let largest = config.frame.sizes.iter().copied().max().unwrap_or(0);
-    let payload = largest - config.frame.ip_offset();
-    if payload as u64 > counters.mtu {
-        return Err(Error::usage("generate on", &config.interface, format!("size {largest}")).way_out(format!(
-            "its MTU {} allows {}",
-            counters.mtu,
-            counters.mtu as usize + config.frame.ip_offset()
-        )));
-    }
-    Ok(())
 }
 
 /// Frames the kernel runs before it flushes. Eight keep up to a million per second; more only cost latency.
@@ -95,7 +78,7 @@ fn run(
     let (calls, warnings) = thread::scope(|scope| {
         let (tell, told) = mpsc::channel();
         let pinned = scope.spawn(|| {
-            for warning in place(&config) {
+            for warning in place(config.core, config.priority) {
                 let _ = tell.send(warning);
             }
             drop(tell);
@@ -105,8 +88,10 @@ fn run(
         (calls, told.iter().collect::<Vec<String>>())
     });
     let calls = calls?;
-    let mut report = GeneratorReport::new(&controls.state()?, controls.lateness()?, config.profile.mean_pps());
+    let state = controls.state()?;
+    let mut report = GeneratorReport::new(&state, controls.lateness()?, config.profile.mean_pps());
     report.calls = calls;
+    report.complete = state.done;
     report.warnings = warnings;
     let after = DeviceCounters::read_here(&config.interface)?;
     let delta = |name| Some(after.driver(name)?.saturating_sub(before.driver(name)?));
@@ -118,14 +103,14 @@ fn run(
 }
 
 /// Binds the thread and raises its priority; what is not permitted is only said.
-fn place(config: &GeneratorConfig) -> Vec<String> {
+pub(super) fn place(core: Option<usize>, priority: Option<u8>) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Some(core) = config.core
+    if let Some(core) = core
         && let Err(error) = sched::set_affinity(0, core)
     {
         warnings.push(format!("generator is not bound to CPU {core}: {error}"));
     }
-    if let Some(priority) = config.priority
+    if let Some(priority) = priority
         && let Err(error) = sched::set_fifo(0, priority)
     {
         warnings.push(format!("generator has no real-time priority: {error}"));

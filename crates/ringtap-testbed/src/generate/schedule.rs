@@ -200,7 +200,7 @@ impl Pattern {
 }
 
 /// Interval in 1/65536 ns.
-fn gap_q16(pps: f64) -> u64 {
+pub(crate) fn gap_q16(pps: f64) -> u64 {
     (1e9 * 65536.0 / pps).round() as u64
 }
 

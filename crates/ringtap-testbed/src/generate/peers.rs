@@ -1,0 +1,64 @@
+//! Who is at the other end: the neighbours the kernel knows for certain.
+//!
+//! Owns the question (`ip neighbour`, permanent entries, which a testbed makes for both ends). Does not own what is done
+//! with the answer.
+
+use std::net::IpAddr;
+
+use ringtap::{Error, Result};
+use serde_json::Value;
+
+use crate::tools;
+
+/// A host that can be reached over an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its IP address.
+    pub address: IpAddr,
+    /// Its MAC address.
+    pub mac: [u8; 6],
+}
+
+/// The permanent neighbours on an interface of the calling thread's network namespace, IPv4 first.
+///
+/// # Errors
+/// ip(8) is missing, or there is no such interface.
+pub fn neighbours_here(interface: &str) -> Result<Vec<Neighbour>> {
+    let arguments = format!("-json neighbour show dev {interface} nud permanent");
+    let text = tools::run("ip", &arguments)?;
+    parse(&text).map_err(|error| Error::failed("read", format!("ip {arguments}"), error))
+}
+
+fn parse(text: &str) -> Result<Vec<Neighbour>, serde_json::Error> {
+    // Without neighbours ip prints nothing at all, or an empty list.
+    let entries: Vec<Value> = if text.trim().is_empty() { Vec::new() } else { serde_json::from_str(text)? };
+    let mut neighbours: Vec<Neighbour> = entries.iter().filter_map(neighbour).collect();
+    neighbours.sort_by_key(|neighbour| (neighbour.address.is_ipv6(), neighbour.address));
+    Ok(neighbours)
+}
+
+fn neighbour(entry: &Value) -> Option<Neighbour> {
+    let mut mac = [0; 6];
+    let mut parts = entry["lladdr"].as_str()?.split(':');
+    for byte in &mut mac {
+        *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
+    }
+    Some(Neighbour { address: entry["dst"].as_str()?.parse().ok()?, mac })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_ip_are_read() {
+        let text = r#"[ {"dst":"2001:2::2","lladdr":"02:00:00:00:00:02","state":["PERMANENT"]},
+            {"dst":"198.18.0.2","lladdr":"02:00:00:00:00:02","state":["PERMANENT"]}, {"dst":"224.0.0.1"} ]"#;
+        let got = parse(text).unwrap();
+        assert_eq!(got.len(), 2);
+        assert_eq!(got[0], Neighbour { address: "198.18.0.2".parse().unwrap(), mac: [2, 0, 0, 0, 0, 2] });
+        assert!(got[1].address.is_ipv6());
+        assert_eq!(parse("").unwrap(), []);
+        assert!(parse("[{]").is_err());
+    }
+}
