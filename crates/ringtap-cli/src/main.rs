@@ -7,6 +7,7 @@ mod capture;
 mod demo;
 mod doctor;
 mod filter;
+mod generate;
 mod man;
 mod plan;
 mod units;
@@ -37,6 +38,7 @@ Examples:
   ringtap doctor eth1                                 what works here, and what does not
   ringtap capture -i eth1 -w storm.pcapng             record an interface until Ctrl-C
   ringtap capture -i eth1 --max-latency 250us         only measure: latency, loss by cause, cost
+  ringtap generate -i IF --rate 148k --count 1M       numbered test traffic, in a testbed
 
 Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
 `ringtap COMMAND --help` has each command's options. Exit codes: 0 done, 1 failed, 2 wrong usage.";
@@ -48,6 +50,7 @@ Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
 enum Command {
     Capture(capture::Args),
     Demo(demo::Args),
+    Generate(generate::Args),
     Plan(plan::Args),
     Doctor(doctor::Args),
     #[command(hide = true)]
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Capture(args) => capture::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Generate(args) => generate::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Man(args) => man::run(args),

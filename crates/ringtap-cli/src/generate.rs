@@ -1,0 +1,234 @@
+//! `ringtap generate`: stamped packets at a set rate, or the packets of a capture file.
+//!
+//! Owns the options, the order of things, the progress line and the exit code. Patterns are read in `traffic`, addresses
+//! found in `target`, results shown in `report`; sending is the testbed crate's (`ringtap_testbed::generate`).
+
+mod report;
+mod target;
+mod traffic;
+
+use std::io::{IsTerminal, Write};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ringtap::interface::Interface;
+use ringtap::{Error, Result};
+use ringtap_testbed::generate::{Replay, ReplayPace};
+use ringtap_testbed::{Generator, GeneratorBackend, GeneratorConfig, in_testbed_namespace};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::units;
+use traffic::Traffic;
+
+/// How much longer than asked a run may take before it is ended: set-up, and a pause that is caught up.
+const OVERTIME: Duration = Duration::from_millis(500);
+/// How often signals, progress and the end are looked for.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Send numbered, time-stamped packets at a set rate, or replay a capture file
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Sends only inside a network namespace made by Ringtap's testbed, unless --yes-really is given.
+Without --count and --duration it sends until Ctrl-C. Frame sizes are without the frame check sequence.
+Exit code 1 when fewer packets were sent than asked for.
+
+Examples:
+  ringtap generate -i eth1 --rate 148k --size 64 --count 1M
+  ringtap generate -i eth1 --rate 20k --pattern burst --burst-length 64 --burst-rate 1M --duration 10s
+  ringtap generate -i eth1 --rate 1k --pattern ramp --ramp-to 500k --duration 30s
+  ringtap generate -i eth1 --replay storm.pcapng --pace 2x --loop 10")]
+pub struct Args {
+    /// Interface to send on
+    #[arg(short, long, value_name = "IF")]
+    interface: String,
+    /// Packets per second: the mean, or where a ramp begins
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    rate: Option<f64>,
+    /// Frame sizes in bytes, used in turn [default: the smallest, 64 over IPv4]
+    #[arg(long, value_name = "BYTES,...", value_parser = traffic::sizes)]
+    size: Option<traffic::Sizes>,
+    /// Stop after this many packets
+    #[arg(long, value_name = "N", value_parser = units::count)]
+    count: Option<u64>,
+    /// Stop after this time
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    duration: Option<Duration>,
+    /// How packets follow each other [default: constant]
+    #[arg(long, value_name = "PATTERN", value_enum)]
+    pattern: Option<traffic::PatternName>,
+    /// Packets of a burst [default: 32]
+    #[arg(long, value_name = "N", value_parser = units::count)]
+    burst_length: Option<u64>,
+    /// Rate within a burst [default: ten times the mean]
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    burst_rate: Option<f64>,
+    /// Rate at the end of a ramp, which lasts --duration
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    ramp_to: Option<f64>,
+
+    /// Ethernet destination [default in a testbed: the peer's]
+    #[arg(long, value_name = "MAC", value_parser = target::mac, help_heading = "Packets")]
+    to_mac: Option<[u8; 6]>,
+    /// Ethernet source [default: the interface's]
+    #[arg(long, value_name = "MAC", value_parser = target::mac, help_heading = "Packets")]
+    from_mac: Option<[u8; 6]>,
+    /// IP destination, IPv4 or IPv6 [default in a testbed: the peer's IPv4]
+    #[arg(long, value_name = "ADDRESS", help_heading = "Packets")]
+    to: Option<IpAddr>,
+    /// IP source [default: the interface's]
+    #[arg(long, value_name = "ADDRESS", help_heading = "Packets")]
+    from: Option<IpAddr>,
+    /// UDP destination port [default: 9000]
+    #[arg(long, value_name = "PORT", help_heading = "Packets")]
+    port: Option<u16>,
+    /// UDP source port, the first one [default: 40000]
+    #[arg(long, value_name = "PORT", help_heading = "Packets")]
+    from_port: Option<u16>,
+    /// Number of flows: source ports used in turn [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Packets")]
+    flows: Option<u16>,
+    /// VLAN of an 802.1Q tag (0 to 4095) [default: no tag]
+    #[arg(long, value_name = "ID", help_heading = "Packets")]
+    vlan: Option<u16>,
+    /// Stream number in the stamps, to tell generators apart [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Packets")]
+    stream: Option<u16>,
+
+    /// Send the packets of a pcap or pcapng file instead; several are sent one after another
+    #[arg(long, value_name = "FILE", help_heading = "Replay")]
+    replay: Vec<PathBuf>,
+    /// recorded, fast (without waiting), or a multiple such as 2x or 0.5x; or give --rate [default: recorded]
+    #[arg(long, value_name = "PACE", value_parser = traffic::pace, help_heading = "Replay")]
+    pace: Option<ReplayPace>,
+    /// How many times the files are sent [default: 1]
+    #[arg(long = "loop", value_name = "N", value_parser = units::count, help_heading = "Replay")]
+    passes: Option<u64>,
+
+    /// CPU to send from [default: the scheduler's choice]
+    #[arg(long, value_name = "CPU", help_heading = "Sender")]
+    cpu: Option<usize>,
+    /// SCHED_FIFO priority, 1 to 99; 0: an ordinary thread
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(0..=99), help_heading = "Sender")]
+    priority: u8,
+    /// auto, kernel (an XDP program, millions of packets/s) or ring (a packet socket, some 100,000 packets/s)
+    #[arg(long, value_name = "BACKEND", default_value = "auto", value_parser = traffic::backend, help_heading = "Sender")]
+    backend: GeneratorBackend,
+    /// Send although the interface is not in a namespace made by Ringtap: real hosts may get these packets
+    #[arg(long, help_heading = "Sender")]
+    yes_really: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command. Fails when fewer packets were sent than asked for, unless a signal ended it.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let traffic = traffic::read(&args)?;
+    let interface = Interface::find(&args.interface)?;
+    let private = in_testbed_namespace()?;
+    if !private && !args.yes_really {
+        let cause = "it is not in a network namespace made by Ringtap, so real hosts may get the packets";
+        return Err(Error::usage("generate on", &args.interface, cause)
+            .way_out(format!("run it inside a testbed, or insist on {} with --yes-really", args.interface)));
+    }
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, interrupted.clone())
+            .map_err(|error| Error::os("handle signal", signal.to_string(), &error))?;
+    }
+    let priority = (args.priority > 0).then_some(args.priority);
+    let (generator, deadline) = match traffic {
+        Traffic::Stamped { profile, sizes, count } => {
+            let frame = target::frame(&args, &interface, sizes, private)?;
+            let config = GeneratorConfig {
+                backend: args.backend,
+                count,
+                stream: args.stream.unwrap_or(1),
+                core: args.cpu,
+                priority,
+                anywhere: args.yes_really,
+                ..GeneratorConfig::new(&args.interface, frame, profile)
+            };
+            (Generator::start(config)?, args.duration.map(|duration| duration + OVERTIME))
+        }
+        Traffic::Replay(replay) => {
+            let replay = Replay { core: args.cpu, priority, anywhere: args.yes_really, ..replay };
+            (replay.start()?, None)
+        }
+    };
+    if let Some(note) = generator.note() {
+        eprintln!("ringtap: {note}");
+    }
+    let note = generator.note().map(str::to_owned);
+    let stopped = watch(&generator, deadline, &interrupted)?;
+    let outcome = report::Outcome {
+        report: generator.join()?,
+        interface: args.interface,
+        asked: args.count,
+        interrupted: stopped == Some(Stopped::BySignal),
+        timed_out: stopped == Some(Stopped::ByTime),
+    };
+    if args.json {
+        println!("{}", outcome.to_json());
+    } else {
+        print!("{}", outcome.to_text(note.as_deref()));
+    }
+    for fault in outcome.report.replay.iter().flat_map(|replay| &replay.faults) {
+        eprintln!("ringtap: {fault}");
+    }
+    Ok(if outcome.succeeded() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What ended a run before its own end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stopped {
+    BySignal,
+    ByTime,
+}
+
+/// Waits for the end, showing progress on a terminal once per second.
+fn watch(generator: &Generator, deadline: Option<Duration>, interrupted: &AtomicBool) -> Result<Option<Stopped>> {
+    let started = Instant::now();
+    let shown = std::io::stderr().is_terminal();
+    let mut last = (started, 0);
+    let mut stopped = None;
+    while !generator.is_finished() {
+        if interrupted.load(Ordering::Relaxed) {
+            stopped = Some(Stopped::BySignal);
+        } else if deadline.is_some_and(|deadline| started.elapsed() > deadline) {
+            stopped = Some(Stopped::ByTime);
+        }
+        if stopped.is_some() {
+            generator.stop()?;
+            break;
+        }
+        thread::sleep(LOOK);
+        let since = last.0.elapsed();
+        if shown && since >= Duration::from_secs(1) {
+            let progress = generator.progress()?;
+            let pps = (progress.stamped - last.1) as f64 / since.as_secs_f64();
+            last = (Instant::now(), progress.stamped);
+            progress_line(&format!(
+                "{} sent, {}, {} late",
+                units::grouped(progress.stamped),
+                units::shown_rate(pps),
+                units::grouped(progress.late)
+            ));
+        }
+    }
+    if shown {
+        progress_line("");
+    }
+    Ok(stopped)
+}
+
+/// Replaces the terminal's line. What can't be written there is no reason to stop sending.
+fn progress_line(text: &str) {
+    let mut terminal = std::io::stderr().lock();
+    let _ = write!(terminal, "\r\x1b[K{text}").and_then(|()| terminal.flush());
+}
