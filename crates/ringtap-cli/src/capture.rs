@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
     /// Pace of a replay: fast, recorded, or a multiple such as 2x
-    #[arg(long, value_name = "PACE", default_value = "fast", value_parser = setup::pace, requires = "read")]
+    #[arg(long, value_name = "PACE", default_value = "fast", value_parser = setup::pace)]
     pace: ringtap::source::file::Pace,
 
     /// Longest time from a packet's arrival to its handling, 10us to 1s; period, threshold and ring follow from it

@@ -235,3 +235,26 @@ fn net_capture_replays_what_it_recorded() {
     let into_itself = ringtap(&["capture", "-r", path, "-w", path]);
     into_itself.assert_refused(2, &[path, "being read"]);
 }
+
+#[test]
+fn net_capture_reads_several_queues_into_one_file() {
+    const TEST: &str = "net_capture_reads_several_queues_into_one_file";
+    let testbed = testbed(TEST, TestbedConfig { queues: 2, ..TestbedConfig::default() });
+    for (backend, queues) in [("xdp", "all"), ("packet", "2"), ("socket", "2")] {
+        let (_folder, file) = folder();
+        let path = file.to_str().unwrap();
+        let capture =
+            Capture::start(&testbed, &["--backend", backend, "--queues", queues, "-w", path, "--count", "3000"]);
+        testbed.enable_receiver_napi().unwrap();
+        let mut frame = FrameSpec::ipv4(testbed.sender().link(), testbed.receiver().link(), 64);
+        frame.flows = 16;
+        let profile = Profile::lasting(Pattern::Constant { pps: PPS }, Duration::from_secs(1));
+        let traffic = GeneratorConfig::new(testbed.sender().interface(), frame, profile).count(5000);
+        testbed.generate(traffic).unwrap().join().unwrap();
+        let summary = capture.end().summary();
+        assert_eq!(summary["sources"].as_array().unwrap().len(), 2, "{summary}");
+        assert_eq!((&summary["packets"], &summary["ledger"]["unaccounted"]), (&3000.into(), &0.into()), "{summary}");
+        assert_eq!(packets_in(TEST, &file), 3000, "{backend}");
+    }
+    assert_clean(&testbed);
+}

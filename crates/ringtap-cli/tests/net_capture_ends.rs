@@ -26,7 +26,9 @@ fn net_capture_ended_by_a_signal_mid_run_leaves_a_whole_file() {
         let (_folder, file) = folder();
         let mut capture = Capture::start(&testbed, &["--backend", backend, "-w", file.to_str().unwrap()]);
         let traffic = endless(&testbed);
-        std::thread::sleep(Duration::from_millis(300));
+        while traffic.progress().unwrap().stamped < 4000 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         capture.signal(signal);
         let ended = capture.end();
         drop(traffic);

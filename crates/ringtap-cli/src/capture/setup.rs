@@ -113,6 +113,9 @@ impl Args {
         if !self.read.is_empty() && (self.take || self.xdp.is_some() || self.backend != Backend::Auto) {
             return refuse("--backend, --xdp or --take", "a file is replayed", "leave them out, or capture with -i");
         }
+        if self.read.is_empty() && self.pace != Pace::AsFast {
+            return refuse("--pace", "an interface has its own pace", "leave it out, or replay a file with --read");
+        }
         if self.xdp.is_some() && matches!(self.backend, Backend::Packet | Backend::Socket) {
             return refuse("--xdp", "this --backend does not use XDP", "leave it out, or use --backend xdp");
         }

@@ -51,6 +51,12 @@ pub(super) struct Summary {
 }
 
 impl Summary {
+    /// Packets whose handling began later than the bound, to the resolution of the histogram.
+    fn late_packets(&self) -> Option<u64> {
+        let bound = u64::try_from(self.max_latency?.as_nanos()).ok()?;
+        Some(self.counters.latency.count_above(bound))
+    }
+
     /// The last JSON object of a capture.
     pub(super) fn object(&self) -> Value {
         let seconds = self.elapsed.as_secs_f64().max(1e-9);
@@ -68,6 +74,7 @@ impl Summary {
             "packets_per_second": self.tally.packets as f64 / seconds,
             "ledger": self.ledger,
             "latency_us": counters.latency.quantiles_us(),
+            "late_packets": self.late_packets(),
             "max_latency_us": self.max_latency.map(|bound| bound.as_secs_f64() * 1e6),
             "poll_period_us": counters.poll_period.quantiles_us(),
             "tick_lateness_us": counters.tick_lateness.quantiles_us(),
@@ -181,6 +188,11 @@ impl fmt::Display for Summary {
         let latency = counters.latency.quantiles_us();
         if latency.count > 0 {
             line(f, "latency", format_args!("{}  (arrival to handler)", quantile_words(&latency)))?;
+            if let (Some(bound), Some(late)) = (self.max_latency, self.late_packets()) {
+                let share = late as f64 * 100.0 / latency.count as f64;
+                let bound = shown_us(bound.as_secs_f64() * 1e6);
+                line(f, "", format_args!("{} packets ({share:.3} %) later than the bound of {bound}", grouped(late)))?;
+            }
         }
         if let Some(policy) = &self.policy {
             line(f, "waiting", policy_words(policy))?;
