@@ -55,19 +55,16 @@ impl Outcome {
         );
         line("accepted", report.accepted.map_or("unknown: the driver does not count it".to_owned(), grouped));
         line("refused", refusals(report));
-        let asked =
-            if report.asked_pps > 0.0 { shown_rate(report.asked_pps) } else { "as fast as possible".to_owned() };
-        line(
-            "rate",
-            format!(
-                "{asked} asked, {} achieved, error {:+.3} %",
-                shown_rate(report.achieved_pps),
-                report.rate_error * 100.0
-            ),
-        );
-        let [p50, p99, max] = lateness_us(report).map(shown_us);
-        let late = grouped(report.lateness.over_100_us);
-        line("lateness", format!("p50 {p50}, p99 {p99}, max {max}; {late} packets later than 100 us"));
+        let achieved = shown_rate(report.achieved_pps);
+        if report.asked_pps > 0.0 {
+            let (asked, error) = (shown_rate(report.asked_pps), report.rate_error * 100.0);
+            line("rate", format!("{asked} asked, {achieved} achieved, error {error:+.3} %"));
+            let [p50, p99, max] = lateness_us(report).map(shown_us);
+            let late = grouped(report.lateness.over_100_us);
+            line("lateness", format!("p50 {p50}, p99 {p99}, max {max}; {late} packets later than 100 us"));
+        } else {
+            line("rate", format!("{achieved}, without a rate to keep"));
+        }
         if let Some(replay) = &report.replay {
             line("replay", format!("{replay}; {} times through", grouped(replay.passes)));
         }
@@ -100,7 +97,7 @@ impl Outcome {
             "duration_s": report.duration_ns as f64 / 1e9,
             "asked_pps": (report.asked_pps > 0.0).then_some(report.asked_pps),
             "achieved_pps": report.achieved_pps,
-            "rate_error_percent": report.rate_error * 100.0,
+            "rate_error_percent": (report.asked_pps > 0.0).then_some(report.rate_error * 100.0),
             "lateness_us": { "p50": p50, "p99": p99, "max": max },
             "later_than_100_us": report.lateness.over_100_us,
             "slipped_us": report.slipped_ns as f64 / 1e3,

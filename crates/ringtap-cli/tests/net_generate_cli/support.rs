@@ -43,10 +43,17 @@ pub(crate) fn output(mut program: RunningProgram) -> Output {
 
 /// Runs it and gives the JSON report; the exit code must be `code`.
 pub(crate) fn report(testbed: &Testbed, line: &str, code: i32) -> Value {
+    let (got, report) = code_and_report(testbed, line);
+    assert_eq!(got, code, "{line}: {report}");
+    report
+}
+
+/// Runs it and gives exit code and JSON report.
+pub(crate) fn code_and_report(testbed: &Testbed, line: &str) -> (i32, Value) {
     let output = output(start(testbed, &format!("{line} --json")));
     let (out, err) = texts(&output);
-    assert_eq!(output.status.code(), Some(code), "{line}: {out}{err}");
-    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{line}: {error}: {out}{err}"))
+    let report = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{line}: {error}: {out}{err}"));
+    (output.status.code().unwrap(), report)
 }
 
 pub(crate) fn texts(output: &Output) -> (String, String) {
