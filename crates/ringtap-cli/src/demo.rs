@@ -38,8 +38,9 @@ const RECORDED: u64 = 100_000;
 
 /// Prove it here: private testbed, 148 kpps, a ramp to 1 Mpps, and ordinary receivers beside Ringtap (under a minute)
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Needs root: it makes network namespaces. Nothing leaves them, and nothing is left behind.\n\n\
-Examples:\n  ringtap demo\n  ringtap demo --max-latency 250us --json > demo.json\n  tshark -r ringtap-demo.pcapng -c 5")]
+#[command(after_help = "Examples:\n  ringtap demo\n  ringtap demo --max-latency 250us --json > demo.json\n  \
+tshark -r ringtap-demo.pcapng -c 5\n\n\
+Needs root: it makes network namespaces. Nothing leaves them, and nothing is left behind.")]
 pub struct Args {
     /// Longest time from a packet's arrival to the handler (10us to 1s)
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration)]

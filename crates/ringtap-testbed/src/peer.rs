@@ -115,13 +115,16 @@ impl Tcpdump {
     /// # Errors
     /// tcpdump(8) or taskset(1) is missing, or it does not come up within 5 s.
     pub fn start(testbed: &Testbed) -> Result<Self> {
-        let failed = |cause: String| Error::failed("start", "tcpdump", cause).way_out("apt-get install tcpdump util-linux");
+        let failed =
+            |cause: String| Error::failed("start", "tcpdump", cause).way_out("apt-get install tcpdump util-linux");
         let words = tempfile::tempfile().map_err(|error| failed(error.to_string()))?;
         let shared = words.try_clone().map_err(|error| failed(error.to_string()))?;
         let receiver = testbed.receiver();
         let mut command = receiver.command("taskset");
         let core = testbed.config().receiver_core.to_string();
-        command.args(["-c", &core, "tcpdump", "-n", "-Z", "root", "-w", "/dev/null", "-i", receiver.interface()]).stderr(shared);
+        command
+            .args(["-c", &core, "tcpdump", "-n", "-Z", "root", "-w", "/dev/null", "-i", receiver.interface()])
+            .stderr(shared);
         let mut this = Self { program: receiver.start(command)?, words };
         for _ in 0..100 {
             let said = this.said();

@@ -80,7 +80,7 @@ impl AsRef<Self> for TruthHandler {
 impl Handler for TruthHandler {
     fn packet(&mut self, packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {
         match Stamp::from_frame(packet.data) {
-            Some(stamp) if stamp.seq % DELIVERY_SAMPLE == 0 => self.see_stamp(stamp, clock::monotonic_ns()),
+            Some(stamp) if stamp.seq.is_multiple_of(DELIVERY_SAMPLE) => self.see_stamp(stamp, clock::monotonic_ns()),
             Some(stamp) => self.checker.see(stamp.seq),
             None => self.see_foreign(),
         }
@@ -223,7 +223,7 @@ impl Testbed {
         while !generator.is_finished() {
             thread::sleep(TICK);
             ticks += 1;
-            if ticks % 5 == 0 && !go_on() {
+            if ticks.is_multiple_of(5) && !go_on() {
                 generator.stop()?;
                 break;
             }

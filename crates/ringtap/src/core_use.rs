@@ -43,10 +43,10 @@ impl CoreMeter {
     /// # Errors
     /// Neither counters nor /proc can be read, or there is no such CPU.
     pub fn open(cpu: usize) -> Result<Self> {
-        if let Ok(mut counter) = CycleCounter::open(cpu) {
-            if let Some(per_second) = nominal_clock(&mut counter, cpu) {
-                return Ok(Self { cpu, source: Source::Cycles { counter, per_second } });
-            }
+        if let Ok(mut counter) = CycleCounter::open(cpu)
+            && let Some(per_second) = nominal_clock(&mut counter, cpu)
+        {
+            return Ok(Self { cpu, source: Source::Cycles { counter, per_second } });
         }
         let source = if busy_by_timer_list(cpu).is_some() {
             Source::IdleTime

@@ -33,8 +33,7 @@ pub struct Options {
 
 impl Options {
     fn parse() -> Result<Self> {
-        let mut options =
-            Self { runs: 5, seconds: 2.0, only: Vec::new(), out: PathBuf::from("benchmarks/record") };
+        let mut options = Self { runs: 5, seconds: 2.0, only: Vec::new(), out: PathBuf::from("benchmarks/record") };
         let mut arguments = std::env::args().skip(1);
         while let Some(name) = arguments.next() {
             let value = arguments.next().ok_or_else(|| Error::usage("read", name.clone(), "it needs a value"))?;

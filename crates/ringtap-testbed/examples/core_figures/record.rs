@@ -21,9 +21,13 @@ pub struct Record {
 
 impl Record {
     pub fn new(options: &Options, calibration: &Calibration, bounds: &[Duration], plans: &[Plan]) -> Result<Self> {
-        fs::create_dir_all(&options.out).map_err(|error| Error::os("create", options.out.display().to_string(), &error))?;
-        let plans: Vec<Value> =
-            bounds.iter().zip(plans).map(|(bound, plan)| json!({ "bound_us": bound.as_micros(), "plan": plan })).collect();
+        fs::create_dir_all(&options.out)
+            .map_err(|error| Error::os("create", options.out.display().to_string(), &error))?;
+        let plans: Vec<Value> = bounds
+            .iter()
+            .zip(plans)
+            .map(|(bound, plan)| json!({ "bound_us": bound.as_micros(), "plan": plan }))
+            .collect();
         let environment = json!({
             "command": format!("core_figures --runs {} --seconds {}", options.runs, options.seconds),
             "calibration": calibration,
@@ -46,7 +50,10 @@ impl Record {
             sample.latency_p99_us.map_or_else(|| "–".to_owned(), |us| format!("{us:.0} µs"))
         );
         self.samples.push(sample);
-        self.write("core-figures.json", &json!({ "environment": self.environment, "samples": self.samples }).to_string())
+        self.write(
+            "core-figures.json",
+            &json!({ "environment": self.environment, "samples": self.samples }).to_string(),
+        )
     }
 
     /// Writes the table; whether every ledger added up.
@@ -69,8 +76,18 @@ impl Record {
         }
         let mut text = String::from("# Figures of the capture core\n\n");
         let text_of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let _ = writeln!(text, "Command: `{}`. Host: {}.", text_of(&self.environment["command"]), text_of(&self.environment["calibration"]["host"]));
-        let _ = writeln!(text, "Core use by {}. Doubts: {}.\n", text_of(&self.environment["calibration"]["meter"]), text_of(&self.environment["doubts"]));
+        let _ = writeln!(
+            text,
+            "Command: `{}`. Host: {}.",
+            text_of(&self.environment["command"]),
+            text_of(&self.environment["calibration"]["host"])
+        );
+        let _ = writeln!(
+            text,
+            "Core use by {}. Doubts: {}.\n",
+            text_of(&self.environment["calibration"]["meter"]),
+            text_of(&self.environment["doubts"])
+        );
         for plan in self.environment["plans"].as_array().into_iter().flatten() {
             let _ = writeln!(text, "Bound {} µs:\n", plan["bound_us"]);
             for line in plan["plan"]["sums"].as_array().into_iter().flatten() {
@@ -82,7 +99,9 @@ impl Record {
         text.push_str("|---|---|---|---|---|---|---|---|---|\n");
         for ((part, pps, receiver), samples) in groups {
             let core = sorted(samples.iter().map(|sample| sample.core_use_percent));
-            let delivered = sorted(samples.iter().map(|s| if s.sent == 0 { 100.0 } else { s.received as f64 / s.sent as f64 * 100.0 }));
+            let delivered = sorted(
+                samples.iter().map(|s| if s.sent == 0 { 100.0 } else { s.received as f64 / s.sent as f64 * 100.0 }),
+            );
             let p99 = sorted(samples.iter().filter_map(|sample| sample.latency_p99_us));
             let unaccounted: Option<i64> = samples.iter().map(|sample| sample.unaccounted.map(i64::abs)).sum();
             let _ = writeln!(

@@ -33,10 +33,18 @@ impl Receiver<'_> {
     fn config(&self) -> ReceiverConfig {
         let (policy, ring_slots, napi_pace_ns) = match self {
             Self::Interrupt => (Policy::Interrupt, 32_768, 0),
-            Self::Timer { plan, .. } => (Policy::Timer { period_ns: plan.period_ns }, plan.ring_slots, plan.napi_pace_ns),
+            Self::Timer { plan, .. } => {
+                (Policy::Timer { period_ns: plan.period_ns }, plan.ring_slots, plan.napi_pace_ns)
+            }
             Self::Hybrid { plan, .. } => (plan.policy(), plan.ring_slots, plan.napi_pace_ns),
         };
-        ReceiverConfig { backend: Backend::Xdp, take: true, ring_slots, napi_pace_ns, ..ReceiverConfig::new("", policy) }
+        ReceiverConfig {
+            backend: Backend::Xdp,
+            take: true,
+            ring_slots,
+            napi_pace_ns,
+            ..ReceiverConfig::new("", policy)
+        }
     }
 }
 
@@ -79,7 +87,11 @@ impl Run {
             soaker: self.soaker,
         })?;
         if report.generator.stamped != self.count {
-            return Err(Error::failed("send", self.part, format!("{} of {} packets", report.generator.stamped, self.count)));
+            return Err(Error::failed(
+                "send",
+                self.part,
+                format!("{} of {} packets", report.generator.stamped, self.count),
+            ));
         }
         Ok(Sample {
             part: self.part,

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::{Calibration, Cost, FORMAT, host_key, now_seconds, virtual_machine};
+use super::{Calibration, Cost, FORMAT, fingerprint, host_name, now_seconds, virtual_machine};
 use crate::burst::{Burst, FrameOwner};
 use crate::core_use::{CoreMeter, CoreMeterKind};
 use crate::error::{Error, Result};
@@ -55,7 +55,8 @@ pub(super) fn measure(cpu: usize) -> Result<Calibration> {
     let lateness = lateness.snapshot();
     Ok(Calibration {
         format: FORMAT,
-        host: host_key(cpu),
+        host: host_name(cpu),
+        fingerprint: fingerprint(),
         measured_at: now_seconds(),
         cpu,
         meter: meter.kind(),

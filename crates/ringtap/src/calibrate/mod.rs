@@ -17,7 +17,7 @@ use crate::sys::clock;
 pub use plan::{Plan, Wishes};
 
 /// Changes when the meaning of a cached figure does.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// One point of a curve: how much of a core waiting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -32,8 +32,10 @@ pub struct Cost {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     format: u32,
-    /// Which host, kernel and CPU the figures are of.
+    /// Processor, kernel and CPU the figures are of.
     pub host: String,
+    /// Tells this host and its boot options from others without naming them.
+    fingerprint: u64,
     /// When, seconds since 1970.
     pub measured_at: u64,
     /// CPU measured.
@@ -81,10 +83,10 @@ impl Calibration {
     }
 
     fn load(cpu: usize) -> Option<Self> {
-        let host = host_key(cpu);
+        let (host, fingerprint) = (host_name(cpu), fingerprint());
         cache_paths(cpu).iter().find_map(|path| {
             let cached: Self = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-            (cached.format == FORMAT && cached.host == host).then_some(cached)
+            (cached.format == FORMAT && cached.host == host && cached.fingerprint == fingerprint).then_some(cached)
         })
     }
 
@@ -159,21 +161,24 @@ fn cache_paths(cpu: usize) -> Vec<PathBuf> {
     paths
 }
 
-/// What must be the same for cached figures to hold: kernel, processor, number of CPUs, boot-time options and who may do what.
-fn host_key(cpu: usize) -> String {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+/// Processor, kernel and CPU, for people.
+fn host_name(cpu: usize) -> String {
     let processor = read("/proc/cpuinfo")
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().to_owned()))
-        .unwrap_or_default();
+        .unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    format!(
-        "{} {}, Linux {}, CPU {cpu} of {cpus}, {}",
-        read("/etc/machine-id"),
-        processor,
-        read("/proc/sys/kernel/osrelease"),
-        read("/proc/cmdline")
-    )
+    format!("{processor}, Linux {}, CPU {cpu} of {cpus}", read("/proc/sys/kernel/osrelease"))
+}
+
+/// Machine and boot options as one number (FNV-1a): what else must be the same for cached figures to hold.
+fn fingerprint() -> u64 {
+    let text = format!("{}\n{}", read("/etc/machine-id"), read("/proc/cmdline"));
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Whether a hypervisor is underneath (the CPUID flag that /proc/cpuinfo shows).
@@ -214,8 +219,11 @@ mod tests {
     }
 
     #[test]
-    fn the_key_names_host_and_cpu() {
-        assert_ne!(host_key(0), host_key(1));
-        assert!(host_key(0).contains("Linux "));
+    fn figures_name_processor_kernel_and_cpu_and_nothing_private() {
+        assert_ne!(host_name(0), host_name(1));
+        assert!(host_name(0).contains("Linux "));
+        let machine = read("/etc/machine-id");
+        assert!(machine.is_empty() || !host_name(0).contains(&machine));
+        assert_eq!(fingerprint(), fingerprint());
     }
 }

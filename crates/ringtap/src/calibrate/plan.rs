@@ -78,7 +78,7 @@ impl Calibration {
     pub fn plan(&self, wishes: &Wishes) -> Result<Plan> {
         let bound_ns = u64::try_from(wishes.max_latency.as_nanos()).unwrap_or(u64::MAX);
         if !(10_000..=1_000_000_000).contains(&bound_ns) {
-            return Err(Error::usage("plan for", format!("--max-latency {:?}", wishes.max_latency), "out of range")
+            return Err(Error::usage("plan for", format!("--max-latency {}us", bound_ns as f64 / 1e3), "out of range")
                 .way_out("use 10us to 1s"));
         }
         if !(wishes.peak_pps > 0.0 && wishes.peak_pps <= 1e9) {
@@ -223,6 +223,7 @@ mod tests {
         Calibration {
             format: FORMAT,
             host: String::new(),
+            fingerprint: 0,
             measured_at: 0,
             cpu: 0,
             meter: CoreMeterKind::IdleTime,
