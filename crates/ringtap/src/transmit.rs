@@ -50,14 +50,17 @@ impl TransmitRing {
         sent
     }
 
-    /// Hands what was queued to the device: at most one system call, none when nothing was queued.
-    pub fn kick(&mut self) {
-        if std::mem::take(&mut self.queued) {
+    /// Hands what was queued to the device: at most one system call, none when nothing is queued. Returns whether the
+    /// kernel left some for the next kick.
+    pub fn kick(&mut self) -> bool {
+        if self.queued {
             match &mut self.ring {
                 Ring::Xdp(ring) => ring.kick(),
                 Ring::Packet(ring) => ring.kick(),
             }
+            self.queued = self.pending() > 0;
         }
+        self.queued
     }
 
     /// As [`TransmitRing::kick`], also when nothing new was queued: for frames that the device refused, which a packet

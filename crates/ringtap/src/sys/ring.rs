@@ -36,7 +36,7 @@ impl<T: Copy> Shared<T> {
     /// `None` when the layout does not fit the mapping or `size` is no power of two.
     fn new(region: Region, layout: Layout, size: u32) -> Option<Self> {
         let fits = |offset: usize, len: usize, align: usize| {
-            offset % align == 0 && offset.checked_add(len).is_some_and(|end| end <= region.len())
+            offset.is_multiple_of(align) && offset.checked_add(len).is_some_and(|end| end <= region.len())
         };
         let index = |offset| fits(offset, size_of::<AtomicU32>(), align_of::<AtomicU32>());
         let entries = (size as usize).checked_mul(size_of::<T>())?;
@@ -183,6 +183,58 @@ impl<T: Copy> Consumer<T> {
     /// Whether the kernel has put in something that was not taken yet.
     pub(super) fn is_empty(&self) -> bool {
         self.ready == 0 && self.shared.producer().load(Ordering::Acquire) == self.next
+    }
+}
+
+/// The kernel's ends of the rings, played by tests.
+#[cfg(test)]
+pub(super) mod fake {
+    use super::{Consumer, Layout, Ordering, Producer, Region};
+
+    pub(crate) const LAYOUT: Layout = Layout { producer: 0, consumer: 64, flags: 128, entries: 192 };
+
+    /// Memory for a ring whose indices start at `start`.
+    pub(crate) fn region(start: u32) -> Region {
+        let region = Region::anonymous(64 * 1024, false, "test ring").unwrap();
+        for offset in [LAYOUT.producer, LAYOUT.consumer] {
+            // SAFETY: inside the mapping, aligned, and nobody else knows it yet.
+            unsafe { region.base().add(offset).cast::<u32>().write(start) };
+        }
+        region
+    }
+
+    impl<T: Copy> Consumer<T> {
+        /// Publishes an entry for user space; `false` when the ring is full.
+        pub(crate) fn kernel_puts(&mut self, value: T) -> bool {
+            let next = self.shared.producer().load(Ordering::Relaxed);
+            if next.wrapping_sub(self.shared.consumer().load(Ordering::Acquire)) >= self.shared.size {
+                return false;
+            }
+            // SAFETY: a free entry of the test's own ring.
+            unsafe { self.shared.entry(next).write(value) };
+            self.shared.producer().store(next.wrapping_add(1), Ordering::Release);
+            true
+        }
+    }
+
+    impl<T: Copy> Producer<T> {
+        /// Takes everything user space has published.
+        pub(crate) fn kernel_takes(&mut self) -> Vec<T> {
+            let from = self.shared.consumer().load(Ordering::Relaxed);
+            let to = self.shared.producer().load(Ordering::Acquire);
+            // SAFETY: published entries of the test's own ring.
+            let taken = (0..to.wrapping_sub(from)).map(|i| unsafe { self.shared.entry(from.wrapping_add(i)).read() });
+            let taken = taken.collect();
+            self.shared.consumer().store(to, Ordering::Release);
+            taken
+        }
+
+        /// Sets or clears the wish for a wake-up.
+        pub(crate) fn kernel_wants_wakeup(&mut self, wanted: bool) {
+            // SAFETY: as for `producer`.
+            let flags = unsafe { self.shared.flags.as_ref() };
+            flags.store(if wanted { libc::XDP_RING_NEED_WAKEUP } else { 0 }, Ordering::Relaxed);
+        }
     }
 }
 
