@@ -73,6 +73,17 @@ struct {
 	__type(value, struct counters);
 } counts SEC(".maps");
 
+/*
+ * Whether the frames of a queue concern us at all; all start shut. User space opens them when every socket is in place
+ * and shuts one when its engine ends, so that the counters tell of exactly the time in which packets were taken.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_QUEUES);
+	__type(key, __u32);
+	__type(value, __u32);
+} gates SEC(".maps");
+
 /* Set by the loader before the program is loaded. */
 const volatile __u32 rule_count = 0; /* 0: take everything */
 const volatile __u64 cookie = 0;
@@ -251,20 +262,31 @@ static __always_inline int wanted(void *data, void *end)
 SEC("xdp")
 int ringtap_steer(struct xdp_md *context)
 {
+	/* Queues beyond the table never have a socket; they go with the first one's gate. */
+	__u32 queue = context->rx_queue_index < MAX_QUEUES ? context->rx_queue_index : 0;
 	struct counters *count;
 	struct stamp *stamp;
 	__u32 key = 0;
-	int verdict;
+	__u32 *open;
 
+	open = bpf_map_lookup_elem(&gates, &queue);
 	count = bpf_map_lookup_elem(&counts, &key);
-	if (!count)
+	if (!open || !*open || !count)
 		return XDP_PASS;
 	count->value[SEEN]++;
 	if (!wanted((void *)(long)context->data, (void *)(long)context->data_end)) {
 		count->value[PASSED]++;
 		return XDP_PASS;
 	}
-	/* A frame without room for the stamp is taken all the same: user space sees no cookie and reports no latency. */
+	if (bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS) != XDP_REDIRECT) {
+		count->value[NO_SOCKET]++;
+		return XDP_PASS;
+	}
+	count->value[TAKEN]++;
+	/*
+	 * Only now, as metadata on a passed frame would keep GRO from merging it. A frame without room for the stamp is
+	 * taken all the same: user space sees no cookie and reports no latency.
+	 */
 	if (bpf_xdp_adjust_meta(context, -(int)sizeof(*stamp)) == 0) {
 		stamp = (void *)(long)context->data_meta;
 		if ((void *)(stamp + 1) <= (void *)(long)context->data) {
@@ -274,12 +296,7 @@ int ringtap_steer(struct xdp_md *context)
 	} else {
 		count->value[UNSTAMPED]++;
 	}
-	verdict = bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS);
-	if (verdict == XDP_REDIRECT)
-		count->value[TAKEN]++;
-	else
-		count->value[NO_SOCKET]++;
-	return verdict;
+	return XDP_REDIRECT;
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

@@ -37,8 +37,6 @@ pub(crate) struct SocketDrops {
     pub(crate) fill_ring_empty: u64,
     /// Longer than a frame.
     pub(crate) oversize: u64,
-    /// Addresses in the fill ring that the kernel refused.
-    pub(crate) invalid_descriptor: u64,
 }
 
 impl SocketDrops {
@@ -56,14 +54,6 @@ impl SocketAccounts {
         Self { fd, kind: Kind::Packet { received: 0, dropped: 0 } }
     }
 
-    /// Has a packet socket take nothing more; AF_XDP is stopped by its steering.
-    pub(crate) fn refuse_all(&self) {
-        if matches!(self.kind, Kind::Packet { .. }) {
-            // A program that says no to everything is always valid, and memory for one instruction there.
-            let _ = packet_ring::refuse_all(self.fd.as_fd());
-        }
-    }
-
     /// `None` when the kernel does not answer.
     pub(crate) fn read(&mut self) -> Option<SocketDrops> {
         match &mut self.kind {
@@ -76,7 +66,6 @@ impl SocketAccounts {
                     ring_full: counted.rx_ring_full,
                     fill_ring_empty,
                     oversize: counted.rx_dropped - fill_ring_empty,
-                    invalid_descriptor: counted.rx_invalid_descs,
                 })
             }
             Kind::Packet { received, dropped } => {
@@ -121,13 +110,14 @@ impl DeviceAccounts {
         Self { interface: interface.clone(), start: DeviceCounters::read(interface) }
     }
 
-    /// What was lost since the start, given what the sockets say they dropped; `None` when it can't be read.
+    /// What was lost since the start; `None` when it can't be read.
     ///
     /// rx_dropped also has what the host's stack dropped because it knows no protocol for it (`__netif_receive_skb_core`),
     /// after a packet socket got it or the steering passed it: with two VLAN tags, say. That can't be told from loss, except
-    /// where the driver has a count of its own, as veth does. veth also counts there an XDP redirect that a socket refused,
-    /// so these are taken out.
-    pub(crate) fn drops(&self, refused_by_sockets: u64) -> Option<DeviceDrops> {
+    /// where the driver has a count of its own, as veth does. There, too, a redirect into the veth that found its queue full
+    /// is in rx_dropped only (`peer_tq_xdp_xmit_err`): what exceeds the packets `given_to_host` can be nothing else. veth
+    /// counts a native XDP redirect that a socket refused among its own drops: these, `refused_redirects`, are taken out.
+    pub(crate) fn drops(&self, refused_redirects: u64, given_to_host: u64) -> Option<DeviceDrops> {
         let (then, now) = (self.start?, DeviceCounters::read(&self.interface)?);
         let since = |now: u64, then: u64| now.saturating_sub(then);
         let nic = since(now.link.rx_missed_errors, then.link.rx_missed_errors)
@@ -140,8 +130,10 @@ impl DeviceAccounts {
         Some(match (now.own_drops, then.own_drops) {
             (Some(now), Some(then)) => {
                 let own = since(now, then);
-                let driver_queue = own.saturating_sub(refused_by_sockets);
-                DeviceDrops { nic, driver_queue, softnet: softnet.min(dropped.saturating_sub(own)) }
+                let others = dropped.saturating_sub(own);
+                let softnet = softnet.min(others);
+                let full_queue = others.saturating_sub(softnet + given_to_host);
+                DeviceDrops { nic, driver_queue: own.saturating_sub(refused_redirects) + full_queue, softnet }
             }
             _ => DeviceDrops { nic, driver_queue: dropped - softnet.min(dropped), softnet: softnet.min(dropped) },
         })

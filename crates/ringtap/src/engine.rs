@@ -19,6 +19,9 @@ use crate::transmit::{Outbox, TransmitRing};
 /// Timer waits longer than this also listen to the stop handle; shorter ones end soon enough by themselves.
 const LONG_WAIT_NS: u64 = 50_000_000;
 
+/// How long the device's interrupt is waited for while frames wait for another kick.
+const SENDING_WAIT: Duration = Duration::from_millis(1);
+
 /// What is done with each packet, run to completion on the engine's thread (spec S4).
 pub trait Handler {
     /// Handles one packet. Must not block; may send frames through `outbox`.
@@ -31,13 +34,13 @@ pub trait Handler {
 /// Why an engine came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The stop handle was pulled; what was in the ring has been handled.
+    /// The stop handle was pulled; what had come until then has been handled.
     Stopped,
     /// The packet limit was reached.
     Limit,
     /// The file was read to its end.
     EndOfFile,
-    /// The device is gone.
+    /// The device was removed; what was in the ring has been handled.
     DeviceGone,
 }
 
@@ -70,23 +73,14 @@ impl<S: Source, H: Handler> Engine<S, H> {
         loop {
             let found = self.burst(stamp_clock, &mut remaining);
             handled += found;
-            if remaining == 0 {
-                self.cycle_end();
-                return End::Limit;
+            // A ring that never runs empty must not outlive the stop handle.
+            if remaining == 0 || self.stop.is_pulled() {
+                return self.end(End::Stopped, stamp_clock, &mut remaining);
             }
             if found > 0 {
-                // A ring that never runs empty must not outlive the stop handle.
-                if !self.stop.is_pulled() {
-                    continue;
-                }
-                while remaining > 0 && self.burst(stamp_clock, &mut remaining) > 0 {}
-                self.cycle_end();
-                return if remaining == 0 { End::Limit } else { End::Stopped };
+                continue;
             }
-            self.cycle_end();
-            if self.stop.is_pulled() {
-                return End::Stopped;
-            }
+            let sending = self.cycle_end();
             add(if handled > 0 { &self.meters.cycles } else { &self.meters.empty_wakes }, 1);
             let now_ns = clock::monotonic_ns();
             let wait = self.pacer.next(now_ns, handled);
@@ -97,11 +91,12 @@ impl<S: Source, H: Handler> Engine<S, H> {
                 Wait::Interrupt => {
                     self.meters.timer_mode.store(0, Ordering::Relaxed);
                     last_tick_ns = None;
-                    let wake = self.source.wait_for_interrupt(&self.stop, None);
+                    let limit = if sending { Some(SENDING_WAIT) } else { None };
+                    let wake = self.source.wait_for_interrupt(&self.stop, limit);
                     add(&self.meters.interrupt_wakes, 1);
                     match wake {
                         Wake::Ready | Wake::TimedOut | Wake::Stopped => {}
-                        Wake::Gone => return End::DeviceGone,
+                        Wake::Gone => return self.end(End::DeviceGone, stamp_clock, &mut remaining),
                         Wake::End => return End::EndOfFile,
                     }
                 }
@@ -123,6 +118,19 @@ impl<S: Source, H: Handler> Engine<S, H> {
                 }
                 Wait::Poll => self.source.poll_device(),
             }
+        }
+    }
+
+    /// Ends the flow of packets and handles those that have come; the ones beyond the limit are counted.
+    fn end(&mut self, end: End, stamp_clock: StampClock, remaining: &mut u64) -> End {
+        if self.source.quiesce() {
+            while self.burst(stamp_clock, remaining) > 0 {}
+        }
+        self.cycle_end();
+        match end {
+            _ if *remaining == 0 => End::Limit,
+            End::Stopped if self.stop.is_device_gone() => End::DeviceGone,
+            end => end,
         }
     }
 
@@ -158,11 +166,10 @@ impl<S: Source, H: Handler> Engine<S, H> {
         found
     }
 
-    fn cycle_end(&mut self) {
+    /// Tells the handler, and hands its frames to the device; whether some wait for another kick.
+    fn cycle_end(&mut self) -> bool {
         let mut outbox = Outbox { ring: self.transmit.as_mut(), meters: &self.meters };
         self.handler.cycle_end(&mut outbox);
-        if let Some(transmit) = &mut self.transmit {
-            transmit.kick();
-        }
+        self.transmit.as_mut().is_some_and(TransmitRing::kick)
     }
 }

@@ -21,6 +21,9 @@ struct Note {
     interface: String,
     defer_hard_irqs: u64,
     gro_flush_timeout_ns: u64,
+    /// What it set them to.
+    set_defer_hard_irqs: u64,
+    set_gro_flush_timeout_ns: u64,
 }
 
 /// Settings in force; dropping it puts the old ones back.
@@ -61,18 +64,14 @@ impl NapiPacing {
         flush_timeout_ns: u64,
         warnings: &mut Vec<String>,
     ) -> Option<Self> {
-        let folder = PathBuf::from(format!("/sys/class/net/{interface}"));
         let refused = |why: &dyn std::fmt::Display| {
             format!("the kernel's NAPI on {interface} is not paced ({why}): more interrupts than needed")
         };
-        // /sys shows the network namespace it was mounted in, which may not be ours.
-        let shown = fs::read_to_string(folder.join("ifindex")).ok().and_then(|text| text.trim().parse().ok());
-        if shown != Some(ifindex) {
+        let Some(folder) = settings_folder(interface, ifindex) else {
             warnings.push(refused(&"/sys is that of another network namespace"));
             return None;
-        }
+        };
         let note = note_path(interface);
-        repair(&folder, note.as_deref());
         let opened = Setting::open(&folder.join("napi_defer_hard_irqs"))
             .and_then(|defer| Ok((defer, Setting::open(&folder.join("gro_flush_timeout"))?)));
         let (defer_setting, flush_setting) = match opened {
@@ -89,6 +88,8 @@ impl NapiPacing {
                 interface: interface.to_owned(),
                 defer_hard_irqs: defer_setting.old,
                 gro_flush_timeout_ns: flush_setting.old,
+                set_defer_hard_irqs: defer,
+                set_gro_flush_timeout_ns: flush_timeout_ns,
             };
             let written = fs::create_dir_all(NOTES).and_then(|()| fs::write(path, serde_json::to_vec(&note).unwrap_or_default()));
             written.map_err(|error| warnings.push(format!("NAPI settings of {interface} can't be noted in {NOTES} ({error}): after a kill -9 they would stay"))).is_ok()
@@ -114,15 +115,36 @@ impl Drop for NapiPacing {
     }
 }
 
+/// Puts back what a killed process left behind on an interface, whatever this one is going to do with it.
+pub(crate) fn repair_leftovers(interface: &str, ifindex: u32) {
+    if let (Some(folder), Some(note)) = (settings_folder(interface, ifindex), note_path(interface)) {
+        repair(&folder, &note);
+    }
+}
+
+/// The interface's folder in /sys, which shows the network namespace it was mounted in: `None` when that is not ours.
+fn settings_folder(interface: &str, ifindex: u32) -> Option<PathBuf> {
+    let folder = PathBuf::from(format!("/sys/class/net/{interface}"));
+    let shown = fs::read_to_string(folder.join("ifindex")).ok()?.trim().parse::<u32>().ok()?;
+    (shown == ifindex).then_some(folder)
+}
+
 /// Puts back what a process that no longer runs had noted.
-fn repair(folder: &Path, note_path: Option<&Path>) {
-    let Some(path) = note_path else { return };
+fn repair(folder: &Path, path: &Path) {
     let Some(note) = fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Note>(&bytes).ok()) else { return };
     if start_ticks(note.pid) == Some(note.start_ticks) {
         return;
     }
-    let _ = fs::write(folder.join("napi_defer_hard_irqs"), note.defer_hard_irqs.to_string());
-    let _ = fs::write(folder.join("gro_flush_timeout"), note.gro_flush_timeout_ns.to_string());
+    // Another value is somebody else's, or that of another namespace which got the dead one's number.
+    for (name, set, old) in [
+        ("napi_defer_hard_irqs", note.set_defer_hard_irqs, note.defer_hard_irqs),
+        ("gro_flush_timeout", note.set_gro_flush_timeout_ns, note.gro_flush_timeout_ns),
+    ] {
+        let file = folder.join(name);
+        if fs::read_to_string(&file).is_ok_and(|text| text.trim().parse() == Ok(set)) {
+            let _ = fs::write(file, old.to_string());
+        }
+    }
     let _ = fs::remove_file(path);
 }
 
@@ -161,15 +183,25 @@ mod tests {
             interface: "x".into(),
             defer_hard_irqs: 3,
             gro_flush_timeout_ns: 70,
+            set_defer_hard_irqs: 99,
+            set_gro_flush_timeout_ns: 99,
         };
         let own = std::process::id();
         fs::write(&note_path, serde_json::to_vec(&note(own, start_ticks(own).unwrap())).unwrap()).unwrap();
-        repair(folder.path(), Some(&note_path));
+        repair(folder.path(), &note_path);
         assert!(note_path.exists(), "the owner lives: hands off");
         fs::write(&note_path, serde_json::to_vec(&note(own, 1)).unwrap()).unwrap();
-        repair(folder.path(), Some(&note_path));
+        repair(folder.path(), &note_path);
         assert!(!note_path.exists());
         assert_eq!(fs::read_to_string(folder.path().join("napi_defer_hard_irqs")).unwrap(), "3");
         assert_eq!(fs::read_to_string(folder.path().join("gro_flush_timeout")).unwrap(), "70");
+        fs::write(folder.path().join("gro_flush_timeout"), "98").unwrap();
+        fs::write(&note_path, serde_json::to_vec(&note(own, 1)).unwrap()).unwrap();
+        repair(folder.path(), &note_path);
+        assert_eq!(
+            fs::read_to_string(folder.path().join("gro_flush_timeout")).unwrap(),
+            "98",
+            "not what the dead one set"
+        );
     }
 }

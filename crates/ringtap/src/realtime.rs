@@ -39,12 +39,14 @@ pub struct ProcessGuard {
 impl RealTime {
     /// Applies the process-wide measures; warnings go to `warnings`.
     pub fn apply_to_process(&self, warnings: &mut Vec<String>) -> ProcessGuard {
-        if self.lock_memory && self.priority > 0 {
-            if let Err(error) = sched::lock_memory() {
-                warnings.push(format!(
-                    "memory is not locked ({error}): page faults may delay packets; run with CAP_IPC_LOCK or raise `ulimit -l`"
-                ));
-            }
+        if self.lock_memory
+            && self.priority > 0
+            && let Err(error) = sched::lock_memory()
+        {
+            warnings.push(format!(
+                "memory is not locked ({error}): page faults may delay packets; run with CAP_IPC_LOCK or raise \
+                 `ulimit -l`"
+            ));
         }
         let latency = if self.shallow_idle && self.priority > 0 { request_shallow_idle(warnings) } else { None };
         ProcessGuard { _latency: latency }
@@ -52,22 +54,23 @@ impl RealTime {
 
     /// Makes the calling thread a real-time one on `cpu`; warnings go to `warnings`.
     pub fn apply_to_thread(&self, cpu: Option<usize>, warnings: &mut Vec<String>) {
-        if let Some(cpu) = cpu {
-            if let Err(error) = sched::set_affinity(0, cpu) {
-                warnings.push(format!(
-                    "not bound to CPU {cpu} ({error}): choose one of {:?} with --cpu",
-                    sched::allowed_cpus()
-                ));
-            }
+        if let Some(cpu) = cpu
+            && let Err(error) = sched::set_affinity(0, cpu)
+        {
+            warnings.push(format!(
+                "not bound to CPU {cpu} ({error}): choose one of {:?} with --cpu",
+                sched::allowed_cpus()
+            ));
         }
         // Inert under SCHED_FIFO, the next best thing without it.
         let _ = sched::set_timer_slack(1);
-        if self.priority > 0 {
-            if let Err(error) = sched::set_fifo(0, self.priority) {
-                warnings.push(format!(
-                    "no real-time priority ({error}): wake-ups may be late under load; run with CAP_SYS_NICE or raise `ulimit -r`"
-                ));
-            }
+        if self.priority > 0
+            && let Err(error) = sched::set_fifo(0, self.priority)
+        {
+            warnings.push(format!(
+                "no real-time priority ({error}): wake-ups may be late under load; run with CAP_SYS_NICE or raise \
+                 `ulimit -r`"
+            ));
         }
     }
 }

@@ -3,7 +3,8 @@
 //! Owns the choice of back end (invariant 6), the order of opening and closing that keeps the accounts exact, and the
 //! threads. Every program that captures live goes through here.
 
-use std::sync::{Arc, mpsc};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::interface::Interface;
 use crate::ledger::{Cause, Ledger};
 use crate::meters::{EngineMeters, EngineSnapshot};
-use crate::napi::NapiPacing;
+use crate::napi::{self, NapiPacing};
 use crate::pacer::{Pacer, Policy};
 use crate::realtime::{ProcessGuard, RealTime};
 use crate::source::any::AnySource;
@@ -24,7 +25,8 @@ use crate::source::socket::SocketSource;
 use crate::source::xdp::{XdpConfig, XdpSource};
 use crate::source::{Description, Source, StampClock};
 use crate::steer::{Attach, Rule, SteerCounters, Steering};
-use crate::sys::event::Stop;
+use crate::sys::event::{PollEnd, Stop};
+use crate::sys::netlink::{self, LinkEvents};
 use crate::sys::packet_ring::Promiscuous;
 use crate::sys::{clock, sched};
 use crate::transmit::TransmitRing;
@@ -139,12 +141,8 @@ pub struct Receiver {
 /// What belongs to all queues together.
 struct Shared {
     steering: Option<Steering>,
-    queue_ids: Vec<u32>,
-    accounts: Vec<SocketAccounts>,
+    accounts: Arc<Mutex<Vec<SocketAccounts>>>,
     device: DeviceAccounts,
-    base: SteerCounters,
-    /// Wanted frames that came after the end and stayed with the host: neither offered nor lost.
-    late: u64,
     _napi: Option<NapiPacing>,
     _promiscuous: Option<Promiscuous>,
     _process: ProcessGuard,
@@ -160,7 +158,7 @@ impl Receiver {
         config.policy.validate().map_err(|error| Error::usage("set up waiting on", &config.interface, error))?;
         let mut warnings = Vec::new();
         let process = config.realtime.apply_to_process(&mut warnings);
-        let device = DeviceAccounts::start(&interface);
+        napi::repair_leftovers(&interface.name, interface.index);
         let (backend, fall_back) = choose(&config, &interface, &mut warnings);
         let opened = match backend {
             Backend::Xdp => match open_xdp(&config, &interface) {
@@ -183,13 +181,18 @@ impl Receiver {
             .as_ref()
             .and_then(|steering| pace_napi(&config, &interface, steering, &opened, &mut warnings));
         let accounts = opened.queues.iter().filter_map(|(source, _)| source.accounts()).collect();
+        // From here on packets count, the device's losses too.
+        let device = DeviceAccounts::start(&interface);
+        if let Some(steering) = &opened.steering {
+            steering.open()?;
+        }
+        for (source, _) in &opened.queues {
+            source.admit()?;
+        }
         let shared = Shared {
             steering: opened.steering,
-            queue_ids: opened.queue_ids,
-            accounts,
+            accounts: Arc::new(Mutex::new(accounts)),
             device,
-            base: SteerCounters::default(),
-            late: 0,
             _napi: napi,
             _promiscuous: promiscuous,
             _process: process,
@@ -272,11 +275,55 @@ impl Receiver {
             threads.push(thread);
         }
         drop(report_warnings);
+        let packet_sockets = shared.steering.is_none();
+        let watch = watch_link(&interface, Arc::clone(&stop), packet_sockets.then(|| Arc::clone(&shared.accounts)));
+        let watch = watch.map_err(|error| warnings.push(error.to_string())).ok();
         for reported in thread_warnings {
             warnings.extend(reported.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
         }
-        Ok(Running { interface, descriptions, shared, stop, threads, meters, warnings })
+        Ok(Running { interface, descriptions, shared, stop, threads, watch, meters, warnings })
     }
+}
+
+/// Starts the thread that tells the engines when the interface is removed: not every socket does (an AF_XDP one is never
+/// readable again), and an engine on a timer does not ask. It sleeps until an interface of this network namespace changes.
+///
+/// The kernel counts a packet socket's packets in 32 bits since the last reading, so `accounts` are read now and then.
+fn watch_link(
+    interface: &Interface,
+    stop: Arc<Stop>,
+    accounts: Option<Arc<Mutex<Vec<SocketAccounts>>>>,
+) -> Result<JoinHandle<()>> {
+    /// 2^32 packets take longer than this up to 35 million packets/s.
+    const READING: Duration = Duration::from_secs(120);
+    let events = LinkEvents::open().map_err(|error| {
+        Error::os("watch", &interface.name, &error).way_out("capture goes on, but its removal may not end it")
+    })?;
+    let index = interface.index;
+    let watch = move || {
+        while !netlink::is_gone(index) {
+            match stop.wait_readable(events.as_fd(), accounts.as_ref().map(|_| READING)) {
+                PollEnd::Stopped => return,
+                PollEnd::TimedOut => {
+                    if let Some(accounts) = &accounts {
+                        for socket in lock(accounts).iter_mut() {
+                            let _ = socket.read();
+                        }
+                    }
+                }
+                PollEnd::Readable | PollEnd::Failed => events.clear(),
+            }
+        }
+        stop.device_gone();
+    };
+    std::thread::Builder::new()
+        .name("ringtap-link".to_owned())
+        .spawn(watch)
+        .map_err(|error| Error::os("start a thread to watch", &interface.name, &error))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The CPU of engine `index`: as told, else from the last allowed CPU downwards, as the first ones serve most interrupts.
@@ -288,13 +335,14 @@ fn engine_cpu(told: &[usize], allowed: &[usize], index: usize) -> Option<usize> 
     }
 }
 
-/// Engines at work.
+/// Engines at work. Dropping it ends them.
 pub struct Running<H> {
     interface: Interface,
     descriptions: Vec<Description>,
     shared: Shared,
     stop: Arc<Stop>,
     threads: Vec<JoinHandle<Finished<H>>>,
+    watch: Option<JoinHandle<()>>,
     meters: Vec<Arc<EngineMeters>>,
     warnings: Vec<String>,
 }
@@ -368,7 +416,9 @@ impl<H: Handler + Send + 'static> Running<H> {
     /// # Errors
     /// An engine thread panicked.
     pub fn finish(mut self) -> Result<Outcome<H>> {
-        let no_socket = self.shared.stop_feeding();
+        if let Some(steering) = &self.shared.steering {
+            steering.shut();
+        }
         self.stop.pull();
         let mut engines = Vec::new();
         for thread in self.threads.drain(..) {
@@ -378,52 +428,40 @@ impl<H: Handler + Send + 'static> Running<H> {
             })?;
             engines.push(finished);
         }
-        self.shared.freeze(no_socket);
         let snapshots: Vec<_> = self.meters.iter().map(|meters| meters.snapshot()).collect();
         let counters = EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot());
         let mut ledger = self.shared.ledger(counters.packets);
         ledger.drop(Cause::LeftAtLimit, Some(counters.left_at_limit));
         ledger.drop(Cause::InvalidDescriptor, Some(engines.iter().map(|engine| engine.invalid).sum()));
-        let mut warnings = self.warnings;
+        let mut warnings = std::mem::take(&mut self.warnings);
         warnings.extend(engines.iter().filter_map(|engine| crate::realtime::throttling_warning(engine.thread_share)));
         Ok(Outcome { engines, ledger, counters, driver_counters: self.shared.device.driver_counters(), warnings })
     }
 }
 
-/// Longer than a packet is on its way from the device's poll to a socket.
-const SETTLE: Duration = Duration::from_millis(1);
+impl<H> Drop for Running<H> {
+    fn drop(&mut self) {
+        self.stop.pull();
+        for thread in self.threads.drain(..) {
+            // Its panic has been reported by itself, and we may be unwinding.
+            let _ = thread.join();
+        }
+        let _ = self.watch.take().map(JoinHandle::join);
+    }
+}
 
 impl Shared {
-    /// From now on nothing more comes into the rings, while the device goes on receiving. Returns how many wanted frames had
-    /// found no socket by then.
-    fn stop_feeding(&mut self) -> Option<u64> {
-        let no_socket =
-            self.steering.as_ref().and_then(|steering| steering.counters().ok()).map(|counters| counters.no_socket);
-        if let Some(steering) = &mut self.steering {
-            for &queue in &self.queue_ids {
-                // An interface that is gone has no queues any more.
-                let _ = steering.release_queue(queue);
-            }
-        }
-        self.accounts.iter().for_each(SocketAccounts::refuse_all);
-        std::thread::sleep(SETTLE);
-        no_socket
-    }
-
-    /// Lets the steering's counters stand still, so that they add up; what came since `no_socket` was read was too late.
-    fn freeze(&mut self, no_socket: Option<u64>) {
-        let Some(steering) = &mut self.steering else { return };
-        steering.detach();
-        std::thread::sleep(SETTLE);
-        let now = steering.counters().ok().map(|counters| counters.no_socket);
-        self.late = now.zip(no_socket).map_or(0, |(now, then)| now - then);
-    }
-
     fn ledger(&mut self, delivered: u64) -> Ledger {
         let mut ledger = Ledger { delivered, ..Ledger::default() };
-        let sockets: Vec<_> = self.accounts.iter_mut().map(SocketAccounts::read).collect();
-        let refused = sockets.iter().flatten().map(|drops| drops.total()).sum();
-        let device = self.device.drops(refused);
+        let sockets: Vec<_> = lock(&self.accounts).iter_mut().map(SocketAccounts::read).collect();
+        let native = self.steering.as_ref().is_some_and(|steering| steering.attached() == Attach::Native);
+        let refused = if native { sockets.iter().flatten().map(|drops| drops.total()).sum() } else { 0 };
+        let steered = self.steering.as_ref().and_then(|steering| steering.counters().ok());
+        let given_to_host = match &steered {
+            Some(counters) => counters.passed + counters.no_socket,
+            None => sockets.iter().flatten().filter_map(|drops| drops.offered).sum(),
+        };
+        let device = self.device.drops(refused, given_to_host);
         ledger.drop(Cause::Nic, device.map(|drops| drops.nic));
         ledger.drop(Cause::DriverQueue, device.map(|drops| drops.driver_queue));
         ledger.drop(Cause::Softnet, device.map(|drops| drops.softnet));
@@ -431,16 +469,14 @@ impl Shared {
             ledger.drop(Cause::RingFull, drops.map(|drops| drops.ring_full));
             ledger.drop(Cause::FillRingEmpty, drops.map(|drops| drops.fill_ring_empty));
             ledger.drop(Cause::Oversize, drops.map(|drops| drops.oversize));
-            ledger.drop(Cause::InvalidDescriptor, drops.map(|drops| drops.invalid_descriptor));
         }
         let before_socket = device.map(|drops| drops.nic + drops.driver_queue + drops.softnet);
         match &self.steering {
-            Some(steering) => {
-                let steered = steering.counters().ok();
-                let since = |of: fn(&SteerCounters) -> u64| steered.as_ref().map(|now| of(now) - of(&self.base));
-                ledger.offered = since(|c| c.seen).zip(before_socket).map(|(a, b)| a + b - self.late);
-                ledger.filtered = since(|c| c.passed);
-                ledger.drop(Cause::NoSocket, since(|c| c.no_socket).map(|count| count - self.late));
+            Some(_) => {
+                let count = |of: fn(&SteerCounters) -> u64| steered.as_ref().map(of);
+                ledger.offered = count(|c| c.seen).zip(before_socket).map(|(a, b)| a + b);
+                ledger.filtered = count(|c| c.passed);
+                ledger.drop(Cause::NoSocket, count(|c| c.no_socket));
             }
             None => {
                 let offered: Option<u64> = sockets.iter().map(|drops| drops.and_then(|drops| drops.offered)).sum();
@@ -456,7 +492,6 @@ impl Shared {
 struct Opened {
     queues: Vec<(AnySource, Option<TransmitRing>)>,
     steering: Option<Steering>,
-    queue_ids: Vec<u32>,
 }
 
 /// The back end to try first, and whether another may take its place.
@@ -487,6 +522,14 @@ fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result<Opened> {
         Queues::Count(count) => (0..*count).collect(),
         Queues::Only(list) => list.clone(),
     };
+    if queue_ids.is_empty() {
+        return Err(Error::usage("open AF_XDP queue on", &interface.name, "no queue was asked for")
+            .way_out("ask for at least one"));
+    }
+    if let Some((_, queue)) = queue_ids.iter().enumerate().find(|&(index, queue)| queue_ids[..index].contains(queue)) {
+        return Err(Error::usage("open AF_XDP queue on", &interface.name, format!("queue {queue} twice"))
+            .way_out("name each queue once"));
+    }
     if let Some(&queue) = queue_ids.iter().find(|&&queue| queue >= interface.queues.min(crate::steer::MOST_QUEUES)) {
         return Err(Error::usage("open AF_XDP queue on", &interface.name, format!("there is no queue {queue}"))
             .way_out(format!("the interface has {} receive queues, from 0", interface.queues)));
@@ -513,7 +556,7 @@ fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result<Opened> {
         let (source, transmit) = XdpSource::open(&config, &mut steering)?;
         queues.push((AnySource::Xdp(source), transmit));
     }
-    Ok(Opened { queues, steering: Some(steering), queue_ids })
+    Ok(Opened { queues, steering: Some(steering) })
 }
 
 /// How many sockets share an interface's packets, and each one's place in the fanout group.
@@ -545,7 +588,7 @@ fn open_packet(config: &ReceiverConfig, interface: &Interface) -> Result<Opened>
         let (source, transmit, group) = PacketSource::open(&ring, fanout)?;
         Ok(((AnySource::Packet(source), transmit), group))
     })?;
-    Ok(Opened { queues, steering: None, queue_ids: Vec::new() })
+    Ok(Opened { queues, steering: None })
 }
 
 fn open_socket(config: &ReceiverConfig, interface: &Interface) -> Result<Opened> {
@@ -554,7 +597,7 @@ fn open_socket(config: &ReceiverConfig, interface: &Interface) -> Result<Opened>
         let (source, group) = SocketSource::open(&ring, fanout)?;
         Ok(((AnySource::Socket(source), None), group))
     })?;
-    Ok(Opened { queues, steering: None, queue_ids: Vec::new() })
+    Ok(Opened { queues, steering: None })
 }
 
 /// Opens `count` sockets of one fanout group (none for a single socket).

@@ -6,15 +6,16 @@
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use aya::maps::{Array, MapData, PerCpuArray, XskMap};
-use aya::programs::xdp::XdpLinkId;
+use aya::maps::{Array, MapData, MapError, PerCpuArray, XskMap};
 use aya::programs::{ProgramError, Xdp, XdpMode, loaded_programs};
 use aya::{Ebpf, EbpfLoader};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::sys::{clock, netlink};
+use crate::sys::{clock, grace_period, netlink};
 
 const MATCH_VLAN: u32 = 0x01;
 const MATCH_ADDRESS: u32 = 0x02;
@@ -23,8 +24,6 @@ const MATCH_PORT: u32 = 0x08;
 const MATCH_FAMILY: u32 = 0x10;
 const FROM_SOURCE: u32 = 0x20;
 const FROM_DESTINATION: u32 = 0x40;
-/// Name of the program in steer.bpf.c.
-const PROGRAM: &str = "ringtap_steer";
 /// MAX_RULES of steer.bpf.c.
 pub const MOST_RULES: usize = 32;
 /// MAX_QUEUES of steer.bpf.c.
@@ -139,7 +138,7 @@ impl Attach {
     }
 }
 
-/// What the steering program counted, summed over all CPUs, since it was attached.
+/// What the steering program counted, summed over all CPUs, while its gates were open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct SteerCounters {
     /// Frames the device handed over.
@@ -154,16 +153,52 @@ pub struct SteerCounters {
     pub unstamped: u64,
 }
 
+/// Which queues' frames the program looks at. Shut, a queue's frames stay with the host and are not counted.
+pub(crate) struct Gates {
+    map: Mutex<Array<MapData, u32>>,
+    /// All are shut, and what was on its way when they were has arrived.
+    settled: AtomicBool,
+}
+
+impl Gates {
+    /// Opens all of them: from now on packets count.
+    pub(crate) fn open(&self) -> std::result::Result<(), MapError> {
+        let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..MOST_QUEUES).try_for_each(|queue| map.set(queue, 1, 0))
+    }
+
+    /// Shuts all of them; when it returns, rings and counters stand still.
+    pub(crate) fn shut(&self) {
+        {
+            let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
+            for queue in 0..MOST_QUEUES {
+                // An array's element can always be written.
+                let _ = map.set(queue, 0, 0);
+            }
+        }
+        grace_period();
+        self.settled.store(true, Ordering::Release);
+    }
+
+    /// Shuts one queue's; when it returns, its ring stands still.
+    pub(crate) fn shut_queue(&self, queue: u32) {
+        if !self.settled.load(Ordering::Acquire) {
+            let _ = self.map.lock().unwrap_or_else(PoisonError::into_inner).set(queue, 0, 0);
+            grace_period();
+        }
+    }
+}
+
 /// The program on its interface. Dropping it detaches it.
 pub struct Steering {
     interface: String,
     attach: Attach,
-    link: Option<XdpLinkId>,
     cookie: u64,
+    gates: Arc<Gates>,
     sockets: XskMap<MapData>,
     counts: PerCpuArray<MapData, CounterWords>,
     // Holds the program and its link.
-    bpf: Ebpf,
+    _bpf: Ebpf,
 }
 
 impl Steering {
@@ -202,33 +237,36 @@ impl Steering {
         }
         let sockets = bpf.take_map("sockets").and_then(|map| map.try_into().ok()).ok_or_else(missing)?;
         let counts = bpf.take_map("counts").and_then(|map| map.try_into().ok()).ok_or_else(missing)?;
-        let program: &mut Xdp = bpf.program_mut(PROGRAM).and_then(|p| p.try_into().ok()).ok_or_else(missing)?;
+        let gates = bpf.take_map("gates").and_then(|map| map.try_into().ok()).ok_or_else(missing)?;
+        let gates = Arc::new(Gates { map: Mutex::new(gates), settled: AtomicBool::new(false) });
+        let program: &mut Xdp = bpf.program_mut("ringtap_steer").and_then(|p| p.try_into().ok()).ok_or_else(missing)?;
         program.load().map_err(|error| load_error(&chain(&error), is_denied(&error)))?;
-        let (attach, link) = attach_program(program, interface, ifindex, attach)?;
-        Ok(Self { interface: interface.to_owned(), attach, link: Some(link), cookie, sockets, counts, bpf })
+        let attach = attach_program(program, interface, ifindex, attach)?;
+        Ok(Self { interface: interface.to_owned(), attach, cookie, gates, sockets, counts, _bpf: bpf })
     }
 
-    /// From now on frames of `queue` that the rules want go to `socket`.
+    /// Frames of `queue` that the rules want go to `socket` as soon as the gates are open.
     pub(crate) fn set_socket(&mut self, queue: u32, socket: &impl AsRawFd) -> Result<()> {
         self.sockets
             .set(queue, socket.as_raw_fd(), 0)
             .map_err(|error| Error::failed("steer", format!("{} queue {queue}", self.interface), chain(&error)))
     }
 
-    /// From now on frames of `queue` stay with the host, so that its ring can be emptied for good.
-    pub fn release_queue(&mut self, queue: u32) -> Result<()> {
-        self.sockets
-            .unset(queue)
-            .map_err(|error| Error::failed("release", format!("{} queue {queue}", self.interface), chain(&error)))
+    /// Has packets taken, and counted, from now on.
+    ///
+    /// # Errors
+    /// The map can't be written.
+    pub fn open(&self) -> Result<()> {
+        self.gates.open().map_err(|error| Error::failed("steer", &self.interface, chain(&error)))
     }
 
-    /// Takes the program off the interface; from then on the counters stand still.
-    pub fn detach(&mut self) {
-        let program: Option<&mut Xdp> = self.bpf.program_mut(PROGRAM).and_then(|program| program.try_into().ok());
-        if let (Some(program), Some(link)) = (program, self.link.take()) {
-            // An interface that is gone has lost its program already.
-            let _ = program.detach(link);
-        }
+    /// Leaves all packets to the host from now on; when it returns, rings and counters stand still.
+    pub fn shut(&self) {
+        self.gates.shut();
+    }
+
+    pub(crate) fn gates(&self) -> Arc<Gates> {
+        Arc::clone(&self.gates)
     }
 
     /// What marks this run's stamps.
@@ -255,12 +293,7 @@ impl Steering {
     }
 }
 
-fn attach_program(
-    program: &mut Xdp,
-    interface: &str,
-    ifindex: u32,
-    wanted: Option<Attach>,
-) -> Result<(Attach, XdpLinkId)> {
+fn attach_program(program: &mut Xdp, interface: &str, ifindex: u32, wanted: Option<Attach>) -> Result<Attach> {
     let tries: &[Attach] = match wanted {
         Some(Attach::Native) => &[Attach::Native],
         Some(Attach::Generic) => &[Attach::Generic],
@@ -273,7 +306,7 @@ fn attach_program(
             Attach::Generic => XdpMode::Skb,
         };
         match program.attach_to_if_index(ifindex, flags) {
-            Ok(link) => return Ok((mode, link)),
+            Ok(_) => return Ok(mode),
             Err(error) => last = Some((mode, error)),
         }
     }

@@ -9,6 +9,7 @@ use super::xdp::XdpSource;
 use super::{Description, Source, StampClock, Wake};
 use crate::accounts::SocketAccounts;
 use crate::burst::Burst;
+use crate::error::Result;
 use crate::sys::event::Stop;
 
 /// One source of any kind.
@@ -45,6 +46,16 @@ impl AnySource {
         }
     }
 
+    /// Lets packets in: sockets of a fanout group stay shut until all are there, or the first ones would get what is
+    /// meant for the later ones.
+    pub(crate) fn admit(&self) -> Result<()> {
+        match self {
+            Self::Packet(source) => source.admit(),
+            Self::Socket(source) => source.admit(),
+            Self::Xdp(_) | Self::File(_) => Ok(()),
+        }
+    }
+
     /// Descriptors or frame heads from the kernel that made no sense.
     pub fn invalid_descriptors(&self) -> u64 {
         match self {
@@ -66,6 +77,10 @@ impl Source for AnySource {
 
     fn poll_device(&mut self) {
         each!(self, source => source.poll_device());
+    }
+
+    fn quiesce(&mut self) -> bool {
+        each!(self, source => source.quiesce())
     }
 
     fn stamp_clock(&self) -> StampClock {

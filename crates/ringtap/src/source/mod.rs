@@ -79,6 +79,12 @@ pub trait Source {
     /// (NAPI busy poll), and answers the fill ring's wish for a wake-up.
     fn poll_device(&mut self) {}
 
+    /// Ends the flow of packets for good. `true`: nothing is on its way any more, and what the ring still holds can be
+    /// taken to its end. `false`, as of a file: what is left was never on its way to us.
+    fn quiesce(&mut self) -> bool {
+        false
+    }
+
     /// Which clock the arrival stamps are of.
     fn stamp_clock(&self) -> StampClock;
 
@@ -99,7 +105,7 @@ fn device_wake(end: PollEnd, fd: BorrowedFd<'_>, ifindex: u32, stop: &Stop) -> W
         PollEnd::Failed => {
             // Reading the error clears it, so that the next wait sleeps again.
             let _ = socket_error(fd);
-            if netlink::link_by_index(ifindex).is_err() {
+            if netlink::is_gone(ifindex) {
                 return Wake::Gone;
             }
             if stop.wait(PAUSE) { Wake::Stopped } else { Wake::TimedOut }

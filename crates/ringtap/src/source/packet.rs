@@ -10,8 +10,8 @@ use super::{Description, Source, StampClock, Wake, device_wake};
 use crate::burst::{BURST_MAX, Burst, FrameOwner};
 use crate::error::{Error, Result};
 use crate::sys::event::Stop;
-use crate::sys::memory::Slot;
-use crate::sys::packet_ring::{PacketConfig, PacketReceive, PacketTransmit};
+use crate::sys::memory::{Region, Slot};
+use crate::sys::packet_ring::{self, PacketConfig, PacketReceive, PacketTransmit};
 use crate::transmit::TransmitRing;
 
 pub use crate::sys::packet_ring::Filter;
@@ -62,7 +62,8 @@ pub struct PacketSource {
     slots: Vec<Slot>,
     description: Description,
     ifindex: u32,
-    region: Arc<crate::sys::memory::Region>,
+    region: Arc<Region>,
+    filter: Option<Filter>,
 }
 
 struct PacketReceiveOwner(PacketReceive);
@@ -97,7 +98,8 @@ impl PacketRingConfig {
 }
 
 impl PacketSource {
-    /// Opens the ring; returns the fanout group joined, for the next one to join.
+    /// Opens the ring; returns the fanout group joined, for the next one to join. A member of a group gets nothing before
+    /// [`PacketSource::admit`].
     ///
     /// # Errors
     /// A number out of range, memory, privileges, the interface down.
@@ -129,8 +131,17 @@ impl PacketSource {
             description,
             ifindex: config.ifindex,
             region,
+            filter: config.filter.clone(),
         };
         Ok((source, transmit, group))
+    }
+
+    /// Lets packets in; to be called on every member of a fanout group once all are open.
+    ///
+    /// # Errors
+    /// The kernel refuses the filter.
+    pub fn admit(&self) -> Result<()> {
+        packet_ring::admit(self.ring.0.fd().as_fd(), &self.description.object, self.filter.as_ref())
     }
 
     /// The socket, for reading its counters from another thread.
@@ -156,6 +167,11 @@ impl Source for PacketSource {
         }
         let fd = self.ring.0.fd();
         device_wake(stop.wait_readable(fd.as_fd(), limit), fd.as_fd(), self.ifindex, stop)
+    }
+
+    fn quiesce(&mut self) -> bool {
+        packet_ring::shut(self.ring.0.fd().as_fd());
+        true
     }
 
     fn stamp_clock(&self) -> StampClock {

@@ -4,12 +4,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::packet::{Fanout, PacketRingConfig};
+use super::packet::{Fanout, Filter, PacketRingConfig};
 use super::{Description, Source, StampClock, Wake, device_wake};
 use crate::burst::{BURST_MAX, Burst, FrameOwner};
 use crate::error::Result;
 use crate::sys::event::Stop;
 use crate::sys::memory::Slot;
+use crate::sys::packet_ring;
 use crate::sys::recvmmsg::PlainSocket;
 
 /// One plain packet socket.
@@ -19,6 +20,7 @@ pub struct SocketSource {
     slots: Vec<Slot>,
     description: Description,
     ifindex: u32,
+    filter: Option<Filter>,
 }
 
 /// The arena's frames belong to user space all the time: nothing is given back.
@@ -55,9 +57,18 @@ impl SocketSource {
                 slots: Vec::with_capacity(BURST_MAX),
                 description,
                 ifindex: config.ifindex,
+                filter: config.filter.clone(),
             },
             group,
         ))
+    }
+
+    /// As [`super::packet::PacketSource::admit`].
+    ///
+    /// # Errors
+    /// The kernel refuses the filter.
+    pub fn admit(&self) -> Result<()> {
+        packet_ring::admit(self.socket.fd().as_fd(), &self.description.object, self.filter.as_ref())
     }
 
     /// The socket, for reading its counters from another thread.
@@ -75,6 +86,11 @@ impl Source for SocketSource {
     fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
         let fd = self.socket.fd();
         device_wake(stop.wait_readable(fd.as_fd(), limit), fd.as_fd(), self.ifindex, stop)
+    }
+
+    fn quiesce(&mut self) -> bool {
+        packet_ring::shut(self.socket.fd().as_fd());
+        true
     }
 
     fn stamp_clock(&self) -> StampClock {

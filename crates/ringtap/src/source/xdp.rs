@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{Description, Source, StampClock, Wake, device_wake};
 use crate::burst::{BURST_MAX, Burst, FrameOwner};
 use crate::error::{Error, Result};
-use crate::steer::{Attach, Steering};
+use crate::steer::{Attach, Gates, Steering};
 use crate::sys::event::Stop;
 use crate::sys::memory::{Region, Slot};
 use crate::sys::xsk::{XskConfig, XskSocket};
@@ -47,6 +47,8 @@ pub struct XdpSource {
     slots: Vec<Slot>,
     description: Description,
     ifindex: u32,
+    queue: u32,
+    gates: Arc<Gates>,
 }
 
 /// What frames are given back to.
@@ -69,7 +71,7 @@ impl XdpSource {
         [2048, 4096].into_iter().find(|&size| mtu + Self::LINK_HEADER <= XskConfig::longest_frame(size))
     }
 
-    /// Opens the queue and has the steering feed it.
+    /// Opens the queue and has the steering feed it once its gates are open ([`Steering::open`]).
     ///
     /// # Errors
     /// A number out of range, an MTU that does not fit a frame, memory, privileges, the queue taken by another program.
@@ -105,6 +107,8 @@ impl XdpSource {
             slots: Vec::with_capacity(BURST_MAX),
             description,
             ifindex: config.ifindex,
+            queue: config.queue,
+            gates: steering.gates(),
         };
         Ok((source, transmit.map(TransmitRing::of_xsk)))
     }
@@ -128,8 +132,8 @@ impl XdpConfig {
         if !self.ring_slots.is_power_of_two() || !(64..=1 << 20).contains(&self.ring_slots) {
             return usage(format!("{} ring slots", self.ring_slots), "use a power of two from 64 to 1048576");
         }
-        if self.transmit_slots != 0 && !self.transmit_slots.is_power_of_two() {
-            return usage(format!("{} transmit slots", self.transmit_slots), "use a power of two or 0");
+        if self.transmit_slots != 0 && (!self.transmit_slots.is_power_of_two() || self.transmit_slots > 1 << 20) {
+            return usage(format!("{} transmit slots", self.transmit_slots), "use a power of two up to 1048576, or 0");
         }
         if ![2048, 4096].contains(&self.frame_size) {
             return usage(format!("frame size {}", self.frame_size), "use 2048 or 4096");
@@ -179,6 +183,11 @@ impl Source for XdpSource {
         if self.description.busy_poll || self.rings.socket.fill_needs_wakeup() {
             self.rings.socket.kick();
         }
+    }
+
+    fn quiesce(&mut self) -> bool {
+        self.gates.shut_queue(self.queue);
+        true
     }
 
     fn stamp_clock(&self) -> StampClock {

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub struct Stop {
     pulled: AtomicBool,
+    gone: AtomicBool,
     event: OwnedFd,
 }
 
@@ -77,13 +78,24 @@ impl Stop {
     /// # Errors
     /// No file descriptor is left.
     pub fn new() -> Result<Self> {
-        Ok(Self { pulled: AtomicBool::new(false), event: eventfd()? })
+        Ok(Self { pulled: AtomicBool::new(false), gone: AtomicBool::new(false), event: eventfd()? })
     }
 
     /// Ends every wait on this handle, now and later.
     pub fn pull(&self) {
         self.pulled.store(true, Ordering::Release);
         signal(&self.event);
+    }
+
+    /// Ends every wait because the device was removed.
+    pub(crate) fn device_gone(&self) {
+        self.gone.store(true, Ordering::Release);
+        self.pull();
+    }
+
+    /// Whether it was pulled because the device was removed.
+    pub(crate) fn is_device_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
     }
 
     /// Whether it has been pulled.

@@ -19,6 +19,24 @@ mod ring;
 pub mod sched;
 pub(crate) mod xsk;
 
+/// Returns when every packet that is in the kernel's receive path at the moment has come out of it: into a ring, with its
+/// counters, or elsewhere.
+///
+/// Receive paths run with softirqs off from the poll of the device to the flush of redirected frames, which is an RCU
+/// read-side section; membarrier(2) with MEMBARRIER_CMD_GLOBAL waits for the end of all that have begun.
+pub(crate) fn grace_period() {
+    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+    // SAFETY: plain system calls without memory.
+    let (cpus, result) = unsafe {
+        (libc::sysconf(libc::_SC_NPROCESSORS_ONLN), libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
+    };
+    // Refused with nohz_full, and without effect on a single CPU: a poll of the device never lasts as long as this.
+    if result != 0 || cpus < 2 {
+        std::thread::sleep(PAUSE);
+    }
+}
+
 /// setsockopt(2) with a plain value.
 fn setsockopt<T>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
     // SAFETY: `value` is valid for reading `size_of::<T>()` bytes, which is the length given.

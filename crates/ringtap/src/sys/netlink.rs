@@ -3,7 +3,7 @@
 //! Works in the network namespace of the calling thread, unlike /sys, which shows the namespace it was mounted in.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// What the kernel says of an interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -105,6 +105,54 @@ pub fn link_by_index(index: u32) -> io::Result<Link> {
         return Err(io::Error::last_os_error());
     }
     parse_reply(&reply[..got as usize])
+}
+
+/// Whether the calling thread's network namespace has no interface of this index any more; `false` when in doubt.
+pub(crate) fn is_gone(index: u32) -> bool {
+    link_by_index(index).is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
+}
+
+/// The kernel's announcements of changes of interfaces (RTMGRP_LINK) in the network namespace it was opened in.
+#[derive(Debug)]
+pub(crate) struct LinkEvents {
+    socket: OwnedFd,
+}
+
+impl LinkEvents {
+    pub(crate) fn open() -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: plain system call, the result is checked and owned once.
+        let raw = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a fresh descriptor that nobody else owns.
+        let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+        // SAFETY: all zeroes is a valid sockaddr_nl.
+        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+        address.nl_family = libc::AF_NETLINK as u16;
+        address.nl_groups = libc::RTMGRP_LINK as u32;
+        let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+        // SAFETY: the address is valid for reading and its size is given.
+        if unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { socket })
+    }
+
+    /// Throws away what has been announced; what it was about is asked anew ([`is_gone`]), as announcements can be lost.
+    pub(crate) fn clear(&self) {
+        // With MSG_TRUNC and no room a whole message is taken off. ENOBUFS says that some were lost, and is cleared by this.
+        // SAFETY: no buffer is passed.
+        let take = || unsafe { libc::recv(self.socket.as_raw_fd(), std::ptr::null_mut(), 0, libc::MSG_TRUNC) };
+        while take() >= 0 || io::Error::last_os_error().raw_os_error() == Some(libc::ENOBUFS) {}
+    }
+}
+
+impl AsFd for LinkEvents {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 /// Asks for the interface with this name.

@@ -26,6 +26,7 @@ const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 const PACKET_MR_PROMISC: u16 = 1;
 const PACKET_FANOUT_HASH: u32 = 0;
 const PACKET_FANOUT_FLAG_UNIQUEID: u32 = 0x2000;
+const PACKET_FANOUT_FLAG_IGNORE_OUTGOING: u32 = 0x4000;
 const TPACKET_V2: libc::c_int = 1;
 
 const TP_STATUS_KERNEL: u32 = 0;
@@ -81,8 +82,12 @@ pub(crate) struct PacketConfig {
     pub(crate) filter: Option<Filter>,
 }
 
-/// Opens a packet socket that receives nothing yet: it is bound by [`bind`] once its ring is there.
-pub(super) fn open(config: &PacketConfig) -> Result<OwnedFd> {
+/// Lets nothing through.
+const NOTHING: (u16, u8, u8, u32) = ((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, 0);
+
+/// Opens a packet socket that receives nothing yet: it is bound by [`bind`] once its ring is there. Opened `shut`, it
+/// also waits for [`admit`].
+pub(super) fn open(config: &PacketConfig, shut: bool) -> Result<OwnedFd> {
     let object = &config.interface;
     // SAFETY: plain system call, the result is checked and owned once.
     let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -96,29 +101,42 @@ pub(super) fn open(config: &PacketConfig) -> Result<OwnedFd> {
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1i32)
             .map_err(|error| Error::os("leave out sent packets of", object, &error).way_out("use --direction inout"))?;
     }
-    if let Some(filter) = &config.filter {
-        attach_filter(fd.as_fd(), filter)
-            .map_err(|error| Error::os("attach the filter to", object, &error).way_out("use a shorter filter"))?;
+    if shut {
+        attach_filter(fd.as_fd(), &[NOTHING]).map_err(|error| Error::os("attach a filter to", object, &error))?;
+    } else if config.filter.is_some() {
+        admit(fd.as_fd(), object, config.filter.as_ref())?;
     }
     Ok(fd)
 }
 
+/// Lets packets in by the user's filter, or all.
+pub(crate) fn admit(fd: BorrowedFd<'_>, interface: &str, filter: Option<&Filter>) -> Result<()> {
+    let done = match filter {
+        Some(filter) => attach_filter(fd, &filter.instructions),
+        None => match setsockopt(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32) {
+            // There was none.
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+            result => result,
+        },
+    };
+    done.map_err(|error| Error::os("attach the filter to", interface, &error).way_out("use a shorter filter"))
+}
+
+/// Lets nothing in any more; when it returns, ring and counters stand still.
+pub(crate) fn shut(fd: BorrowedFd<'_>) {
+    // Refused only when there is no memory; then the accounts may be off by what comes meanwhile.
+    let _ = attach_filter(fd, &[NOTHING]);
+    super::grace_period();
+}
+
 /// SO_ATTACH_FILTER (socket(7)).
-fn attach_filter(fd: BorrowedFd<'_>, filter: &Filter) -> io::Result<()> {
+fn attach_filter(fd: BorrowedFd<'_>, instructions: &[(u16, u8, u8, u32)]) -> io::Result<()> {
     let instructions: Vec<libc::sock_filter> =
-        filter.instructions.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k }).collect();
+        instructions.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k }).collect();
     let len = u16::try_from(instructions.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     // The kernel copies the program during the call and does not write to it.
     let program = libc::sock_fprog { len, filter: instructions.as_ptr().cast_mut() };
     setsockopt(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
-}
-
-/// From now on the socket takes no packet any more, nor counts one; what is in its ring stays. Up to a softirq's time
-/// passes until the last CPU has seen it.
-pub(crate) fn refuse_all(fd: BorrowedFd<'_>) -> io::Result<()> {
-    /// BPF_RET | BPF_K of linux/bpf_common.h.
-    const RETURN: u16 = 0x06;
-    attach_filter(fd, &Filter { instructions: vec![(RETURN, 0, 0, 0)] })
 }
 
 /// From now on packets of the interface reach the socket (all protocols).
@@ -155,7 +173,7 @@ impl Promiscuous {
             address: [u8; 8],
         }
         let config = PacketConfig { interface: interface.to_owned(), ifindex, incoming_only: false, filter: None };
-        let fd = open(&config)?;
+        let fd = open(&config, false)?;
         let membership =
             Membership { ifindex: ifindex as i32, kind: PACKET_MR_PROMISC, address_len: 0, address: [0; 8] };
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_ADD_MEMBERSHIP, &membership)
@@ -172,9 +190,12 @@ pub(crate) fn statistics(fd: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
 
 /// Lets several sockets share an interface's packets by flow hash (PACKET_FANOUT_HASH).
 ///
-/// Pass `None` for the first socket, which gets an identifier nobody else uses, and that identifier for the others.
-pub(super) fn join_fanout(fd: BorrowedFd<'_>, interface: &str, group: Option<u16>) -> Result<u16> {
-    let flags = if group.is_none() { PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
+/// Pass `None` for the first socket, which gets an identifier nobody else uses, and that identifier for the others. A
+/// group is shown sent packets whatever its members ignore, unless it ignores them itself (Linux 5.15 and newer).
+pub(super) fn join_fanout(fd: BorrowedFd<'_>, config: &PacketConfig, group: Option<u16>) -> Result<u16> {
+    let interface = &config.interface;
+    let flags = if group.is_none() { PACKET_FANOUT_FLAG_UNIQUEID } else { 0 }
+        | if config.incoming_only { PACKET_FANOUT_FLAG_IGNORE_OUTGOING } else { 0 };
     let argument = u32::from(group.unwrap_or(0)) | (PACKET_FANOUT_HASH | flags) << 16;
     let failed = |error: io::Error| Error::os("join the fanout group of", interface, &error).way_out("use --queues 1");
     setsockopt(fd, libc::SOL_PACKET, PACKET_FANOUT, &argument).map_err(failed)?;
@@ -220,8 +241,9 @@ impl Frames {
         let blocks = count.div_ceil(per_block);
         let count = blocks * per_block;
         let bytes = u64::from(block_size) * u64::from(blocks);
-        // The kernel would go on allocating until the OOM killer comes.
-        if let Some(available) = available_memory_bytes().filter(|&available| bytes > available) {
+        // The kernel would go on allocating until the OOM killer comes; and it counts a ring's bytes in 32 bits.
+        let available = available_memory_bytes().unwrap_or(u64::MAX).min(u32::MAX.into());
+        if bytes > available {
             let object = format!("{interface} ({count} frames of {frame_size} bytes)");
             let cause = format!("{} MiB asked for, {} MiB available", bytes >> 20, available >> 20);
             return Err(
@@ -266,14 +288,14 @@ impl PacketReceive {
         frame_size: u32,
         fanout: Option<Option<u16>>,
     ) -> Result<(Self, Option<u16>)> {
-        let fd = open(config)?;
+        let fd = open(config, fanout.is_some())?;
         let object = &config.interface;
         let failed = |error: io::Error| Error::os("set up the packet ring of", object, &error);
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V2).map_err(failed)?;
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_RESERVE, &(VLAN_TAG_BYTES as u32)).map_err(failed)?;
         let frames = Frames::new(fd.as_fd(), PACKET_RX_RING, object, ring_frames, frame_size)?;
         bind(fd.as_fd(), object, config.ifindex, libc::ETH_P_ALL)?;
-        let group = fanout.map(|group| join_fanout(fd.as_fd(), object, group)).transpose()?;
+        let group = fanout.map(|group| join_fanout(fd.as_fd(), config, group)).transpose()?;
         Ok((Self { fd: Arc::new(fd), frames, next: 0, invalid_descriptors: 0 }, group))
     }
 
@@ -379,7 +401,7 @@ impl PacketTransmit {
     /// A ring of `ring_frames` frames of `frame_size` bytes that sends on one interface, past its queueing discipline.
     pub(crate) fn open(interface: &str, ifindex: u32, ring_frames: u32, frame_size: u32) -> Result<Self> {
         let config = PacketConfig { interface: interface.to_owned(), ifindex, incoming_only: false, filter: None };
-        let fd = open(&config)?;
+        let fd = open(&config, false)?;
         let failed = |error: io::Error| Error::os("set up the transmit ring of", interface, &error);
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V2).map_err(failed)?;
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1i32).map_err(failed)?;

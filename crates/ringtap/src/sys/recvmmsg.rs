@@ -56,7 +56,7 @@ impl PlainSocket {
         frame_size: usize,
         fanout: Option<Option<u16>>,
     ) -> Result<(Self, Option<u16>)> {
-        let fd = open(config)?;
+        let fd = open(config, fanout.is_some())?;
         let failed = |error: io::Error| Error::os("set up the packet socket of", &config.interface, &error);
         enable_auxdata(fd.as_fd()).map_err(failed)?;
         setsockopt(fd.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32).map_err(failed)?;
@@ -83,7 +83,7 @@ impl PlainSocket {
             })
             .collect();
         bind(fd.as_fd(), &config.interface, config.ifindex, libc::ETH_P_ALL)?;
-        let group = fanout.map(|group| join_fanout(fd.as_fd(), &config.interface, group)).transpose()?;
+        let group = fanout.map(|group| join_fanout(fd.as_fd(), config, group)).transpose()?;
         Ok((Self { fd: Arc::new(fd), arena, controls, vectors, messages }, group))
     }
 
