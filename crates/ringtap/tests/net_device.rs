@@ -1,0 +1,246 @@
+//! A device that goes down, comes back or goes away while it is read; and devices that can't be read as asked.
+
+mod net_support;
+
+use std::time::{Duration, Instant};
+
+use net_support::frames::samples;
+use net_support::{Bench, Keep, Way, Wire, bench, bench_with, config, eventually};
+use ringtap::engine::End;
+use ringtap::error::ErrorKind;
+use ringtap::pacer::{Hybrid, Policy, Windowed};
+use ringtap::receiver::{Queues, ReceiverConfig};
+use ringtap::source::xdp::{XdpConfig, XdpSource};
+use ringtap::steer::{Attach, Steering};
+use ringtap_testbed::TestbedConfig;
+
+const MS: u64 = 1_000_000;
+
+fn policies() -> Vec<Policy> {
+    vec![
+        Policy::Interrupt,
+        Policy::Timer { period_ns: MS },
+        Policy::Timer { period_ns: 30_000 * MS },
+        Policy::Hybrid(Hybrid::new(8_300.0, 150_000)),
+        Policy::Windowed(Windowed::new(8_300.0, 150_000)),
+    ]
+}
+
+/// Every way of waiting notices within a second that the device is gone, and what had come before is kept.
+fn removal(name: &str, way: Way) {
+    for (round, policy) in policies().into_iter().enumerate() {
+        let bench = bench(name);
+        let mut config = config(&bench, way);
+        config.policy = policy.clone();
+        let keep = Keep::default();
+        let running = bench.start(config, |_| keep.clone());
+        bench.send_numbered(1e3, 5, |_| {});
+        if policy != (Policy::Timer { period_ns: 30_000 * MS }) {
+            assert!(eventually(Duration::from_secs(2), || keep.len() == 5), "{policy:?}");
+        }
+        // From either end: a veth goes with its peer.
+        let host = if round % 2 == 0 { bench.receiver() } else { bench.testbed.sender() };
+        net_support::ip(host, &format!("link del dev {}", host.interface()));
+        let since = Instant::now();
+        let ended = eventually(Duration::from_secs(3), || running.is_finished());
+        assert!(ended && since.elapsed() < Duration::from_secs(1), "{way:?} {policy:?}: {:?}", since.elapsed());
+        let outcome = bench.finish(running);
+        assert_eq!(outcome.engines[0].end, End::DeviceGone, "{way:?} {policy:?}");
+        assert_eq!((keep.len(), outcome.ledger.delivered), (5, 5), "{way:?} {policy:?}");
+        // The device's counters went with it: what can't be read is unknown, never 0.
+        assert_eq!(outcome.ledger.unaccounted(), None, "{}", outcome.ledger);
+    }
+}
+
+#[test]
+fn net_native_ends_with_its_device() {
+    removal("net_native_ends_with_its_device", Way::Native);
+}
+
+#[test]
+fn net_generic_ends_with_its_device() {
+    removal("net_generic_ends_with_its_device", Way::Generic);
+}
+
+#[test]
+fn net_packet_ends_with_its_device() {
+    removal("net_packet_ends_with_its_device", Way::Packet);
+}
+
+#[test]
+fn net_socket_ends_with_its_device() {
+    removal("net_socket_ends_with_its_device", Way::Socket);
+}
+
+#[test]
+fn net_every_engine_ends_with_the_device() {
+    let name = "net_every_engine_ends_with_the_device";
+    let bench = bench_with(name, TestbedConfig { queues: 4, ..TestbedConfig::default() });
+    let mut config = config(&bench, Way::Native);
+    config.policy = Policy::Interrupt;
+    let running = bench.start(config, |_| Keep::default());
+    bench.ip(&format!("link del dev {}", bench.receiver().interface()));
+    assert!(eventually(Duration::from_secs(1), || running.is_finished()));
+    let outcome = bench.finish(running);
+    assert!(outcome.engines.iter().all(|engine| engine.end == End::DeviceGone));
+}
+
+#[test]
+fn net_a_device_that_was_down_goes_on() {
+    let bench = bench("net_a_device_that_was_down_goes_on");
+    let interface = bench.receiver().interface().to_owned();
+    let frames: Vec<Vec<u8>> = samples().iter().take(4).map(|sample| sample.bytes.clone()).collect();
+    for way in net_support::WAYS {
+        for policy in [Policy::Interrupt, Policy::Timer { period_ns: MS }] {
+            let mut config = config(&bench, way);
+            config.policy = policy.clone();
+            let keep = Keep::default();
+            let running = bench.start(config, |_| keep.clone());
+            let mut sender = Wire::open(bench.testbed.sender());
+            sender.send(&frames);
+            assert!(eventually(Duration::from_secs(2), || keep.len() == 4), "{way:?} {policy:?}: {}", keep.len());
+            bench.ip(&format!("link set dev {interface} down"));
+            std::thread::sleep(Duration::from_millis(120));
+            assert!(!running.is_finished(), "{way:?} {policy:?}");
+            let wakes = running.counters().interrupt_wakes;
+            std::thread::sleep(Duration::from_millis(150));
+            assert!(running.counters().interrupt_wakes <= wakes + 1, "{way:?}: it sleeps while the device is down");
+            bench.ip(&format!("link set dev {interface} up"));
+            // The sender's end may need a moment to see the carrier.
+            let sender_up = || net_support::ip(bench.testbed.sender(), "-br link show up").contains("LOWER_UP");
+            assert!(eventually(Duration::from_secs(2), sender_up));
+            std::thread::sleep(Duration::from_millis(20));
+            let before = keep.len();
+            let ours = |keep: &Keep| keep.frames().iter().filter(|seen| frames.contains(&seen.data)).count();
+            sender.send(&frames);
+            assert!(
+                eventually(Duration::from_secs(2), || ours(&keep) == 8),
+                "{way:?} {policy:?}: {before}, {}",
+                ours(&keep)
+            );
+            let outcome = bench.finish(running);
+            assert_eq!(outcome.engines[0].end, End::Stopped);
+            assert_eq!(outcome.ledger.unaccounted(), Some(0), "{way:?} {policy:?}: {}", outcome.ledger);
+        }
+    }
+}
+
+/// The message of an attempt to open, which has to be one line.
+fn refusal(bench: &Bench, config: ReceiverConfig) -> (String, ErrorKind) {
+    let error = bench.open(config).err().expect("refused");
+    assert!(!error.to_string().contains('\n'), "{error}");
+    assert_eq!(bench.xdp_program(), None, "nothing left");
+    (error.to_string(), error.kind())
+}
+
+#[test]
+fn net_what_can_t_be_opened_says_why_and_what_to_do() {
+    let bench = bench("net_what_can_t_be_opened_says_why_and_what_to_do");
+    let interface = bench.receiver().interface().to_owned();
+    let xdp = || config(&bench, Way::Native);
+    let expect = |config: ReceiverConfig, kind: ErrorKind, words: &[&str]| {
+        let (text, is) = refusal(&bench, config);
+        assert!(words.iter().all(|word| text.contains(word)), "{text}\nlacks one of {words:?}");
+        assert_eq!(is, kind, "{text}");
+    };
+    expect(ReceiverConfig { interface: "no-such-if".into(), ..xdp() }, ErrorKind::Failed, &["no-such-if", &interface]);
+    expect(
+        ReceiverConfig { queues: Queues::Only(vec![7]), ..xdp() },
+        ErrorKind::Usage,
+        &["no queue 7", "1 receive queue"],
+    );
+    expect(ReceiverConfig { queues: Queues::Count(2), ..xdp() }, ErrorKind::Usage, &["no queue 1"]);
+    expect(ReceiverConfig { queues: Queues::Only(vec![]), ..xdp() }, ErrorKind::Usage, &["no queue was asked for"]);
+    expect(ReceiverConfig { queues: Queues::Count(0), ..xdp() }, ErrorKind::Usage, &["no queue was asked for"]);
+    expect(ReceiverConfig { queues: Queues::Only(vec![0, 0]), ..xdp() }, ErrorKind::Usage, &["queue 0 twice"]);
+    for slots in [0, 63, 100, 1 << 21] {
+        expect(ReceiverConfig { ring_slots: slots, ..xdp() }, ErrorKind::Usage, &["ring slots", "power of two"]);
+    }
+    expect(ReceiverConfig { transmit_slots: 100, ..xdp() }, ErrorKind::Usage, &["100 transmit slots"]);
+    expect(ReceiverConfig { transmit_slots: 1 << 31, ..xdp() }, ErrorKind::Usage, &["transmit slots"]);
+    expect(ReceiverConfig { frame_size: Some(1024), ..xdp() }, ErrorKind::Usage, &["frame size 1024", "2048 or 4096"]);
+    expect(ReceiverConfig { policy: Policy::Timer { period_ns: 0 }, ..xdp() }, ErrorKind::Usage, &[&interface]);
+    for way in [Way::Packet, Way::Socket] {
+        let other = || config(&bench, way);
+        expect(ReceiverConfig { ring_slots: 0, ..other() }, ErrorKind::Usage, &["0 ring slots"]);
+        expect(ReceiverConfig { frame_size: Some(3000), ..other() }, ErrorKind::Usage, &["frame size 3000"]);
+    }
+    // 64 GiB: more than the kernel's 32-bit count of a ring, and refused before it takes any of it.
+    let huge = ReceiverConfig { ring_slots: 1 << 20, frame_size: Some(65536), ..config(&bench, Way::Packet) };
+    expect(huge, ErrorKind::Failed, &[&interface, "65536 MiB asked for", "smaller --ring"]);
+    let free = std::fs::read_to_string("/proc/meminfo").unwrap();
+    if free.lines().any(|line| line.starts_with("HugePages_Free:") && line.trim().ends_with(" 0")) {
+        expect(ReceiverConfig { huge_pages: true, ..xdp() }, ErrorKind::Failed, &[&interface, "vm.nr_hugepages"]);
+    }
+    bench.ip(&format!("link set dev {interface} down"));
+    for way in net_support::WAYS {
+        let mut config = config(&bench, Way::Packet);
+        config.backend = net_support::config(&bench, way).backend;
+        expect(config, ErrorKind::Failed, &[&interface, "down", "ip link set dev"]);
+    }
+}
+
+#[test]
+fn net_jumbo_frames_need_the_large_frame_size() {
+    // The largest that 4096 bytes hold: 256 and 16 of them stand in front of the packet, 22 are for header and tags.
+    let mtu = 4096 - 256 - 16 - 22;
+    let bench =
+        bench_with("net_jumbo_frames_need_the_large_frame_size", TestbedConfig { mtu, ..TestbedConfig::default() });
+    let sizes = [64, 3300];
+    // Native XDP on a veth takes packets of one page at most, less the room the kernel needs around them.
+    for way in [Way::Generic, Way::Packet, Way::Socket] {
+        let running = bench.start(config(&bench, way), |_| net_support::Count::new(200, &sizes));
+        bench.send_numbered(2e3, 200, |config| config.frame.sizes = sizes.to_vec());
+        net_support::settle(&running);
+        let outcome = bench.finish(running);
+        let handler = &outcome.engines[0].handler;
+        assert_eq!((handler.checker.received(), handler.wrong_lengths), (200, 0), "{way:?}: {}", outcome.ledger);
+        assert_eq!(outcome.ledger.unaccounted(), Some(0));
+    }
+    let small = ReceiverConfig { frame_size: Some(2048), ..config(&bench, Way::Generic) };
+    let (text, _) = refusal(&bench, small);
+    assert!(text.contains("MTU 3802") && text.contains("--frame-size 4096"), "{text}");
+    let refused = refusal_of_native(&bench);
+    assert!(refused.is_none_or(|text| text.contains("--xdp generic") && text.contains("MTU")), "told what to do");
+    bench.ip(&format!("link set dev {} mtu {}", bench.receiver().interface(), mtu + 1));
+    let (text, _) = refusal(&bench, config(&bench, Way::Native));
+    assert!(
+        text.contains("MTU 3803") && text.contains("--backend packet") && text.contains(&format!("mtu {mtu}")),
+        "{text}"
+    );
+}
+
+fn refusal_of_native(bench: &Bench) -> Option<String> {
+    bench.open(config(bench, Way::Native)).err().map(|error| error.to_string())
+}
+
+/// A socket that outlives its program keeps its queue.
+#[test]
+fn net_a_queue_that_is_taken_is_named() {
+    let bench = bench("net_a_queue_that_is_taken_is_named");
+    let link = bench.receiver().link();
+    let first = XdpConfig {
+        interface: link.interface.clone(),
+        ifindex: link.index,
+        mtu: 1500,
+        queue: 0,
+        ring_slots: 64,
+        transmit_slots: 0,
+        frame_size: 2048,
+        huge_pages: false,
+    };
+    let open = || {
+        let mut steering = Steering::attach(&first.interface, first.ifindex, &[], Some(Attach::Native))?;
+        XdpSource::open(&first, &mut steering)
+    };
+    let held = bench.receiver().run(open).unwrap().unwrap();
+    let (text, kind) = refusal(&bench, config(&bench, Way::Native));
+    let words = [&format!("{} queue 0", link.interface), "EBUSY", "--queues"];
+    assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    assert_eq!(kind, ErrorKind::Failed);
+    drop(held);
+    // The moment that a closed socket takes to let go of its queue is waited for.
+    for _ in 0..5 {
+        bench.finish(bench.start(config(&bench, Way::Native), |_| Keep::default()));
+    }
+}

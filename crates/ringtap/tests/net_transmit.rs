@@ -1,0 +1,143 @@
+//! The transmit ring: answers built in place by the engine's thread reach the other side whole and in order.
+
+mod net_support;
+
+use std::time::Duration;
+
+use net_support::frames::{FROM, TO};
+use net_support::{Way, Wire, bench, config, eventually, settle};
+use ringtap::burst::Packet;
+use ringtap::engine::Handler;
+use ringtap::pacer::Policy;
+use ringtap::transmit::Outbox;
+use ringtap_testbed::{SequenceChecker, Stamp};
+
+/// Sends each packet back to where it came from.
+#[derive(Default)]
+struct Echo {
+    refused: u64,
+    longest_cycle: u64,
+    cycle: u64,
+}
+
+impl Handler for Echo {
+    fn packet(&mut self, packet: &Packet<'_>, outbox: &mut Outbox<'_>) {
+        self.cycle += 1;
+        let sent = outbox.send(|frame| {
+            let len = packet.data.len();
+            frame[..len].copy_from_slice(packet.data);
+            frame[..6].copy_from_slice(&packet.data[6..12]);
+            frame[6..12].copy_from_slice(&packet.data[..6]);
+            len
+        });
+        self.refused += u64::from(!sent);
+    }
+
+    fn cycle_end(&mut self, _outbox: &mut Outbox<'_>) {
+        self.longest_cycle = self.longest_cycle.max(std::mem::take(&mut self.cycle));
+    }
+}
+
+struct Run {
+    answers: Vec<Vec<u8>>,
+    transmitted: u64,
+    refused: u64,
+    longest_cycle: u64,
+}
+
+fn echo(name: &str, way: Way, transmit_slots: u32, pps: f64, count: u64) -> Run {
+    let bench = bench(name);
+    let mut config = config(&bench, way);
+    config.transmit_slots = transmit_slots;
+    config.ring_slots = 16384;
+    // Long cycles: far more frames than the kernel takes at once by itself.
+    config.policy = Policy::Timer { period_ns: 4_000_000 };
+    // The host's own answers would stand beside ours.
+    let mut sender = Wire::open(bench.testbed.sender());
+    let running = bench.start(config, |_| Echo::default());
+    bench.send_numbered(pps, count, |_| {});
+    settle(&running);
+    let mut answers = Vec::new();
+    let transmitted = running.counters().transmitted;
+    let mine = |frame: &Vec<u8>| Stamp::from_frame(frame).is_some();
+    eventually(Duration::from_secs(2), || {
+        answers.extend(sender.received().into_iter().filter(mine));
+        answers.len() as u64 >= transmitted
+    });
+    let outcome = bench.finish(running);
+    answers.extend(sender.received().into_iter().filter(mine));
+    let handler = &outcome.engines[0].handler;
+    assert_eq!(outcome.ledger.delivered, count, "{}", outcome.ledger);
+    assert_eq!(outcome.ledger.unaccounted(), Some(0), "{}", outcome.ledger);
+    assert_eq!(outcome.counters.transmit_refused, handler.refused);
+    assert_eq!(outcome.counters.transmitted + handler.refused, count);
+    assert_eq!(outcome.counters.transmitted_bytes, outcome.counters.transmitted * 64);
+    Run {
+        answers,
+        transmitted: outcome.counters.transmitted,
+        refused: handler.refused,
+        longest_cycle: handler.longest_cycle,
+    }
+}
+
+fn in_order(run: &Run, count: u64) {
+    let mut checker = SequenceChecker::new(count);
+    for answer in &run.answers {
+        assert_eq!((answer[..6].to_vec(), answer[6..12].to_vec()), (FROM.to_vec(), TO.to_vec()));
+        assert_eq!(answer.len(), 64);
+        checker.see(Stamp::from_frame(answer).unwrap().seq);
+    }
+    let truth = checker.report(count);
+    assert_eq!((truth.duplicates, truth.reordered, truth.foreign), (0, 0, 0));
+    assert_eq!(truth.received, run.transmitted, "all that was queued arrived");
+}
+
+fn all_answers(name: &str, way: Way) {
+    const COUNT: u64 = 8_000;
+    let run = echo(name, way, 4096, 40e3, COUNT);
+    assert_eq!(run.refused, 0, "{} at once at most", run.longest_cycle);
+    assert!(run.longest_cycle > 64, "{}", run.longest_cycle);
+    in_order(&run, COUNT);
+}
+
+#[test]
+fn net_xdp_answers_arrive_in_order() {
+    all_answers("net_xdp_answers_arrive_in_order", Way::Native);
+}
+
+#[test]
+fn net_generic_xdp_answers_arrive_in_order() {
+    all_answers("net_generic_xdp_answers_arrive_in_order", Way::Generic);
+}
+
+#[test]
+fn net_packet_answers_arrive_in_order() {
+    all_answers("net_packet_answers_arrive_in_order", Way::Packet);
+}
+
+/// A ring smaller than a cycle: what finds no room is refused and counted, what found room arrives.
+fn too_many(name: &str, way: Way, slots: u32) {
+    const COUNT: u64 = 8_000;
+    let run = echo(name, way, slots, 150e3, COUNT);
+    assert!(run.refused > 0, "{} at once at most", run.longest_cycle);
+    in_order(&run, COUNT);
+}
+
+#[test]
+fn net_a_full_xdp_transmit_ring_refuses_and_counts() {
+    too_many("net_a_full_xdp_transmit_ring_refuses_and_counts", Way::Native, 64);
+}
+
+#[test]
+fn net_a_full_packet_transmit_ring_refuses_and_counts() {
+    // Whole blocks: 128 slots are what fits one.
+    too_many("net_a_full_packet_transmit_ring_refuses_and_counts", Way::Packet, 64);
+}
+
+#[test]
+fn net_without_a_ring_every_frame_is_refused() {
+    for way in [Way::Native, Way::Packet, Way::Socket] {
+        let run = echo("net_without_a_ring_every_frame_is_refused", way, 0, 10e3, 200);
+        assert_eq!((run.answers.len(), run.transmitted, run.refused), (0, 0, 200), "{way:?}");
+    }
+}

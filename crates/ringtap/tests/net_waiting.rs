@@ -1,0 +1,106 @@
+//! Waiting on real devices: nothing sleeps past a packet or past a stop, and an idle engine sleeps.
+
+mod net_support;
+
+use std::time::{Duration, Instant};
+
+use net_support::frames::samples;
+use net_support::{Keep, Wire, bench, config, eventually};
+use ringtap::engine::End;
+use ringtap::pacer::{Hybrid, Policy, Windowed};
+
+const MS: u64 = 1_000_000;
+
+#[test]
+fn net_packets_that_came_before_the_engine_are_handled() {
+    let bench = bench("net_packets_that_came_before_the_engine_are_handled");
+    let frames: Vec<Vec<u8>> = samples().iter().map(|sample| sample.bytes.clone()).collect();
+    for way in net_support::WAYS {
+        for policy in [Policy::Interrupt, Policy::Timer { period_ns: MS }] {
+            let mut config = config(&bench, way);
+            config.policy = policy;
+            let mut sender = Wire::open(bench.testbed.sender());
+            let receiver = bench.open(config).unwrap();
+            sender.send(&frames);
+            std::thread::sleep(Duration::from_millis(20));
+            let keep = Keep::default();
+            let running = bench.receiver().run(|| receiver.start(|_, _| keep.clone())).unwrap().unwrap();
+            let all = eventually(Duration::from_secs(2), || keep.len() == frames.len());
+            assert!(all, "{way:?}: {} of {}", keep.len(), frames.len());
+            assert_eq!(bench.finish(running).ledger.unaccounted(), Some(0), "{way:?}");
+        }
+    }
+}
+
+#[test]
+fn net_a_stop_ends_every_wait_at_once() {
+    let bench = bench("net_a_stop_ends_every_wait_at_once");
+    for way in net_support::WAYS {
+        for policy in [
+            Policy::Interrupt,
+            Policy::Timer { period_ns: MS },
+            Policy::Timer { period_ns: 40 * MS },
+            Policy::Timer { period_ns: 30_000 * MS },
+            Policy::Hybrid(Hybrid::new(8_300.0, 150_000)),
+            Policy::Busy,
+        ] {
+            let mut config = config(&bench, way);
+            config.policy = policy.clone();
+            let running = bench.start(config, |_| Keep::default());
+            std::thread::sleep(Duration::from_millis(10));
+            let since = Instant::now();
+            running.stop_handle().pull();
+            assert!(eventually(Duration::from_secs(2), || running.is_finished()), "{way:?} {policy:?}");
+            // 40 ms of a timer wait, some ms until the kernel's receive path is quiet, and what others do on this machine.
+            assert!(since.elapsed() < Duration::from_millis(200), "{way:?} {policy:?}: {:?}", since.elapsed());
+            let outcome = bench.finish(running);
+            assert_eq!((outcome.engines[0].end, outcome.ledger.unaccounted()), (End::Stopped, Some(0)));
+        }
+    }
+}
+
+#[test]
+fn net_an_idle_engine_does_not_wake() {
+    let bench = bench("net_an_idle_engine_does_not_wake");
+    for way in net_support::WAYS {
+        for policy in [
+            Policy::Interrupt,
+            Policy::Hybrid(Hybrid::new(8_300.0, 150_000)),
+            Policy::Windowed(Windowed::new(8_300.0, 150_000)),
+        ] {
+            let mut config = config(&bench, way);
+            config.policy = policy.clone();
+            let keep = Keep::default();
+            let running = bench.start(config, |_| keep.clone());
+            // A burst first, so that there is something to come to rest from.
+            bench.send_numbered(30e3, 600, |_| {});
+            assert!(eventually(Duration::from_secs(2), || keep.len() == 600), "{way:?}");
+            std::thread::sleep(Duration::from_millis(100));
+            let before = running.counters();
+            std::thread::sleep(Duration::from_millis(150));
+            let after = running.counters();
+            let wakes = |it: &ringtap::meters::EngineSnapshot| (it.timer_wakes, it.interrupt_wakes);
+            assert_eq!(wakes(&before), wakes(&after), "{way:?} {policy:?}");
+            bench.finish(running);
+        }
+    }
+}
+
+/// One packet at a time with an interrupt each: none may wait for the next one.
+#[test]
+fn net_no_packet_waits_for_the_next_one() {
+    let bench = bench("net_no_packet_waits_for_the_next_one");
+    let frame = samples()[0].bytes.clone();
+    for way in net_support::WAYS {
+        let mut config = config(&bench, way);
+        config.policy = Policy::Interrupt;
+        let keep = Keep::default();
+        let running = bench.start(config, |_| keep.clone());
+        let mut sender = Wire::open(bench.testbed.sender());
+        for count in 1..=200 {
+            sender.send(std::slice::from_ref(&frame));
+            assert!(eventually(Duration::from_secs(1), || keep.len() == count), "{way:?}: packet {count} sleeps");
+        }
+        bench.finish(running);
+    }
+}
