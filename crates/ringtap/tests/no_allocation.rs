@@ -74,7 +74,7 @@ impl Handler for Watch {
         if self.seen == 1 {
             COUNTING.with(|counting| counting.set(true));
         }
-        if self.seen % 1000 == 0 {
+        if self.seen.is_multiple_of(1000) {
             outbox.send(|frame| {
                 frame[..packet.data.len()].copy_from_slice(packet.data);
                 packet.data.len()
