@@ -98,7 +98,9 @@ fn net_a_device_that_was_down_goes_on() {
             let running = bench.start(config, |_| keep.clone());
             let mut sender = Wire::open(bench.testbed.sender());
             sender.send(&frames);
-            assert!(eventually(Duration::from_secs(2), || keep.len() == 4), "{way:?} {policy:?}: {}", keep.len());
+            // Not all are: the other host's stack may still report its groups since the last time.
+            let ours = || keep.frames().iter().filter(|seen| frames.contains(&seen.data)).count();
+            assert!(eventually(Duration::from_secs(2), || ours() == 4), "{way:?} {policy:?}: {}", ours());
             bench.ip(&format!("link set dev {interface} down"));
             std::thread::sleep(Duration::from_millis(120));
             assert!(!running.is_finished(), "{way:?} {policy:?}");
@@ -110,14 +112,8 @@ fn net_a_device_that_was_down_goes_on() {
             let sender_up = || net_support::ip(bench.testbed.sender(), "-br link show up").contains("LOWER_UP");
             assert!(eventually(Duration::from_secs(2), sender_up));
             std::thread::sleep(Duration::from_millis(20));
-            let before = keep.len();
-            let ours = |keep: &Keep| keep.frames().iter().filter(|seen| frames.contains(&seen.data)).count();
             sender.send(&frames);
-            assert!(
-                eventually(Duration::from_secs(2), || ours(&keep) == 8),
-                "{way:?} {policy:?}: {before}, {}",
-                ours(&keep)
-            );
+            assert!(eventually(Duration::from_secs(2), || ours() == 8), "{way:?} {policy:?}: {}", ours());
             let outcome = bench.finish(running);
             assert_eq!(outcome.engines[0].end, End::Stopped);
             assert_eq!(outcome.ledger.unaccounted(), Some(0), "{way:?} {policy:?}: {}", outcome.ledger);

@@ -143,6 +143,8 @@ pub fn config(bench: &Bench, way: Way) -> ReceiverConfig {
     config.cpus = vec![bench.testbed.config().receiver_core];
     config.take = true;
     config.promiscuous = false;
+    // Where the host gets the packets too, it may answer that nobody listens.
+    config.incoming_only = true;
     (config.backend, config.attach) = match way {
         Way::Native => (Backend::Xdp, Some(Attach::Native)),
         Way::Generic => (Backend::Xdp, Some(Attach::Generic)),
