@@ -25,6 +25,8 @@
 #define SIZES 256
 // Late by more than this counts as a late packet.
 #define LATE_NS 100000ULL
+// Later than this, the core was away; shorter delays are made up for at once.
+#define PAUSE_NS 60000ULL
 
 enum segment_kind { CONSTANT = 0, RANDOM = 1, BURST = 2, RAMP = 3, SILENCE = 4 };
 
@@ -71,6 +73,7 @@ struct state {
 	__u64 bytes;            // sum of the frame lengths
 	__u64 first_due_q16;    // when the first packet was due
 	__u64 last_due_q16;     // when the last packet was due
+	__u64 lag_ns;           // what is left of a pause: packets come so much after they are due
 };
 
 struct segment {
@@ -344,10 +347,11 @@ int generate(struct xdp_md *ctx)
 	}
 
 	due = st->base_ns + (st->next_q16 >> 16);
-	// Caught up at no more than 4/3 of the rate: a pause of this core must not become a burst that overflows a ring.
-	earliest = st->last_ns + ((st->gap_q16 - (st->gap_q16 >> 2)) >> 16);
-	if (due > earliest)
-		earliest = due;
+	// A pause of this core must not become a burst that overflows a ring: what it held back comes at 4/3 of the rate. The
+	// shorter times the core needs for the device and its NAPI between two batches are no pauses.
+	if (spin.now > due + st->lag_ns + PAUSE_NS)
+		st->lag_ns = spin.now - due;
+	earliest = due + st->lag_ns;
 	// Better an unfilled batch, flushed now, than a frame that waits for its successors.
 	if (st->held_since_ns && earliest > st->held_since_ns + cf->hold_ns)
 		return XDP_DROP;
@@ -364,8 +368,10 @@ int generate(struct xdp_md *ctx)
 		return XDP_ABORTED;
 	late = spin.now - due;
 	count_lateness(st, late);
+	st->lag_ns -= st->lag_ns < st->gap_q16 >> 18 ? st->lag_ns : st->gap_q16 >> 18;
 	if (late > cf->max_late_ns) {
 		st->base_ns += late;
+		st->lag_ns = 0;
 		st->slipped_ns += late;
 		st->slips++;
 	}

@@ -290,7 +290,13 @@ fn report<H: AsRef<TruthHandler>>(
     // What the receiver can't see of the wire: the sender's side of the veth counts it.
     truth.drops.remove(&Cause::DriverQueue);
     truth.drops.remove(&Cause::Softnet);
-    truth.drop(Cause::DriverQueue, device.veth_queue);
+    // A veth also counts as its own what an AF_XDP socket refused of its redirects.
+    let refused = [Cause::RingFull, Cause::FillRingEmpty, Cause::Oversize];
+    let refused: u64 = match source.xdp_mode {
+        Some("native") => refused.iter().filter_map(|cause| truth.drops.get(cause).copied().flatten()).sum(),
+        _ => 0,
+    };
+    truth.drop(Cause::DriverQueue, device.veth_queue.map(|count| count.saturating_sub(refused)));
     let report = TrialReport {
         latency_us: outcome.counters.latency.quantiles_us(),
         delivery_us: handler.delivery().quantiles_us(),

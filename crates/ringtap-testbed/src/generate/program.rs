@@ -22,7 +22,7 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ge
 const CONFIG_FIELDS: usize = 24;
 /// `header` in `struct config`: it follows the 16 plain fields.
 const HEADER: std::ops::Range<usize> = 16..24;
-const STATE_FIELDS: usize = 20;
+const STATE_FIELDS: usize = 21;
 
 /// What the program must know beside frame and profile.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Controls {
 impl Controls {
     pub(crate) fn state(&self) -> Result<State> {
         let raw = self.state.get(&0, 0).map_err(|error| map_error("read", "STATE", error))?;
-        // In the order of `struct state`; 5 segment, 6 its start, 7 burst position, 8 random, 15 held since: its own affair.
+        // In the order of `struct state`; 5 segment, 6 its start, 7 burst position, 8 random, 15 held since, 20 lag: its own affair.
         Ok(State {
             sent: raw[0],
             next_q16: raw[1],

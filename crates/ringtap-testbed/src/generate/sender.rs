@@ -127,7 +127,7 @@ impl Sender {
             self.state.base_ns = clock::monotonic_ns();
         }
         let due_ns = self.state.base_ns + (due.at_q16 >> 16);
-        // Caught up at no more than 4/3 of the rate, as bpf/generate.bpf.c does.
+        // Caught up at no more than 4/3 of the rate: a pause must not become a burst that overflows a ring.
         let earliest = due_ns.max(self.state.last_ns + ((due.gap_q16 - (due.gap_q16 >> 2)) >> 16));
         if !self.wait_until(earliest) {
             return false;

@@ -76,29 +76,91 @@ impl Region {
             )
             .way_out("use a smaller --ring or --frame-size"));
         }
-        let flags = libc::MAP_PRIVATE
-            | libc::MAP_ANONYMOUS
-            | libc::MAP_POPULATE
-            | if huge_pages { libc::MAP_HUGETLB } else { 0 };
-        Self::map(rounded, flags, -1, 0).map_err(|error| {
-            let way_out = if huge_pages {
-                format!("reserve huge pages: sysctl vm.nr_hugepages={}, or leave out --huge-pages", rounded / HUGE_PAGE)
-            } else {
-                "use a smaller --ring".to_owned()
-            };
-            Error::os("map", format!("{what} ({} MiB)", rounded >> 20), &error).way_out(way_out)
+        if huge_pages {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE | libc::MAP_HUGETLB;
+            return Self::map(rounded, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0).map_err(|error| {
+                Error::os("map", format!("{what} ({} MiB)", rounded >> 20), &error).way_out(format!(
+                    "reserve huge pages: sysctl vm.nr_hugepages={}, or leave out --huge-pages",
+                    rounded / HUGE_PAGE
+                ))
+            });
+        }
+        Self::transparent(rounded).map_err(|error| {
+            Error::os("map", format!("{what} ({} MiB)", rounded >> 20), &error).way_out("use a smaller --ring")
         })
+    }
+
+    /// Prefaulted memory in transparent huge pages as far as the kernel has some (madvise(2), MADV_HUGEPAGE): with pages of
+    /// 4 KiB every frame of a large ring costs a walk of the page tables.
+    ///
+    /// Inaccessible at first, so that nothing (a lock on future mappings, mlockall(2)) fills it with small pages before the
+    /// advice is given.
+    fn transparent(len: usize) -> io::Result<Self> {
+        let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let padded = if len >= HUGE_PAGE { len + HUGE_PAGE } else { len };
+        let mut this = Self::map(padded, libc::PROT_NONE, private, -1, 0)?;
+        if padded > len {
+            this.trim(len);
+        }
+        let base = this.base.as_ptr().cast();
+        // SAFETY: the range is this mapping; the advice changes no contents, and its refusal means small pages.
+        unsafe { libc::madvise(base, len, libc::MADV_HUGEPAGE) };
+        // SAFETY: the range is this mapping, which nothing refers to yet.
+        if unsafe { libc::mprotect(base, len, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: as above; MADV_POPULATE_WRITE (Linux 5.14) faults every page in, or says why it can't.
+        if unsafe { libc::madvise(base, len, libc::MADV_POPULATE_WRITE) } != 0 {
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() != Some(libc::EINVAL) {
+                return Err(error);
+            }
+            for offset in (0..len).step_by(4096) {
+                // SAFETY: inside the mapping; writing to a page is what faults it in on older kernels.
+                unsafe { this.base.as_ptr().add(offset).write_volatile(0) };
+            }
+        }
+        Ok(this)
+    }
+
+    /// Gives back what lies before the first huge-page boundary and beyond `len` bytes from there.
+    fn trim(&mut self, len: usize) {
+        let start = self.base.as_ptr() as usize;
+        let skip = start.next_multiple_of(HUGE_PAGE) - start;
+        let tail = self.len - skip - len;
+        // SAFETY: both ranges are parts of this mapping that nothing refers to; both begin and end on page boundaries.
+        unsafe {
+            if skip > 0 {
+                libc::munmap(self.base.as_ptr().cast(), skip);
+            }
+            if tail > 0 {
+                libc::munmap(self.base.as_ptr().add(skip + len).cast(), tail);
+            }
+            self.base = self.base.add(skip);
+        }
+        self.len = len;
     }
 
     /// Maps `len` bytes of the ring behind `fd` at page offset `offset` (mmap(2), a socket's ring areas), prefaulted.
     pub(super) fn of_fd(fd: BorrowedFd<'_>, len: usize, offset: libc::off_t) -> io::Result<Self> {
-        Self::map(len, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd(), offset)
+        Self::map(
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_POPULATE,
+            fd.as_raw_fd(),
+            offset,
+        )
     }
 
-    fn map(len: usize, flags: libc::c_int, fd: libc::c_int, offset: libc::off_t) -> io::Result<Self> {
+    fn map(
+        len: usize,
+        protection: libc::c_int,
+        flags: libc::c_int,
+        fd: libc::c_int,
+        offset: libc::off_t,
+    ) -> io::Result<Self> {
         // SAFETY: no fixed address is asked for, so no existing mapping is touched; the result is checked.
-        let base =
-            unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, fd, offset) };
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, offset) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -219,6 +281,15 @@ mod tests {
         assert!(Slot::new(&region, 0, 4096).is_some());
         assert!(Slot::new(&region, 1, 4096).is_none());
         assert!(Slot::new(&region, usize::MAX, 1).is_none());
+    }
+
+    #[test]
+    fn large_memory_begins_on_a_huge_page_and_is_whole() {
+        let region = Region::anonymous(2 * HUGE_PAGE + 4096, false, "test memory").unwrap();
+        assert_eq!(region.base().as_ptr() as usize % HUGE_PAGE, 0);
+        assert_eq!(region.len(), 2 * HUGE_PAGE + 4096);
+        let last = Slot::new(&region, region.len() - 8, 8).unwrap();
+        assert_eq!(region.bytes(&last), [0; 8]);
     }
 
     #[test]
