@@ -214,13 +214,14 @@ impl Testbed {
         const TICK: Duration = Duration::from_millis(20);
         let core = self.config().receiver_core;
         let before = WireCounters::read(self)?;
+        let generator = self.generate(traffic)?;
+        // From here to the last packet: making the generator and reading the devices are not the receiver's cost.
         let meter = match soaker {
             Some(calibration) => CoreUse::start_with_soaker(core, calibration)?,
             None => CoreUse::start(core)?,
         };
-        let generator = self.generate(traffic)?;
         let mut ticks = 0u32;
-        while !generator.is_finished() {
+        while !generator.progress()?.done && !generator.is_finished() {
             thread::sleep(TICK);
             ticks += 1;
             if ticks.is_multiple_of(5) && !go_on() {
@@ -228,8 +229,9 @@ impl Testbed {
                 break;
             }
         }
+        let core = meter.finish()?;
         let generator = generator.join()?;
-        Ok(TrafficPast { generator, core: meter.finish()?, before })
+        Ok(TrafficPast { generator, core, before })
     }
 
     /// Waits until `count` stands still: 20 ms without a packet, 2 s at most.

@@ -3,6 +3,9 @@
 //! Owns the choice of back end (invariant 6), the order of opening and closing that keeps the accounts exact, and the
 //! threads. Every program that captures live goes through here.
 
+mod open;
+mod running;
+
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -11,25 +14,25 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::accounts::{DeviceAccounts, SocketAccounts};
-use crate::engine::{End, Engine, Handler};
+use crate::engine::{Engine, Handler};
 use crate::error::{Error, Result};
 use crate::interface::Interface;
-use crate::ledger::{Cause, Ledger};
-use crate::meters::{EngineMeters, EngineSnapshot};
+use crate::meters::EngineMeters;
 use crate::napi::{self, NapiPacing};
 use crate::pacer::{Pacer, Policy};
 use crate::realtime::{ProcessGuard, RealTime};
 use crate::source::any::AnySource;
-use crate::source::packet::{Fanout, Filter, PacketRingConfig, PacketSource};
-use crate::source::socket::SocketSource;
-use crate::source::xdp::{XdpConfig, XdpSource};
+use crate::source::packet::Filter;
 use crate::source::{Description, Source, StampClock};
-use crate::steer::{Attach, Rule, SteerCounters, Steering};
+use crate::steer::{Attach, Rule, Steering};
 use crate::sys::event::{PollEnd, Stop};
 use crate::sys::netlink::{self, LinkEvents};
 use crate::sys::packet_ring::Promiscuous;
 use crate::sys::{clock, sched};
 use crate::transmit::TransmitRing;
+use open::{choose, open_packet, open_socket, open_xdp, pace_napi};
+
+pub use running::{Finished, Outcome, Running};
 
 /// How packets are taken from the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -332,315 +335,5 @@ fn engine_cpu(told: &[usize], allowed: &[usize], index: usize) -> Option<usize> 
         allowed.iter().rev().cycle().nth(index).copied()
     } else {
         told.get(index % told.len()).copied()
-    }
-}
-
-/// Engines at work. Dropping it ends them.
-pub struct Running<H> {
-    interface: Interface,
-    descriptions: Vec<Description>,
-    shared: Shared,
-    stop: Arc<Stop>,
-    threads: Vec<JoinHandle<Finished<H>>>,
-    watch: Option<JoinHandle<()>>,
-    meters: Vec<Arc<EngineMeters>>,
-    warnings: Vec<String>,
-}
-
-/// What one engine thread leaves.
-pub struct Finished<H> {
-    /// The handler, with what it gathered.
-    pub handler: H,
-    /// Why the engine ended.
-    pub end: End,
-    /// Descriptors that made no sense.
-    invalid: u64,
-    /// Share of the time the thread was on a CPU (0–1).
-    pub thread_share: f64,
-}
-
-/// What a receiver leaves.
-pub struct Outcome<H> {
-    /// The engines, in order of queues.
-    pub engines: Vec<Finished<H>>,
-    /// The whole ledger.
-    pub ledger: Ledger,
-    /// All engines' counters together.
-    pub counters: EngineSnapshot,
-    /// The driver's own counters that speak of loss.
-    pub driver_counters: Vec<(String, u64)>,
-    /// What could not be had or went wrong, one sentence each.
-    pub warnings: Vec<String>,
-}
-
-impl<H: Handler + Send + 'static> Running<H> {
-    /// What could not be had, one sentence each.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
-    /// What each queue is.
-    pub fn descriptions(&self) -> &[Description] {
-        &self.descriptions
-    }
-
-    /// The interface.
-    pub fn interface(&self) -> &Interface {
-        &self.interface
-    }
-
-    /// Ends the engines when pulled; give it to signal handlers.
-    pub fn stop_handle(&self) -> Arc<Stop> {
-        Arc::clone(&self.stop)
-    }
-
-    /// Whether every engine has come to its end by itself.
-    pub fn is_finished(&self) -> bool {
-        self.threads.iter().all(JoinHandle::is_finished)
-    }
-
-    /// All engines' counters together.
-    pub fn counters(&self) -> EngineSnapshot {
-        let snapshots: Vec<_> = self.meters.iter().map(|meters| meters.snapshot()).collect();
-        EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot())
-    }
-
-    /// The ledger as of now. While packets are on their way it is off by as many as are in the rings.
-    pub fn ledger(&mut self) -> Ledger {
-        let delivered = self.counters().packets;
-        self.shared.ledger(delivered)
-    }
-
-    /// Ends the engines, with nothing left in the rings: first the device stops feeding them, then they run empty.
-    ///
-    /// # Errors
-    /// An engine thread panicked.
-    pub fn finish(mut self) -> Result<Outcome<H>> {
-        if let Some(steering) = &self.shared.steering {
-            steering.shut();
-        }
-        self.stop.pull();
-        let mut engines = Vec::new();
-        for thread in self.threads.drain(..) {
-            let finished = thread.join().map_err(|_| {
-                Error::failed("run engine on", &self.interface.name, "the engine thread panicked")
-                    .way_out("report this as a bug")
-            })?;
-            engines.push(finished);
-        }
-        let snapshots: Vec<_> = self.meters.iter().map(|meters| meters.snapshot()).collect();
-        let counters = EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot());
-        let mut ledger = self.shared.ledger(counters.packets);
-        ledger.drop(Cause::LeftAtLimit, Some(counters.left_at_limit));
-        ledger.drop(Cause::InvalidDescriptor, Some(engines.iter().map(|engine| engine.invalid).sum()));
-        let mut warnings = std::mem::take(&mut self.warnings);
-        warnings.extend(engines.iter().filter_map(|engine| crate::realtime::throttling_warning(engine.thread_share)));
-        Ok(Outcome { engines, ledger, counters, driver_counters: self.shared.device.driver_counters(), warnings })
-    }
-}
-
-impl<H> Drop for Running<H> {
-    fn drop(&mut self) {
-        self.stop.pull();
-        for thread in self.threads.drain(..) {
-            // Its panic has been reported by itself, and we may be unwinding.
-            let _ = thread.join();
-        }
-        let _ = self.watch.take().map(JoinHandle::join);
-    }
-}
-
-impl Shared {
-    fn ledger(&mut self, delivered: u64) -> Ledger {
-        let mut ledger = Ledger { delivered, ..Ledger::default() };
-        let sockets: Vec<_> = lock(&self.accounts).iter_mut().map(SocketAccounts::read).collect();
-        let native = self.steering.as_ref().is_some_and(|steering| steering.attached() == Attach::Native);
-        let refused = if native { sockets.iter().flatten().map(|drops| drops.total()).sum() } else { 0 };
-        let steered = self.steering.as_ref().and_then(|steering| steering.counters().ok());
-        let given_to_host = match &steered {
-            Some(counters) => counters.passed + counters.no_socket,
-            None => sockets.iter().flatten().filter_map(|drops| drops.offered).sum(),
-        };
-        let device = self.device.drops(refused, given_to_host);
-        ledger.drop(Cause::Nic, device.map(|drops| drops.nic));
-        ledger.drop(Cause::DriverQueue, device.map(|drops| drops.driver_queue));
-        ledger.drop(Cause::Softnet, device.map(|drops| drops.softnet));
-        for drops in &sockets {
-            ledger.drop(Cause::RingFull, drops.map(|drops| drops.ring_full));
-            ledger.drop(Cause::FillRingEmpty, drops.map(|drops| drops.fill_ring_empty));
-            ledger.drop(Cause::Oversize, drops.map(|drops| drops.oversize));
-        }
-        let before_socket = device.map(|drops| drops.nic + drops.driver_queue + drops.softnet);
-        match &self.steering {
-            Some(_) => {
-                let count = |of: fn(&SteerCounters) -> u64| steered.as_ref().map(of);
-                ledger.offered = count(|c| c.seen).zip(before_socket).map(|(a, b)| a + b);
-                ledger.filtered = count(|c| c.passed);
-                ledger.drop(Cause::NoSocket, count(|c| c.no_socket));
-            }
-            None => {
-                let offered: Option<u64> = sockets.iter().map(|drops| drops.and_then(|drops| drops.offered)).sum();
-                ledger.offered = offered.zip(before_socket).map(|(a, b)| a + b);
-                ledger.filtered = Some(0);
-            }
-        }
-        ledger
-    }
-}
-
-/// What opening a back end gives.
-struct Opened {
-    queues: Vec<(AnySource, Option<TransmitRing>)>,
-    steering: Option<Steering>,
-}
-
-/// The back end to try first, and whether another may take its place.
-fn choose(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<String>) -> (Backend, bool) {
-    match config.backend {
-        Backend::Xdp => {
-            if interface.used_by_host && !config.take && config.rules.is_empty() {
-                warnings.push(format!(
-                    "{} has addresses of this host: with AF_XDP the host does not see what Ringtap takes (--backend packet copies instead)",
-                    interface.name
-                ));
-            }
-            (Backend::Xdp, false)
-        }
-        Backend::Auto => {
-            let may_take = !interface.used_by_host || (config.take && config.rules_are_exact);
-            let fits = config.frame_size.is_some() || XdpSource::frame_size_for(interface.mtu).is_some();
-            if may_take && fits && interface.ethernet { (Backend::Xdp, true) } else { (Backend::Packet, false) }
-        }
-        other => (other, false),
-    }
-}
-
-fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result<Opened> {
-    let frame_size = config.frame_size.unwrap_or_else(|| XdpSource::frame_size_for(interface.mtu).unwrap_or(4096));
-    let queue_ids = match &config.queues {
-        Queues::All => (0..interface.queues).collect(),
-        Queues::Count(count) => (0..*count).collect(),
-        Queues::Only(list) => list.clone(),
-    };
-    if queue_ids.is_empty() {
-        return Err(Error::usage("open AF_XDP queue on", &interface.name, "no queue was asked for")
-            .way_out("ask for at least one"));
-    }
-    if let Some((_, queue)) = queue_ids.iter().enumerate().find(|&(index, queue)| queue_ids[..index].contains(queue)) {
-        return Err(Error::usage("open AF_XDP queue on", &interface.name, format!("queue {queue} twice"))
-            .way_out("name each queue once"));
-    }
-    if let Some(&queue) = queue_ids.iter().find(|&&queue| queue >= interface.queues.min(crate::steer::MOST_QUEUES)) {
-        return Err(Error::usage("open AF_XDP queue on", &interface.name, format!("there is no queue {queue}"))
-            .way_out(format!("the interface has {} receive queues, from 0", interface.queues)));
-    }
-    let mut configs: Vec<XdpConfig> = queue_ids
-        .iter()
-        .map(|&queue| XdpConfig {
-            interface: interface.name.clone(),
-            ifindex: interface.index,
-            mtu: interface.mtu,
-            queue,
-            ring_slots: config.ring_slots,
-            transmit_slots: config.transmit_slots,
-            frame_size,
-            huge_pages: config.huge_pages,
-        })
-        .collect();
-    for config in &configs {
-        config.check()?;
-    }
-    let mut steering = Steering::attach(&interface.name, interface.index, &config.rules, config.attach)?;
-    let mut queues = Vec::new();
-    for config in configs.drain(..) {
-        let (source, transmit) = XdpSource::open(&config, &mut steering)?;
-        queues.push((AnySource::Xdp(source), transmit));
-    }
-    Ok(Opened { queues, steering: Some(steering) })
-}
-
-/// How many sockets share an interface's packets, and each one's place in the fanout group.
-fn fanout_count(config: &ReceiverConfig) -> u32 {
-    match &config.queues {
-        Queues::All => 1,
-        Queues::Count(count) => (*count).max(1),
-        Queues::Only(list) => list.len().max(1) as u32,
-    }
-}
-
-fn packet_config(config: &ReceiverConfig, interface: &Interface) -> PacketRingConfig {
-    let frame_size =
-        config.frame_size.unwrap_or_else(|| (interface.mtu.saturating_add(256)).next_power_of_two().clamp(2048, 65536));
-    PacketRingConfig {
-        interface: interface.name.clone(),
-        ifindex: interface.index,
-        ring_slots: config.ring_slots,
-        transmit_slots: config.transmit_slots,
-        frame_size,
-        incoming_only: config.incoming_only,
-        filter: config.filter.clone(),
-    }
-}
-
-fn open_packet(config: &ReceiverConfig, interface: &Interface) -> Result<Opened> {
-    let ring = packet_config(config, interface);
-    let queues = open_members(fanout_count(config), |fanout| {
-        let (source, transmit, group) = PacketSource::open(&ring, fanout)?;
-        Ok(((AnySource::Packet(source), transmit), group))
-    })?;
-    Ok(Opened { queues, steering: None })
-}
-
-fn open_socket(config: &ReceiverConfig, interface: &Interface) -> Result<Opened> {
-    let ring = packet_config(config, interface);
-    let queues = open_members(fanout_count(config), |fanout| {
-        let (source, group) = SocketSource::open(&ring, fanout)?;
-        Ok(((AnySource::Socket(source), None), group))
-    })?;
-    Ok(Opened { queues, steering: None })
-}
-
-/// Opens `count` sockets of one fanout group (none for a single socket).
-fn open_members<T>(count: u32, open: impl Fn(Fanout) -> Result<(T, Option<u16>)>) -> Result<Vec<T>> {
-    let mut fanout = if count == 1 { Fanout::None } else { Fanout::First };
-    (0..count)
-        .map(|_| {
-            let (member, group) = open(fanout)?;
-            if let Some(group) = group {
-                fanout = Fanout::Join(group);
-            }
-            Ok(member)
-        })
-        .collect()
-}
-
-fn pace_napi(
-    config: &ReceiverConfig,
-    interface: &Interface,
-    steering: &Steering,
-    opened: &Opened,
-    warnings: &mut Vec<String>,
-) -> Option<NapiPacing> {
-    const DEFER_HARD_IRQS: u64 = 2;
-    let busy_poll = opened.queues.iter().any(|(source, _)| source.description().busy_poll);
-    let flush_ns = if busy_poll {
-        // Our thread runs the device's poll itself; the kernel's timer is only a net below, longer than our period
-        // (Documentation/networking/napi.rst, busy polling).
-        shortest_period_ns(&config.policy)? * 2
-    } else if steering.attached() == Attach::Native && config.napi_pace_ns > 0 {
-        config.napi_pace_ns
-    } else {
-        return None;
-    };
-    NapiPacing::set(&interface.name, interface.index, DEFER_HARD_IRQS, flush_ns, warnings)
-}
-
-/// The shortest timer period a policy may use, if it has a timer.
-fn shortest_period_ns(policy: &Policy) -> Option<u64> {
-    match policy {
-        Policy::Hybrid(hybrid) => hybrid.rungs.iter().map(|rung| rung.period_ns).min(),
-        Policy::Windowed(windowed) => Some(windowed.period_ns),
-        Policy::Timer { period_ns } => Some(*period_ns),
-        Policy::Interrupt | Policy::Busy => None,
     }
 }

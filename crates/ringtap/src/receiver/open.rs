@@ -1,0 +1,173 @@
+//! Opening an interface's queues: which back end (invariant 6), how many sockets, and how the kernel's NAPI is paced.
+//!
+//! Owns the choice and the order in which sockets are made. When packets begin to count is the receiver's business.
+
+use super::{Backend, Queues, ReceiverConfig};
+use crate::error::{Error, Result};
+use crate::interface::Interface;
+use crate::napi::NapiPacing;
+use crate::pacer::Policy;
+use crate::source::Source;
+use crate::source::any::AnySource;
+use crate::source::packet::{Fanout, PacketRingConfig, PacketSource};
+use crate::source::socket::SocketSource;
+use crate::source::xdp::{XdpConfig, XdpSource};
+use crate::steer::{Attach, Steering};
+use crate::transmit::TransmitRing;
+
+/// What opening a back end gives.
+pub(super) struct Opened {
+    pub(super) queues: Vec<(AnySource, Option<TransmitRing>)>,
+    pub(super) steering: Option<Steering>,
+}
+
+/// The back end to try first, and whether another may take its place.
+pub(super) fn choose(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<String>) -> (Backend, bool) {
+    match config.backend {
+        Backend::Xdp => {
+            if interface.used_by_host && !config.take && config.rules.is_empty() {
+                warnings.push(format!(
+                    "{} has addresses of this host: with AF_XDP the host does not see what Ringtap takes (--backend packet copies instead)",
+                    interface.name
+                ));
+            }
+            (Backend::Xdp, false)
+        }
+        Backend::Auto => {
+            let may_take = !interface.used_by_host || (config.take && config.rules_are_exact);
+            let fits = config.frame_size.is_some() || XdpSource::frame_size_for(interface.mtu).is_some();
+            if may_take && fits && interface.ethernet { (Backend::Xdp, true) } else { (Backend::Packet, false) }
+        }
+        other => (other, false),
+    }
+}
+
+pub(super) fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result<Opened> {
+    let frame_size = config.frame_size.unwrap_or_else(|| XdpSource::frame_size_for(interface.mtu).unwrap_or(4096));
+    let queue_ids = match &config.queues {
+        Queues::All => (0..interface.queues).collect(),
+        Queues::Count(count) => (0..*count).collect(),
+        Queues::Only(list) => list.clone(),
+    };
+    if queue_ids.is_empty() {
+        return Err(Error::usage("open AF_XDP queue on", &interface.name, "no queue was asked for")
+            .way_out("ask for at least one"));
+    }
+    if let Some((_, queue)) = queue_ids.iter().enumerate().find(|&(index, queue)| queue_ids[..index].contains(queue)) {
+        return Err(Error::usage("open AF_XDP queue on", &interface.name, format!("queue {queue} twice"))
+            .way_out("name each queue once"));
+    }
+    if let Some(&queue) = queue_ids.iter().find(|&&queue| queue >= interface.queues.min(crate::steer::MOST_QUEUES)) {
+        return Err(Error::usage("open AF_XDP queue on", &interface.name, format!("there is no queue {queue}"))
+            .way_out(format!("the interface has {} receive queues, from 0", interface.queues)));
+    }
+    let mut configs: Vec<XdpConfig> = queue_ids
+        .iter()
+        .map(|&queue| XdpConfig {
+            interface: interface.name.clone(),
+            ifindex: interface.index,
+            mtu: interface.mtu,
+            queue,
+            ring_slots: config.ring_slots,
+            transmit_slots: config.transmit_slots,
+            frame_size,
+            huge_pages: config.huge_pages,
+        })
+        .collect();
+    for config in &configs {
+        config.check()?;
+    }
+    let mut steering = Steering::attach(&interface.name, interface.index, &config.rules, config.attach)?;
+    let mut queues = Vec::new();
+    for config in configs.drain(..) {
+        let (source, transmit) = XdpSource::open(&config, &mut steering)?;
+        queues.push((AnySource::Xdp(source), transmit));
+    }
+    Ok(Opened { queues, steering: Some(steering) })
+}
+
+/// How many sockets share an interface's packets, and each one's place in the fanout group.
+fn fanout_count(config: &ReceiverConfig) -> u32 {
+    match &config.queues {
+        Queues::All => 1,
+        Queues::Count(count) => (*count).max(1),
+        Queues::Only(list) => list.len().max(1) as u32,
+    }
+}
+
+fn packet_config(config: &ReceiverConfig, interface: &Interface) -> PacketRingConfig {
+    let frame_size =
+        config.frame_size.unwrap_or_else(|| (interface.mtu.saturating_add(256)).next_power_of_two().clamp(2048, 65536));
+    PacketRingConfig {
+        interface: interface.name.clone(),
+        ifindex: interface.index,
+        ring_slots: config.ring_slots,
+        transmit_slots: config.transmit_slots,
+        frame_size,
+        incoming_only: config.incoming_only,
+        filter: config.filter.clone(),
+    }
+}
+
+pub(super) fn open_packet(config: &ReceiverConfig, interface: &Interface) -> Result<Opened> {
+    let ring = packet_config(config, interface);
+    let queues = open_members(fanout_count(config), |fanout| {
+        let (source, transmit, group) = PacketSource::open(&ring, fanout)?;
+        Ok(((AnySource::Packet(source), transmit), group))
+    })?;
+    Ok(Opened { queues, steering: None })
+}
+
+pub(super) fn open_socket(config: &ReceiverConfig, interface: &Interface) -> Result<Opened> {
+    let ring = packet_config(config, interface);
+    let queues = open_members(fanout_count(config), |fanout| {
+        let (source, group) = SocketSource::open(&ring, fanout)?;
+        Ok(((AnySource::Socket(source), None), group))
+    })?;
+    Ok(Opened { queues, steering: None })
+}
+
+/// Opens `count` sockets of one fanout group (none for a single socket).
+fn open_members<T>(count: u32, open: impl Fn(Fanout) -> Result<(T, Option<u16>)>) -> Result<Vec<T>> {
+    let mut fanout = if count == 1 { Fanout::None } else { Fanout::First };
+    (0..count)
+        .map(|_| {
+            let (member, group) = open(fanout)?;
+            if let Some(group) = group {
+                fanout = Fanout::Join(group);
+            }
+            Ok(member)
+        })
+        .collect()
+}
+
+pub(super) fn pace_napi(
+    config: &ReceiverConfig,
+    interface: &Interface,
+    steering: &Steering,
+    opened: &Opened,
+    warnings: &mut Vec<String>,
+) -> Option<NapiPacing> {
+    const DEFER_HARD_IRQS: u64 = 2;
+    let busy_poll = opened.queues.iter().any(|(source, _)| source.description().busy_poll);
+    let flush_ns = if busy_poll {
+        // Our thread runs the device's poll itself; the kernel's timer is only a net below, longer than our period
+        // (Documentation/networking/napi.rst, busy polling).
+        shortest_period_ns(&config.policy)? * 2
+    } else if steering.attached() == Attach::Native && config.napi_pace_ns > 0 {
+        config.napi_pace_ns
+    } else {
+        return None;
+    };
+    NapiPacing::set(&interface.name, interface.index, DEFER_HARD_IRQS, flush_ns, warnings)
+}
+
+/// The shortest timer period a policy may use, if it has a timer.
+fn shortest_period_ns(policy: &Policy) -> Option<u64> {
+    match policy {
+        Policy::Hybrid(hybrid) => hybrid.rungs.iter().map(|rung| rung.period_ns).min(),
+        Policy::Windowed(windowed) => Some(windowed.period_ns),
+        Policy::Timer { period_ns } => Some(*period_ns),
+        Policy::Interrupt | Policy::Busy => None,
+    }
+}

@@ -1,0 +1,169 @@
+//! Engines at work: their counters, their common ledger, and an end that leaves no packet out of the accounts.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use super::{Shared, lock};
+use crate::accounts::SocketAccounts;
+use crate::engine::{End, Handler};
+use crate::error::{Error, Result};
+use crate::interface::Interface;
+use crate::ledger::{Cause, Ledger};
+use crate::meters::{EngineMeters, EngineSnapshot};
+use crate::realtime;
+use crate::source::Description;
+use crate::steer::{Attach, SteerCounters};
+use crate::sys::event::Stop;
+
+/// Engines at work. Dropping it ends them.
+pub struct Running<H> {
+    pub(super) interface: Interface,
+    pub(super) descriptions: Vec<Description>,
+    pub(super) shared: Shared,
+    pub(super) stop: Arc<Stop>,
+    pub(super) threads: Vec<JoinHandle<Finished<H>>>,
+    pub(super) watch: Option<JoinHandle<()>>,
+    pub(super) meters: Vec<Arc<EngineMeters>>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// What one engine thread leaves.
+pub struct Finished<H> {
+    /// The handler, with what it gathered.
+    pub handler: H,
+    /// Why the engine ended.
+    pub end: End,
+    /// Descriptors that made no sense.
+    pub(super) invalid: u64,
+    /// Share of the time the thread was on a CPU (0–1).
+    pub thread_share: f64,
+}
+
+/// What a receiver leaves.
+pub struct Outcome<H> {
+    /// The engines, in order of queues.
+    pub engines: Vec<Finished<H>>,
+    /// The whole ledger.
+    pub ledger: Ledger,
+    /// All engines' counters together.
+    pub counters: EngineSnapshot,
+    /// The driver's own counters that speak of loss.
+    pub driver_counters: Vec<(String, u64)>,
+    /// What could not be had or went wrong, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl<H: Handler + Send + 'static> Running<H> {
+    /// What could not be had, one sentence each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// What each queue is.
+    pub fn descriptions(&self) -> &[Description] {
+        &self.descriptions
+    }
+
+    /// The interface.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// Ends the engines when pulled; give it to signal handlers.
+    pub fn stop_handle(&self) -> Arc<Stop> {
+        Arc::clone(&self.stop)
+    }
+
+    /// Whether every engine has come to its end by itself.
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// All engines' counters together.
+    pub fn counters(&self) -> EngineSnapshot {
+        let snapshots: Vec<_> = self.meters.iter().map(|meters| meters.snapshot()).collect();
+        EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot())
+    }
+
+    /// The ledger as of now. While packets are on their way it is off by as many as are in the rings.
+    pub fn ledger(&mut self) -> Ledger {
+        let delivered = self.counters().packets;
+        self.shared.ledger(delivered)
+    }
+
+    /// Ends the engines, with nothing left in the rings: first the device stops feeding them, then they run empty.
+    ///
+    /// # Errors
+    /// An engine thread panicked.
+    pub fn finish(mut self) -> Result<Outcome<H>> {
+        if let Some(steering) = &self.shared.steering {
+            steering.shut();
+        }
+        self.stop.pull();
+        let mut engines = Vec::new();
+        for thread in self.threads.drain(..) {
+            let finished = thread.join().map_err(|_| {
+                Error::failed("run engine on", &self.interface.name, "the engine thread panicked")
+                    .way_out("report this as a bug")
+            })?;
+            engines.push(finished);
+        }
+        let snapshots: Vec<_> = self.meters.iter().map(|meters| meters.snapshot()).collect();
+        let counters = EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot());
+        let mut ledger = self.shared.ledger(counters.packets);
+        ledger.drop(Cause::LeftAtLimit, Some(counters.left_at_limit));
+        ledger.drop(Cause::InvalidDescriptor, Some(engines.iter().map(|engine| engine.invalid).sum()));
+        let mut warnings = std::mem::take(&mut self.warnings);
+        warnings.extend(engines.iter().filter_map(|engine| realtime::throttling_warning(engine.thread_share)));
+        Ok(Outcome { engines, ledger, counters, driver_counters: self.shared.device.driver_counters(), warnings })
+    }
+}
+
+impl<H> Drop for Running<H> {
+    fn drop(&mut self) {
+        self.stop.pull();
+        for thread in self.threads.drain(..) {
+            // Its panic has been reported by itself, and we may be unwinding.
+            let _ = thread.join();
+        }
+        let _ = self.watch.take().map(JoinHandle::join);
+    }
+}
+
+impl Shared {
+    fn ledger(&mut self, delivered: u64) -> Ledger {
+        let mut ledger = Ledger { delivered, ..Ledger::default() };
+        let sockets: Vec<_> = lock(&self.accounts).iter_mut().map(SocketAccounts::read).collect();
+        let native = self.steering.as_ref().is_some_and(|steering| steering.attached() == Attach::Native);
+        let refused = if native { sockets.iter().flatten().map(|drops| drops.total()).sum() } else { 0 };
+        let steered = self.steering.as_ref().and_then(|steering| steering.counters().ok());
+        let given_to_host = match &steered {
+            Some(counters) => counters.passed + counters.no_socket,
+            None => sockets.iter().flatten().filter_map(|drops| drops.offered).sum(),
+        };
+        let device = self.device.drops(refused, given_to_host);
+        ledger.drop(Cause::Nic, device.map(|drops| drops.nic));
+        ledger.drop(Cause::DriverQueue, device.map(|drops| drops.driver_queue));
+        ledger.drop(Cause::Softnet, device.map(|drops| drops.softnet));
+        for drops in &sockets {
+            ledger.drop(Cause::RingFull, drops.map(|drops| drops.ring_full));
+            ledger.drop(Cause::FillRingEmpty, drops.map(|drops| drops.fill_ring_empty));
+            ledger.drop(Cause::Oversize, drops.map(|drops| drops.oversize));
+        }
+        let before_socket = device.map(|drops| drops.nic + drops.driver_queue + drops.softnet);
+        match &self.steering {
+            Some(_) => {
+                let count = |of: fn(&SteerCounters) -> u64| steered.as_ref().map(of);
+                ledger.offered = count(|c| c.seen).zip(before_socket).map(|(a, b)| a + b);
+                ledger.filtered = count(|c| c.passed);
+                ledger.drop(Cause::NoSocket, count(|c| c.no_socket));
+            }
+            None => {
+                let offered: Option<u64> = sockets.iter().map(|drops| drops.and_then(|drops| drops.offered)).sum();
+                ledger.offered = offered.zip(before_socket).map(|(a, b)| a + b);
+                ledger.filtered = Some(0);
+            }
+        }
+        ledger
+    }
+}
