@@ -31,6 +31,7 @@ pub struct Peer {
     stop: Arc<AtomicBool>,
     received: Arc<AtomicU64>,
     thread: JoinHandle<Result<PeerOutcome>>,
+    wake: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Peer {
@@ -51,7 +52,14 @@ impl Peer {
             sched::set_affinity(0, core).map_err(|error| Error::os("bind to", format!("CPU {core}"), &error))?;
             body(&stop_flag, &counter)
         })?;
-        Ok(Self { stop, received, thread })
+        Ok(Self { stop, received, thread, wake: None })
+    }
+
+    /// For a loop that may sleep without end when nothing comes: `wake` ends its wait, once the flag is set.
+    #[must_use]
+    pub fn woken_by(mut self, wake: impl FnOnce() + Send + 'static) -> Self {
+        self.wake = Some(Box::new(wake));
+        self
     }
 
     /// recv(2) in a loop on a UDP socket, as a plain server does; it asks nobody what was lost.
@@ -89,7 +97,10 @@ impl Peer {
     /// # Errors
     /// Its loop failed.
     pub fn finish(self) -> Result<PeerOutcome> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Release);
+        if let Some(wake) = self.wake {
+            wake();
+        }
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }

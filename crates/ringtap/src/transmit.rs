@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::histogram::add;
 use crate::meters::EngineMeters;
 use crate::sys::packet_ring::PacketTransmit;
-use crate::sys::xsk::XskTransmit;
+use crate::sys::xsk_transmit::XskTransmit;
 
 /// The transmit side of a source.
 #[derive(Debug)]

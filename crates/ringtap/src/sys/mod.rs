@@ -18,6 +18,7 @@ pub(crate) mod recvmmsg;
 mod ring;
 pub mod sched;
 pub(crate) mod xsk;
+pub(crate) mod xsk_transmit;
 
 /// Returns when every packet that is in the kernel's receive path at the moment has come out of it: into a ring, with its
 /// counters, or elsewhere.

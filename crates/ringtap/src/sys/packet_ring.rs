@@ -413,7 +413,7 @@ impl PacketTransmit {
         Ok(Self { fd, frames, next: 0, oldest: 0, queued: 0 })
     }
 
-    /// As [`super::xsk::XskTransmit::send`].
+    /// As [`super::xsk_transmit::XskTransmit::send`].
     pub(crate) fn send(&mut self, build: impl FnOnce(&mut [u8]) -> usize) -> Option<usize> {
         if self.frames.status(self.next).load(Ordering::Acquire) & (TP_STATUS_SEND_REQUEST | TP_STATUS_SENDING) != 0 {
             return None;

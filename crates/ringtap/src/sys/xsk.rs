@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::memory::{Region, Slot};
 use super::ring::{Consumer, Layout, Producer};
+use super::xsk_transmit::XskTransmit;
 use super::{getsockopt, setsockopt};
 use crate::error::{Error, Result};
 
@@ -66,19 +67,6 @@ pub(crate) struct XskSocket {
     ring_bytes: usize,
     /// Descriptors that did not lie inside one receive frame; the frame they named is not used again.
     pub(crate) invalid_descriptors: u64,
-}
-
-/// The socket's transmit side: rings over frames of the same UMEM that the receive side never touches.
-#[derive(Debug)]
-pub(crate) struct XskTransmit {
-    fd: Arc<OwnedFd>,
-    umem: Arc<Region>,
-    tx: Producer<libc::xdp_desc>,
-    completion: Consumer<u64>,
-    frame_size: u32,
-    first: u64,
-    last: u64,
-    free: Vec<u64>,
 }
 
 impl XskSocket {
@@ -201,16 +189,8 @@ impl XskSocket {
             getsockopt(fd.as_fd(), libc::SOL_XDP, libc::XDP_OPTIONS).map_err(|e| failed("read XDP_OPTIONS of", &e))?;
         this.zero_copy = options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0;
         let first = u64::from(config.rx_frames) * u64::from(config.frame_size);
-        let transmit = tx.map(|tx| XskTransmit {
-            fd,
-            umem,
-            tx,
-            completion,
-            frame_size: config.frame_size,
-            first,
-            last: bytes - u64::from(config.frame_size),
-            free: (0..u64::from(config.tx_frames)).map(|i| first + i * u64::from(config.frame_size)).collect(),
-        });
+        let transmit =
+            tx.map(|tx| XskTransmit::new(fd, umem, tx, completion, config.frame_size, first, config.tx_frames));
         Ok((this, transmit))
     }
 
@@ -366,62 +346,6 @@ impl XskSocket {
     }
 }
 
-impl XskTransmit {
-    /// Takes back the frames the device has sent; returns how many.
-    pub(crate) fn reclaim(&mut self) -> u32 {
-        let mut count = 0;
-        while let Some(address) = self.completion.pop() {
-            // Checked like every value from the kernel: only our transmit frames, each once at most.
-            let frame = address & !(u64::from(self.frame_size) - 1);
-            if (self.first..=self.last).contains(&frame) && self.free.len() < self.free.capacity() {
-                self.free.push(frame);
-                count += 1;
-            }
-        }
-        self.completion.release();
-        count
-    }
-
-    /// Lends a free frame to `build`, which returns the frame's length (0: nothing to send), and queues it.
-    ///
-    /// `None` when no frame is free; `Some(len)` is what was queued.
-    pub(crate) fn send(&mut self, build: impl FnOnce(&mut [u8]) -> usize) -> Option<usize> {
-        if self.free.is_empty() {
-            self.reclaim();
-        }
-        if self.tx.free(1) == 0 {
-            return None;
-        }
-        let address = self.free.pop()?;
-        // SAFETY: the frame came off the free list, so neither the kernel nor anybody else refers to it; it lies inside
-        // the UMEM by construction.
-        let frame = unsafe {
-            std::slice::from_raw_parts_mut(self.umem.base().as_ptr().add(address as usize), self.frame_size as usize)
-        };
-        let len = build(frame).min(self.frame_size as usize);
-        if len == 0 {
-            self.free.push(address);
-            return Some(0);
-        }
-        self.tx.push(libc::xdp_desc { addr: address, len: len as u32, options: 0 });
-        Some(len)
-    }
-
-    /// Publishes what was queued and wakes the kernel if it asked for that: one system call at most.
-    pub(crate) fn kick(&mut self) {
-        self.tx.publish();
-        if self.tx.needs_wakeup() && self.tx.pending() > 0 {
-            // SAFETY: no buffer is passed; EAGAIN, EBUSY and ENOBUFS mean that the kernel is at it (af_xdp.rst).
-            unsafe { libc::sendto(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
-        }
-    }
-
-    /// Frames queued that the kernel has not taken yet.
-    pub(crate) fn pending(&self) -> u32 {
-        self.tx.pending()
-    }
-}
-
 fn register_umem(fd: BorrowedFd<'_>, umem: &Region, bytes: u64, frame_size: u32) -> io::Result<()> {
     // The first layout of struct xdp_umem_reg (24 bytes + flags) is understood by every kernel that has need_wakeup.
     #[repr(C)]
@@ -487,16 +411,9 @@ mod tests {
             invalid_descriptors: 0,
         };
         let first = u64::from(FRAMES * FRAME_SIZE);
-        let transmit = XskTransmit {
-            fd,
-            umem,
-            tx: Producer::new(fake::region(start), fake::LAYOUT, FRAMES).unwrap(),
-            completion: Consumer::new(fake::region(start), fake::LAYOUT, FRAMES).unwrap(),
-            frame_size: FRAME_SIZE,
-            first,
-            last: first + u64::from((FRAMES - 1) * FRAME_SIZE),
-            free: (0..u64::from(FRAMES)).map(|i| first + i * u64::from(FRAME_SIZE)).collect(),
-        };
+        let tx = Producer::new(fake::region(start), fake::LAYOUT, FRAMES).unwrap();
+        let completion = Consumer::new(fake::region(start), fake::LAYOUT, FRAMES).unwrap();
+        let transmit = XskTransmit::new(fd, umem, tx, completion, FRAME_SIZE, first, FRAMES);
         (receive, transmit, other)
     }
 
@@ -619,9 +536,9 @@ mod tests {
             }
             assert_eq!((sent.len(), transmit.pending()), (FRAMES as usize, 0));
         }
-        // Addresses that are not ours are not taken for free frames, however often they are reported.
-        for address in [0, u64::MAX, transmit.first - 1] {
-            transmit.reclaim();
+        // Neither addresses that are not ours nor frames that are not out are taken for free frames.
+        transmit.reclaim();
+        for address in [0, u64::MAX, transmit.first - 1, transmit.first] {
             assert!(transmit.completion.kernel_puts(address));
             assert_eq!(transmit.reclaim(), 0, "{address}");
         }

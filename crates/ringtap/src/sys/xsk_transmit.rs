@@ -1,0 +1,99 @@
+//! The transmit side of an AF_XDP socket: TX and completion ring over frames that the receive side never touches.
+//!
+//! Owns which of these frames is free, being built, or out with the kernel.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use super::memory::Region;
+use super::ring::{Consumer, Producer};
+
+/// The rings and the frames behind them.
+#[derive(Debug)]
+pub(crate) struct XskTransmit {
+    fd: Arc<OwnedFd>,
+    pub(super) umem: Arc<Region>,
+    pub(super) tx: Producer<libc::xdp_desc>,
+    pub(super) completion: Consumer<u64>,
+    frame_size: u32,
+    /// Address of the first transmit frame.
+    pub(super) first: u64,
+    pub(super) free: Vec<u64>,
+    /// Which frames the kernel has.
+    out: Box<[bool]>,
+}
+
+impl XskTransmit {
+    /// `frames` frames of `frame_size` bytes from address `first` of the UMEM on, which must hold them.
+    pub(super) fn new(
+        fd: Arc<OwnedFd>,
+        umem: Arc<Region>,
+        tx: Producer<libc::xdp_desc>,
+        completion: Consumer<u64>,
+        frame_size: u32,
+        first: u64,
+        frames: u32,
+    ) -> Self {
+        let free: Vec<u64> = (0..u64::from(frames)).map(|i| first + i * u64::from(frame_size)).collect();
+        assert!(first + u64::from(frames) * u64::from(frame_size) <= umem.len() as u64, "frames beyond the UMEM");
+        Self { fd, umem, tx, completion, frame_size, first, free, out: vec![false; frames as usize].into() }
+    }
+
+    /// Takes back the frames the device has sent; returns how many.
+    pub(crate) fn reclaim(&mut self) -> u32 {
+        let mut count = 0;
+        while let Some(address) = self.completion.pop() {
+            // Checked like every value from the kernel: only frames that are out come back, each once.
+            let frame_size = u64::from(self.frame_size);
+            let frame = address & !(frame_size - 1);
+            let out = frame.checked_sub(self.first).and_then(|inside| self.out.get_mut((inside / frame_size) as usize));
+            if let Some(out) = out.filter(|out| **out) {
+                *out = false;
+                self.free.push(frame);
+                count += 1;
+            }
+        }
+        self.completion.release();
+        count
+    }
+
+    /// Lends a free frame to `build`, which returns the frame's length (0: nothing to send), and queues it.
+    ///
+    /// `None` when no frame is free; `Some(len)` is what was queued.
+    pub(crate) fn send(&mut self, build: impl FnOnce(&mut [u8]) -> usize) -> Option<usize> {
+        if self.free.is_empty() {
+            self.reclaim();
+        }
+        if self.tx.free(1) == 0 {
+            return None;
+        }
+        let address = self.free.pop()?;
+        // SAFETY: the frame came off the free list, so neither the kernel nor anybody else refers to it; it lies inside
+        // the UMEM by construction.
+        let frame = unsafe {
+            std::slice::from_raw_parts_mut(self.umem.base().as_ptr().add(address as usize), self.frame_size as usize)
+        };
+        let len = build(frame).min(self.frame_size as usize);
+        if len == 0 {
+            self.free.push(address);
+            return Some(0);
+        }
+        self.out[((address - self.first) / u64::from(self.frame_size)) as usize] = true;
+        self.tx.push(libc::xdp_desc { addr: address, len: len as u32, options: 0 });
+        Some(len)
+    }
+
+    /// Publishes what was queued and wakes the kernel if it asked for that: one system call at most.
+    pub(crate) fn kick(&mut self) {
+        self.tx.publish();
+        if self.tx.needs_wakeup() && self.tx.pending() > 0 {
+            // SAFETY: no buffer is passed; EAGAIN, EBUSY and ENOBUFS mean that the kernel is at it (af_xdp.rst).
+            unsafe { libc::sendto(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
+        }
+    }
+
+    /// Frames queued that the kernel has not taken yet.
+    pub(crate) fn pending(&self) -> u32 {
+        self.tx.pending()
+    }
+}
