@@ -95,8 +95,8 @@ impl Host {
         Ok(handle)
     }
 
-    /// A command for `program` that the kernel ends with this process, even by SIGKILL (setpriv(1) from util-linux);
-    /// start it by [`Host::start`].
+    /// A command for `program` that the kernel ends with this process, even by SIGKILL (setpriv(1) from util-linux; from the
+    /// moment the program itself runs); start it by [`Host::start`].
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--", program]);

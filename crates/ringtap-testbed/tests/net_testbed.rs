@@ -164,6 +164,11 @@ fn net_child_that_is_killed() {
     let mut command = testbed.sender().command("sleep");
     command.arg("30").stdout(Stdio::null()).stderr(Stdio::null());
     let mut program = testbed.sender().start(command).unwrap();
+    // setpriv asks for its end with ours before it becomes the program; until then it would outlive us.
+    let comm = format!("/proc/{}/comm", program.child().id());
+    while fs::read_to_string(&comm).unwrap().trim() != "sleep" {
+        thread::sleep(Duration::from_millis(1));
+    }
     println!("running {} {}", napi[0], program.child().id());
     let _ = generator.join();
 }
