@@ -1,0 +1,7 @@
+//! `ringtap bench`: the seven criteria of capture (000 §6.1), for every way Ringtap can wait, its ablations and real peers,
+//! in one interleaved run on the same core of a private testbed.
+//!
+//! Owns which runs are made, what is kept of them ([`book`]), the models fitted to them and the report. How packets are
+//! made, received and counted belongs to `ringtap-testbed` and `ringtap`.
+
+pub mod book;
