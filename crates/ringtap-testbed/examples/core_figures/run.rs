@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ringtap::calibrate::Plan;
+use ringtap::napi::NapiPause;
 use ringtap::pacer::Policy;
 use ringtap::receiver::{Backend, ReceiverConfig};
 use ringtap::{Error, Result};
@@ -31,20 +32,12 @@ impl Receiver<'_> {
     }
 
     fn config(&self) -> ReceiverConfig {
-        let (policy, ring_slots, napi_pace_ns) = match self {
-            Self::Interrupt => (Policy::Interrupt, 32_768, 0),
-            Self::Timer { plan, .. } => {
-                (Policy::Timer { period_ns: plan.period_ns }, plan.ring_slots, plan.napi_pace_ns)
-            }
-            Self::Hybrid { plan, .. } => (plan.policy(), plan.ring_slots, plan.napi_pace_ns),
+        let (policy, ring_slots, napi_pause) = match self {
+            Self::Interrupt => (Policy::Interrupt, 32_768, NapiPause::default()),
+            Self::Timer { plan, .. } => (Policy::Timer { period_ns: plan.period_ns }, plan.ring_slots, plan.napi_pause),
+            Self::Hybrid { plan, .. } => (plan.policy(), plan.ring_slots, plan.napi_pause),
         };
-        ReceiverConfig {
-            backend: Backend::Xdp,
-            take: true,
-            ring_slots,
-            napi_pace_ns,
-            ..ReceiverConfig::new("", policy)
-        }
+        ReceiverConfig { backend: Backend::Xdp, take: true, ring_slots, napi_pause, ..ReceiverConfig::new("", policy) }
     }
 }
 
