@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+pub use ringtap_testbed::Topology;
 use serde::{Deserialize, Serialize};
 
 /// Changes when the meaning of a field does.
@@ -55,16 +56,6 @@ pub struct Environment {
     pub plans: BTreeMap<String, Vec<String>>,
     /// What makes the figures doubtful.
     pub doubts: Vec<String>,
-}
-
-/// Where the receive work of the kernel is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Topology {
-    /// NAPI on the generator's core, which so stands for the NIC's DMA engine: the receiver's own cost alone.
-    Nic,
-    /// NAPI as a thread on the receiver's core: the whole receive cost on one core.
-    Host,
 }
 
 /// One run of one receiver under one traffic.
@@ -136,6 +127,8 @@ pub struct Sample {
     pub cache_misses_per_packet: Option<f64>,
     /// Added event processing, nanoseconds a packet (spec S15, S27); 0 for none.
     pub load_ns: f64,
+    /// NAPI pause set for this run, nanoseconds; `None`: the receiver's own.
+    pub napi_pause_ns: Option<u64>,
     /// What ran beside it: the name of a storm.
     pub beside: Option<String>,
     /// Seconds the traffic lasted.
@@ -151,6 +144,9 @@ pub struct LossBursts {
     pub longest: u64,
     /// Runs by length: (length, runs), ascending, at most 64 entries, the last with all longer ones.
     pub by_length: Vec<(u64, u64)>,
+    /// Where the first 256 of them lie: (number of the first packet lost, length).
+    #[serde(default)]
+    pub places: Vec<(u64, u64)>,
 }
 
 /// A receiver's own words.

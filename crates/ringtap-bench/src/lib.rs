@@ -4,4 +4,19 @@
 //! Owns which runs are made, what is kept of them ([`book`]), the models fitted to them and the report. How packets are
 //! made, received and counted belongs to `ringtap-testbed` and `ringtap`.
 
+pub mod bench;
 pub mod book;
+pub mod catalogue;
+pub mod model;
+pub mod report;
+pub mod run;
+pub mod scale;
+mod soak;
+mod storm;
+mod study;
+mod work;
+
+pub use bench::{Bench, Progress, Wanted};
+pub use scale::Scale;
+pub use soak::soak;
+pub use study::Study;

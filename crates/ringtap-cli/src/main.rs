@@ -3,6 +3,7 @@
 //! Owns the list of subcommands, exit codes and the one line an error becomes. What a subcommand does is in its module;
 //! how it is done is in the crates below.
 
+mod bench;
 mod capture;
 mod demo;
 mod doctor;
@@ -52,6 +53,7 @@ enum Command {
     Demo(demo::Args),
     Generate(generate::Args),
     Plan(plan::Args),
+    Bench(bench::Args),
     Doctor(doctor::Args),
     #[command(hide = true)]
     Man(man::Args),
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Generate(args) => generate::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Man(args) => man::run(args),
     };

@@ -23,7 +23,7 @@ use crate::tools;
 pub const NAMESPACE_MARK: &str = "ringtap-testbed";
 
 /// Who runs the receiving device's NAPI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Topology {
     /// The generator's core, which so stands for the NIC's DMA engine; the receiver's core has only the receiver.

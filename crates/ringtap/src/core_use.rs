@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::sys::perf::CycleCounter;
+use crate::sys::perf::{Event, HardwareCounter};
 use crate::sys::{clock, sched};
 
 /// Where a busy time comes from.
@@ -32,7 +32,7 @@ pub struct CoreMeter {
 
 #[derive(Debug)]
 enum Source {
-    Cycles { counter: CycleCounter, per_second: f64 },
+    Cycles { counter: HardwareCounter, per_second: f64 },
     IdleTime,
     IdleTicks,
 }
@@ -43,7 +43,7 @@ impl CoreMeter {
     /// # Errors
     /// Neither counters nor /proc can be read, or there is no such CPU.
     pub fn open(cpu: usize) -> Result<Self> {
-        if let Ok(mut counter) = CycleCounter::open(cpu)
+        if let Ok(mut counter) = HardwareCounter::open(cpu, Event::Cycles)
             && let Some(per_second) = nominal_clock(&mut counter, cpu)
         {
             return Ok(Self { cpu, source: Source::Cycles { counter, per_second } });
@@ -84,7 +84,7 @@ impl CoreMeter {
 }
 
 /// Cycles per second while busy: what one core of this machine does in a second, all of it used.
-fn nominal_clock(counter: &mut CycleCounter, cpu: usize) -> Option<f64> {
+fn nominal_clock(counter: &mut HardwareCounter, cpu: usize) -> Option<f64> {
     const SPIN: Duration = Duration::from_millis(20);
     std::thread::scope(|scope| {
         scope

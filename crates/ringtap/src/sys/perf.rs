@@ -1,4 +1,5 @@
-//! Unhalted cycles of one CPU (perf_event_open(2)), the steadiest measure of core use where the machine has counters.
+//! Hardware counters of one CPU (perf_event_open(2)): unhalted cycles, the steadiest measure of core use where the machine
+//! has counters, and last-level cache misses.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,9 +7,35 @@ use std::os::fd::FromRawFd;
 
 use crate::error::{Error, Result};
 
-/// Counts the cycles a CPU spends not halted, in user, kernel and interrupt context, of all programs.
+/// What a [`HardwareCounter`] counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// Cycles the CPU was not halted.
+    Cycles,
+    /// Misses of the last-level cache.
+    CacheMisses,
+}
+
+impl Event {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cycles => "cycle",
+            Self::CacheMisses => "cache miss",
+        }
+    }
+
+    /// PERF_COUNT_HW_… of linux/perf_event.h.
+    fn config(self) -> u64 {
+        match self {
+            Self::Cycles => 0,
+            Self::CacheMisses => 3,
+        }
+    }
+}
+
+/// Counts an event on a CPU, in user, kernel and interrupt context, of all programs.
 #[derive(Debug)]
-pub struct CycleCounter {
+pub struct HardwareCounter {
     counter: File,
 }
 
@@ -32,29 +59,31 @@ struct PerfEventAttr {
 /// PERF_FLAG_FD_CLOEXEC of linux/perf_event.h, which the libc crate lacks.
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 
-impl CycleCounter {
+impl HardwareCounter {
     /// Starts counting on `cpu`.
     ///
     /// # Errors
     /// No hardware counters (virtual machines often have none), no such CPU, or perf_event_paranoid forbids it.
-    pub fn open(cpu: usize) -> Result<Self> {
-        // PERF_TYPE_HARDWARE is 0 and PERF_COUNT_HW_CPU_CYCLES is 0.
-        let attr = PerfEventAttr { size: size_of::<PerfEventAttr>() as u32, ..Default::default() };
+    pub fn open(cpu: usize, event: Event) -> Result<Self> {
+        // PERF_TYPE_HARDWARE is 0.
+        let size = size_of::<PerfEventAttr>() as u32;
+        let attr = PerfEventAttr { size, config: event.config(), ..Default::default() };
         // SAFETY: `attr` is valid for reading and says its own size; pid −1 and a CPU ask for a CPU-wide counter.
         let fd = unsafe {
             libc::syscall(libc::SYS_perf_event_open, &raw const attr, -1, cpu as libc::c_int, -1, PERF_FLAG_FD_CLOEXEC)
         };
         if fd < 0 {
-            return Err(Error::os("open cycle counter of", format!("CPU {cpu}"), &io::Error::last_os_error())
-                .way_out("core use is taken from idle time instead"));
+            let object = format!("{} counter of CPU {cpu}", event.name());
+            return Err(Error::os("open", object, &io::Error::last_os_error())
+                .way_out("virtual machines often have none; core use is taken from idle time instead"));
         }
         // SAFETY: a fresh descriptor that nobody else owns.
         let mut this = Self { counter: unsafe { File::from_raw_fd(fd as i32) } };
-        this.read().map_err(|error| Error::os("read cycle counter of", format!("CPU {cpu}"), &error))?;
+        this.read().map_err(|error| Error::os("read", format!("{} counter of CPU {cpu}", event.name()), &error))?;
         Ok(this)
     }
 
-    /// Cycles counted since it was opened.
+    /// Events counted since it was opened.
     ///
     /// # Errors
     /// The counter could not be scheduled on the CPU (end of file).

@@ -1,0 +1,351 @@
+//! A benchmark under way: testbeds, receivers, the growing book, progress.
+//!
+//! Owns what all studies share: making a run, keeping its sample on disk at once, telling how far it is. Which runs are
+//! made is in `study`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use ringtap::calibrate::{Calibration, Wishes};
+use ringtap::sys::clock;
+use ringtap::{Error, Result};
+use ringtap_testbed::Topology;
+use ringtap_testbed::peer::PeerKind;
+
+use crate::book::{Book, Environment, FORMAT, Finding, Missing, Sample};
+use crate::catalogue::{self, Kind, Plans, Receiver};
+use crate::run::{Benches, Request};
+use crate::scale::Scale;
+use crate::study::Study;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Size.
+    pub scale: Scale,
+    /// Studies, in order.
+    pub studies: Vec<Study>,
+    /// Receivers by name; empty: all.
+    pub receivers: Vec<String>,
+    /// Folder of the results.
+    pub out: PathBuf,
+    /// The command line, for the record.
+    pub command: String,
+    /// Packets of the soak, and their rate.
+    pub soak: Option<(u64, f64)>,
+}
+
+/// A benchmark under way.
+pub struct Bench<'t> {
+    pub(crate) scale: Scale,
+    pub(crate) receivers: Vec<Receiver>,
+    pub(crate) benches: Benches,
+    pub(crate) plans: Plans,
+    book: Book,
+    out: PathBuf,
+    stop: Arc<AtomicBool>,
+    tell: &'t mut dyn FnMut(&Progress),
+    began: Instant,
+    planned_seconds: f64,
+    done_seconds: f64,
+}
+
+/// How far it is.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// What has just been done or begins, one line.
+    pub line: String,
+    /// Share done (0–1), by planned time.
+    pub share: f64,
+    /// Estimate of the time left, seconds; `None` at the beginning.
+    pub left_seconds: Option<f64>,
+}
+
+impl<'t> Bench<'t> {
+    /// Builds the testbeds, calibrates, looks for the peers. When `stop` is set, what is under way is the last run.
+    ///
+    /// # Errors
+    /// No testbed can be built here, no receiver of that name, or the folder can't be written.
+    pub fn new(wanted: &Wanted, stop: Arc<AtomicBool>, tell: &'t mut dyn FnMut(&Progress)) -> Result<Self> {
+        fs::create_dir_all(&wanted.out)
+            .map_err(|error| Error::os("create", wanted.out.display().to_string(), &error))?;
+        let mut say = |line: &str| tell(&Progress { line: line.to_owned(), share: 0.0, left_seconds: None });
+        say("building two testbeds");
+        let benches = Benches::new()?;
+        let config = benches.of(Topology::Nic).config().clone();
+        let calibration = Calibration::measure_and_store(config.receiver_core, &mut say)?;
+        let plan = |micros| {
+            let max_latency = std::time::Duration::from_micros(micros);
+            calibration.plan(&Wishes { max_latency, ..Wishes::default() })
+        };
+        let plans = Plans { tight: plan(250)?, wide: plan(1000)? };
+        let mut book = Book { format: FORMAT, ..Book::default() };
+        let receivers = chosen(catalogue::all(&plans), &wanted.receivers)?;
+        let (receivers, peers) = present(receivers, &mut book.missing);
+        book.environment = Environment {
+            command: wanted.command.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: clock::realtime_ns() / 1_000_000_000,
+            host: calibration.host.clone(),
+            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            receiver_core: config.receiver_core,
+            generator_core: config.generator_core,
+            meter: meter_name(&calibration),
+            virtual_machine: calibration.virtual_machine,
+            peers,
+            plans: BTreeMap::from([
+                ("250us".to_owned(), plans.tight.sums.clone()),
+                ("1ms".to_owned(), plans.wide.sums.clone()),
+            ]),
+            doubts: doubts(&calibration),
+        };
+        let mut this = Self {
+            scale: wanted.scale.clone(),
+            receivers,
+            benches,
+            plans,
+            book,
+            out: wanted.out.clone(),
+            stop,
+            tell,
+            began: Instant::now(),
+            planned_seconds: 0.0,
+            done_seconds: 0.0,
+        };
+        this.planned_seconds = wanted.studies.iter().map(|study| study.seconds(&this)).sum();
+        if let Some((count, pps)) = wanted.soak {
+            this.planned_seconds += count as f64 / pps;
+        }
+        this.save()?;
+        Ok(this)
+    }
+
+    /// Makes a run, keeps its sample and says what came of it. `None` when the receiver could not be run: that is noted
+    /// once and the benchmark goes on.
+    ///
+    /// # Errors
+    /// The result can't be written.
+    pub(crate) fn run(&mut self, request: &Request<'_>) -> Result<Option<Sample>> {
+        self.done_seconds += cost_seconds(request.count as f64 / request.pps);
+        let what = format!("{} ({})", request.receiver.name, topology_name(request.topology));
+        if self.is_stopped() || self.book.missing.iter().any(|missing| missing.what == what) {
+            return Ok(None);
+        }
+        if let Err(why) = request.receiver.suits(request.topology) {
+            self.miss(what, why.to_owned());
+            return Ok(None);
+        }
+        match self.benches.run(request) {
+            Ok(sample) => {
+                self.say(line(&sample));
+                self.book.samples.push(sample.clone());
+                self.save()?;
+                Ok(Some(sample))
+            }
+            // A signal from the terminal goes to the peers, too.
+            Err(_) if self.is_stopped() => Ok(None),
+            Err(error) => {
+                self.say(format!("{what}: {error}"));
+                self.miss(what, error.to_string());
+                self.save()?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// As [`Bench::run`] for core use while nothing is sent.
+    ///
+    /// # Errors
+    /// The receiver can't be started, or the result can't be written.
+    pub(crate) fn idle(&mut self, receiver: Option<&Receiver>, round: u32, seconds: f64) -> Result<()> {
+        if self.is_stopped() {
+            return Ok(());
+        }
+        let sample = self.benches.idle(receiver, round, seconds)?;
+        self.done_seconds += cost_seconds(seconds);
+        self.say(line(&sample));
+        self.book.samples.push(sample);
+        self.save()
+    }
+
+    /// Keeps what a search found.
+    ///
+    /// # Errors
+    /// The result can't be written.
+    pub(crate) fn find(&mut self, finding: Finding) -> Result<()> {
+        let at_least = if finding.at_least { "at least " } else { "" };
+        self.say(format!(
+            "{} {} {}: {at_least}{:.0}",
+            finding.receiver,
+            topology_name(finding.topology),
+            finding.quantity,
+            finding.value
+        ));
+        self.book.findings.push(finding);
+        self.save()
+    }
+
+    /// Notes what could not be had.
+    pub(crate) fn miss(&mut self, what: String, why: String) {
+        let missing = Missing { what, why };
+        if !self.book.missing.contains(&missing) {
+            self.book.missing.push(missing);
+        }
+    }
+
+    fn is_stopped(&mut self) -> bool {
+        let stopped = self.stop.load(Ordering::Relaxed);
+        if stopped {
+            self.miss("the rest".to_owned(), "stopped by a signal".to_owned());
+        }
+        stopped
+    }
+
+    pub(crate) fn say(&mut self, line: String) {
+        let share = if self.planned_seconds > 0.0 { (self.done_seconds / self.planned_seconds).min(1.0) } else { 0.0 };
+        let elapsed = self.began.elapsed().as_secs_f64();
+        let left_seconds = (share > 0.01).then(|| elapsed / share - elapsed);
+        (self.tell)(&Progress { line, share, left_seconds });
+    }
+
+    /// What has been gathered.
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+
+    /// Writes `bench.json`, by way of a file beside it, so that an abort leaves the last complete one.
+    fn save(&self) -> Result<()> {
+        let text = serde_json::to_vec(&self.book).map_err(|error| Error::failed("write", "bench.json", error))?;
+        write(&self.out.join("bench.json"), &text)
+    }
+
+    /// Fits the models and writes the last `bench.json`, the report and the tables.
+    ///
+    /// # Errors
+    /// A file can't be written.
+    pub fn finish(mut self) -> Result<Book> {
+        self.book.fits = crate::model::fit(&self.book);
+        self.save()?;
+        write_reports(&self.book, &self.out)?;
+        Ok(self.book)
+    }
+}
+
+/// Writes `report.html` and `bench.md` of a book.
+///
+/// # Errors
+/// A file can't be written.
+pub fn write_reports(book: &Book, out: &Path) -> Result<()> {
+    write(&out.join("report.html"), crate::report::html(book).as_bytes())?;
+    write(&out.join("bench.md"), crate::report::markdown(book).as_bytes())
+}
+
+/// Reads a folder's `bench.json`.
+///
+/// # Errors
+/// It is not there, or not of this program's format.
+pub fn load(folder: &Path) -> Result<Book> {
+    let path = folder.join("bench.json");
+    let object = path.display().to_string();
+    let text = fs::read(&path).map_err(|error| {
+        Error::os("read", object.clone(), &error).way_out("make one with `ringtap bench --out DIR`")
+    })?;
+    let book: Book = serde_json::from_slice(&text).map_err(|error| {
+        Error::failed("read", object.clone(), error).way_out("make a new one with `ringtap bench --out DIR`")
+    })?;
+    if book.format != FORMAT {
+        let cause = format!("its format is {}, this program's is {FORMAT}", book.format);
+        return Err(Error::failed("read", object, cause).way_out("make a new one with `ringtap bench --out DIR`"));
+    }
+    Ok(book)
+}
+
+fn write(path: &Path, text: &[u8]) -> Result<()> {
+    let beside = path.with_extension("new");
+    fs::write(&beside, text)
+        .and_then(|()| fs::rename(&beside, path))
+        .map_err(|error| Error::os("write", path.display().to_string(), &error))
+}
+
+/// A run's time with what it takes to set up and to settle.
+pub(crate) fn cost_seconds(traffic: f64) -> f64 {
+    const SET_UP: f64 = 1.2;
+    traffic + SET_UP
+}
+
+fn chosen(all: Vec<Receiver>, names: &[String]) -> Result<Vec<Receiver>> {
+    if let Some(unknown) = names.iter().find(|name| all.iter().all(|receiver| &receiver.name != *name)) {
+        let known: Vec<&str> = all.iter().map(|receiver| receiver.name.as_str()).collect();
+        return Err(Error::usage("measure", unknown.clone(), "there is no such receiver")
+            .way_out(format!("choose among: {}", known.join("; "))));
+    }
+    Ok(all.into_iter().filter(|receiver| names.is_empty() || names.contains(&receiver.name)).collect())
+}
+
+/// Those that are installed, with their versions; the others are missing.
+fn present(receivers: Vec<Receiver>, missing: &mut Vec<Missing>) -> (Vec<Receiver>, BTreeMap<String, String>) {
+    let mut versions = BTreeMap::new();
+    let here = receivers.into_iter().filter(|receiver| match &receiver.kind {
+        Kind::Ringtap { .. } => true,
+        Kind::Peer(kind) => match PeerKind::version(*kind) {
+            Ok(version) => {
+                versions.insert(receiver.name.clone(), version);
+                true
+            }
+            Err(error) => {
+                missing.push(Missing { what: receiver.name.clone(), why: error.to_string() });
+                false
+            }
+        },
+    });
+    let here = here.collect();
+    (here, versions)
+}
+
+fn meter_name(calibration: &Calibration) -> String {
+    serde_json::to_value(calibration.meter).ok().and_then(|name| Some(name.as_str()?.replace('_', " "))).unwrap_or_default()
+}
+
+fn doubts(calibration: &Calibration) -> Vec<String> {
+    let mut doubts = vec![
+        "The wire is a veth pair: frames are copied into the ring by the kernel, and no NIC raises interrupts.".to_owned(),
+        "Generator and receiver share the machine, its caches and its memory.".to_owned(),
+    ];
+    if calibration.virtual_machine {
+        doubts.push(
+            "A virtual machine: the host may take a core for milliseconds, and a wake-up costs more than on bare metal."
+                .to_owned(),
+        );
+    }
+    doubts
+}
+
+pub(crate) fn topology_name(topology: Topology) -> &'static str {
+    match topology {
+        Topology::Nic => "nic",
+        Topology::Host => "host",
+    }
+}
+
+fn line(sample: &Sample) -> String {
+    let delay = sample.arrival.as_ref().or(sample.delivery.as_ref());
+    format!(
+        "{:<8} {:<4} {:<30} {:>9.0} pps {:>4} B  lost {:>8}  core {:>6.2} %{}{}",
+        sample.study,
+        topology_name(sample.topology),
+        sample.receiver,
+        sample.offered_pps,
+        sample.frame_bytes,
+        sample.lost,
+        sample.core_use_percent,
+        delay.map_or_else(String::new, |delay| format!("  p99 {:>8.0} µs", delay.p99)),
+        match sample.unaccounted {
+            Some(0) | None => String::new(),
+            Some(count) => format!("  UNACCOUNTED {count}"),
+        }
+    )
+}

@@ -1,0 +1,119 @@
+//! Who is measured: every way Ringtap can wait, the ablations of 000 §7, the other back ends, and the real peers.
+//!
+//! Owns names and configurations. How a run is made is in `run`.
+
+use ringtap::calibrate::Plan;
+use ringtap::napi::NapiPause;
+use ringtap::pacer::{Policy, Windowed};
+use ringtap::receiver::{Backend, ReceiverConfig};
+use ringtap_testbed::Topology;
+use ringtap_testbed::peer::PeerKind;
+
+/// Slots of a receiver that has no plan of its own: as many as the plans give, so that only the waiting differs.
+const SLOTS: u32 = 32_768;
+
+/// One receiver of the catalogue.
+#[derive(Debug, Clone)]
+pub struct Receiver {
+    /// Name in tables and on the command line.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a receiver is.
+#[derive(Debug, Clone)]
+pub enum Kind {
+    /// An engine of this process.
+    Ringtap {
+        /// Everything but interface and CPU.
+        config: Box<ReceiverConfig>,
+        /// What it does with each packet beside checking it.
+        extra: Extra,
+    },
+    /// A program, or a loop of its own in this process.
+    Peer(PeerKind),
+}
+
+/// What the ablations put back (000 §7.4): the copy and the allocation that a shared ring saves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Extra {
+    /// Nothing.
+    #[default]
+    None,
+    /// Each packet is copied to a buffer of the application.
+    Copy,
+    /// Each packet is copied to memory allocated for it, which is freed when the next ones come.
+    CopyAndAllocate,
+}
+
+impl Receiver {
+    /// Whether it can be tried in this topology, and if not, why.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn suits(&self, topology: Topology) -> Result<(), &'static str> {
+        match &self.kind {
+            Kind::Ringtap { config, .. } if topology == Topology::Host && config.policy == Policy::Busy => {
+                Err("a spinning real-time thread leaves no time to the device's own kernel thread on its core")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether event processing can be added to it and its ring be set: only to engines of this process.
+    pub fn is_ringtap(&self) -> bool {
+        matches!(self.kind, Kind::Ringtap { .. })
+    }
+}
+
+/// The plans for the two bounds.
+#[derive(Debug, Clone)]
+pub struct Plans {
+    /// 250 µs.
+    pub tight: Plan,
+    /// 1 ms.
+    pub wide: Plan,
+}
+
+/// Everybody, in the order in which they take turns.
+pub fn all(plans: &Plans) -> Vec<Receiver> {
+    let mut receivers = ringtap(plans);
+    receivers.extend(PeerKind::all().iter().map(|&kind| Receiver { name: kind.name().to_owned(), kind: Kind::Peer(kind) }));
+    receivers
+}
+
+fn ringtap(plans: &Plans) -> Vec<Receiver> {
+    let Plans { tight, wide } = plans;
+    let windowed = Policy::Windowed(Windowed::new(finite(wide.threshold_pps), wide.period_ns.max(1)));
+    let timer = |plan: &Plan| Policy::Timer { period_ns: plan.period_ns.max(1) };
+    let xdp = |name: &str, policy: Policy, pause: NapiPause, extra: Extra| {
+        engine(name, Backend::Xdp, policy, pause, extra)
+    };
+    let none = NapiPause::default();
+    vec![
+        xdp("hybrid 1ms", wide.policy(), wide.napi_pause, Extra::None),
+        xdp("hybrid 250us", tight.policy(), tight.napi_pause, Extra::None),
+        xdp("windowed 1ms", windowed, wide.napi_pause, Extra::None),
+        xdp("timer 1ms", timer(wide), wide.napi_pause, Extra::None),
+        xdp("timer 250us", timer(tight), tight.napi_pause, Extra::None),
+        xdp("interrupt", Policy::Interrupt, none, Extra::None),
+        xdp("interrupt + NAPI pause", Policy::Interrupt, NapiPause::constant(wide.napi_pause.thick_ns), Extra::None),
+        xdp("interrupt + copy", Policy::Interrupt, none, Extra::Copy),
+        xdp("interrupt + copy + allocation", Policy::Interrupt, none, Extra::CopyAndAllocate),
+        xdp("busy", Policy::Busy, none, Extra::None),
+        engine("packet 1ms", Backend::Packet, wide.policy(), none, Extra::None),
+        engine("socket", Backend::Socket, Policy::Interrupt, none, Extra::None),
+    ]
+}
+
+/// A windowed policy wants a cliff even where the timer never pays.
+fn finite(pps: f64) -> f64 {
+    if pps.is_finite() { pps } else { 1e9 }
+}
+
+fn engine(name: &str, backend: Backend, policy: Policy, napi_pause: NapiPause, extra: Extra) -> Receiver {
+    let config =
+        ReceiverConfig { backend, take: true, ring_slots: SLOTS, napi_pause, ..ReceiverConfig::new("", policy) };
+    Receiver { name: name.to_owned(), kind: Kind::Ringtap { config: Box::new(config), extra } }
+}

@@ -1,0 +1,62 @@
+//! How much is measured: three sizes of the same benchmark.
+//!
+//! Owns rates, durations and repetitions. What they are used for is in `study`.
+
+/// Every rate the sweep knows, packets per second.
+const RATES: [f64; 9] = [1e3, 5e3, 20e3, 50e3, 148e3, 300e3, 500e3, 1e6, 1.4e6];
+
+/// Numbers of one size.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scale {
+    /// Rates of the sweep, packets per second.
+    pub rates: Vec<f64>,
+    /// Repetitions, interleaved.
+    pub rounds: u32,
+    /// Length of a run, seconds.
+    pub seconds: f64,
+    /// Packets of a trial of the capacity search.
+    pub trial_packets: u64,
+    /// Trials in a row that must be without loss.
+    pub trials: u32,
+    /// The capacity search ends when the interval is this part of its middle.
+    pub resolution: f64,
+    /// Frame lengths, bytes.
+    pub sizes: Vec<usize>,
+    /// Greatest rate the generator is asked for, packets per second.
+    pub greatest_pps: f64,
+}
+
+impl Scale {
+    /// For CI: one short run of everybody; three minutes at most.
+    pub fn quick() -> Self {
+        Self {
+            rates: vec![50e3],
+            rounds: 1,
+            seconds: 0.2,
+            trial_packets: 20_000,
+            trials: 1,
+            resolution: 0.5,
+            sizes: vec![64, 1518],
+            greatest_pps: 500e3,
+        }
+    }
+
+    /// For a first answer: about an hour with all peers.
+    pub fn usual() -> Self {
+        Self {
+            rates: RATES.to_vec(),
+            rounds: 3,
+            seconds: 1.0,
+            trial_packets: 200_000,
+            trials: 2,
+            resolution: 0.1,
+            sizes: vec![64, 128, 256, 512, 1024, 1518],
+            greatest_pps: 1.4e6,
+        }
+    }
+
+    /// For the record: RFC 2544's trials of 10⁶ packets and five rounds; many hours.
+    pub fn full() -> Self {
+        Self { rounds: 5, seconds: 2.0, trial_packets: 1_000_000, trials: 3, resolution: 0.05, ..Self::usual() }
+    }
+}

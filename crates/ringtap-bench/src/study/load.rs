@@ -1,0 +1,49 @@
+//! The greatest event processing that is carried without loss at 148 kpps (000 §6.1, spec S15): engines only, as a peer's
+//! handler is its own.
+
+use ringtap::Result;
+use ringtap_testbed::Topology;
+
+use super::named;
+use super::sweep::STANDARD_PPS;
+use crate::bench::Bench;
+use crate::book::Finding;
+use crate::run::Request;
+
+pub(super) const LOADED: &[&str] =
+    &["hybrid 1ms", "hybrid 250us", "timer 1ms", "interrupt", "interrupt + NAPI pause", "packet 1ms", "socket"];
+/// The search ends at this difference, share of the core.
+const RESOLUTION: f64 = 0.02;
+
+pub(super) fn search(bench: &mut Bench<'_>) -> Result<()> {
+    let count = (STANDARD_PPS * bench.scale.seconds) as u64;
+    for receiver in named(bench, LOADED) {
+        let (mut low, mut high) = (0.0, 1.0);
+        let mut runs = 0;
+        while high - low > RESOLUTION {
+            // The first guess is near the top, where a good receiver ends.
+            let share: f64 = if runs == 0 { 0.85 } else { (low + high) / 2.0 };
+            let request = Request::new("load", &receiver, Topology::Nic, STANDARD_PPS, count);
+            let load_ns = share / STANDARD_PPS * 1e9;
+            let Some(sample) = bench.run(&Request { round: runs, load_ns, ..request })? else { break };
+            runs += 1;
+            if sample.lost == 0 { low = share } else { high = share }
+        }
+        if runs > 0 {
+            bench.find(Finding {
+                study: "load".to_owned(),
+                receiver: receiver.name.clone(),
+                topology: Topology::Nic,
+                quantity: "greatest_load_percent".to_owned(),
+                value: low * 100.0,
+                values: vec![low * 100.0],
+                at_least: false,
+                note: format!(
+                    "calibrated multiplications for each of {count} packets at 148 kpps; to {:.0} points of the core",
+                    RESOLUTION * 100.0
+                ),
+            })?;
+        }
+    }
+    Ok(())
+}

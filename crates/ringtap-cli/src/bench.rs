@@ -1,0 +1,156 @@
+//! `ringtap bench`: measure this host, and everybody else on it, in one interleaved run.
+//!
+//! Owns the command's words and its progress on a terminal; what is measured is `ringtap-bench`'s.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use ringtap::{Error, Result};
+use ringtap_bench::bench::{load, write_reports};
+use ringtap_bench::{Bench, Progress, Scale, Study, Wanted};
+use serde_json::json;
+
+use crate::units;
+
+/// Measure capacity, core use, latency, memory and robustness of Ringtap, its ablations and real peers
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  ringtap bench --quick --out results\n  ringtap bench --out results\n  \
+ringtap bench --only rates,capacity --receivers 'hybrid 1ms,tcpdump' --rounds 5 --out results\n  \
+ringtap bench --soak 1000M --soak-rate 1M --out soak\n\n\
+Studies: idle, rates, capacity, load, ring, sizes, arrivals, pause, storms.\n\
+DIR gets bench.json (every raw sample, written after each run), bench.md (medians) and report.html.\n\n\
+Needs root: it makes network namespaces. Peers that are not installed are named in the report. The exit code is 1 when a \
+packet is unaccounted for, never because something was slow.")]
+pub struct Args {
+    /// Folder of the results; it is made if need be
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// One short run of everybody, three minutes at most
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Five rounds, trials of a million packets: many hours
+    #[arg(long)]
+    full: bool,
+    /// Only these studies
+    #[arg(long, value_name = "STUDY", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Only these receivers
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    receivers: Vec<String>,
+    /// Rates of the study `rates`
+    #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = units::rate)]
+    rates: Vec<f64>,
+    /// Repetitions, interleaved
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    /// Length of a run
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    run: Option<Duration>,
+    /// Packets of a trial of the searches for capacity and ring
+    #[arg(long, value_name = "COUNT", value_parser = units::count)]
+    trial: Option<u64>,
+    /// No studies, but one run of so many packets without loss, or with the place of each loss
+    #[arg(long, value_name = "COUNT", value_parser = units::count, conflicts_with_all = ["only", "quick", "full"])]
+    soak: Option<u64>,
+    /// Rate of the soak
+    #[arg(long, value_name = "RATE", default_value = "1M", value_parser = units::rate)]
+    soak_rate: f64,
+    /// Measure nothing: fit the models and write the report of DIR's bench.json anew
+    #[arg(long, conflicts_with_all = ["only", "quick", "full", "soak"])]
+    render: bool,
+    /// One JSON object on standard output: the findings
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command. Fails when a packet is unaccounted for.
+pub fn run(args: Args) -> Result<ExitCode> {
+    if args.render {
+        let mut book = load(&args.out)?;
+        book.fits = ringtap_bench::model::fit(&book);
+        write_reports(&book, &args.out)?;
+        eprintln!("ringtap: {} written", args.out.join("report.html").display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wanted = args.wanted()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Error::os("handle", format!("signal {signal}"), &error))?;
+    }
+    let mut tell = show;
+    let mut bench = Bench::new(&wanted, stop, &mut tell)?;
+    if let Some((count, pps)) = wanted.soak {
+        ringtap_bench::soak(&mut bench, count, pps)?;
+    }
+    for study in &wanted.studies {
+        study.run(&mut bench)?;
+    }
+    let book = bench.finish()?;
+    let unaccounted: u64 = book.samples.iter().filter_map(|sample| sample.unaccounted).map(i64::unsigned_abs).sum();
+    eprintln!(
+        "ringtap: {} runs, {} findings, {} unaccounted packets; {}",
+        book.samples.len(),
+        book.findings.len(),
+        unaccounted,
+        args.out.join("report.html").display()
+    );
+    if args.json {
+        println!("{}", json!({ "findings": book.findings, "fits": book.fits, "missing": book.missing, "unaccounted": unaccounted }));
+    }
+    Ok(if unaccounted == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Args {
+    fn wanted(&self) -> Result<Wanted> {
+        let mut scale = match (self.quick, self.full) {
+            (true, _) => Scale::quick(),
+            (_, true) => Scale::full(),
+            _ => Scale::usual(),
+        };
+        if !self.rates.is_empty() {
+            scale.rates.clone_from(&self.rates);
+        }
+        scale.rounds = self.rounds.unwrap_or(scale.rounds);
+        scale.seconds = self.run.map_or(scale.seconds, |run| run.as_secs_f64());
+        scale.trial_packets = self.trial.unwrap_or(scale.trial_packets);
+        if scale.seconds < 0.05 || scale.trial_packets < 1000 {
+            return Err(Error::usage("measure with", "--run or --trial", "too short to mean anything")
+                .way_out("use 50ms and 1000 packets or more"));
+        }
+        let studies = match (self.soak, self.only.is_empty()) {
+            (Some(_), _) => Vec::new(),
+            (None, false) => self.only.iter().map(|name| Study::find(name)).collect::<Result<_>>()?,
+            (None, true) if self.quick => vec![Study::Idle, Study::Rates],
+            (None, true) => Study::ALL.to_vec(),
+        };
+        Ok(Wanted {
+            scale,
+            studies,
+            receivers: self.receivers.clone(),
+            out: self.out.clone(),
+            command: std::env::args().skip(1).fold("ringtap".to_owned(), |line, argument| format!("{line} {argument}")),
+            soak: self.soak.map(|count| (count, self.soak_rate)),
+        })
+    }
+}
+
+/// One line a run; on a terminal the share done and the time left follow in place.
+fn show(progress: &Progress) {
+    let terminal = std::io::stderr().is_terminal();
+    let clear = if terminal { "\r\x1b[K" } else { "" };
+    eprintln!("{clear}{}", progress.line);
+    if terminal && let Some(left) = progress.left_seconds {
+        eprint!("{:>5.1} %, about {} left", progress.share * 100.0, shown_time(left));
+        let _ = std::io::stderr().flush();
+    }
+}
+
+fn shown_time(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).ceil() as u64;
+    if minutes < 120 { format!("{minutes} min") } else { format!("{} h {} min", minutes / 60, minutes % 60) }
+}
