@@ -1,0 +1,421 @@
+//! The studies beside the sweep of rates: capacity, bursts of loss, sizes, arrivals, added load, ring size, memory, NAPI, soak.
+
+use std::collections::BTreeMap;
+
+use crate::book::{Book, Finding, Sample, Topology};
+
+use super::look::Looks;
+use super::number::{NONE, bytes, count, or_none, plain, si};
+use super::plot::{Axis, Join, Plot};
+use super::rows::{Dot, Row, Rows};
+use super::scale::Kind;
+use super::spread::{Point, Spread, lines, percent, percent_text};
+use super::sweep::{self, drawn, line_table};
+use super::table::Table;
+use super::{Drawing, Figure, Section, storms, topology_name};
+
+/// All of one topology.
+pub fn sections(book: &Book, looks: &Looks, topology: Topology) -> Vec<Section> {
+    let name = topology_name(topology);
+    let mut criteria = Section::new(format!("{name}-studies"), format!("{name}: capacity, load, memory, traffic"));
+    criteria.figures = [
+        found(book, looks, topology, &CAPACITY),
+        bursts(book, looks, topology),
+        found(book, looks, topology, &GREATEST_LOAD),
+        against(book, looks, topology, &LOAD),
+        memory(book, looks, topology),
+        against(book, looks, topology, &RING),
+        against(book, looks, topology, &SIZES),
+        arrivals(book, looks, topology),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    criteria.tables.extend(cost_per_byte(book, looks, topology));
+    vec![criteria, storms::section(book, looks, topology), napi(book, topology)]
+}
+
+/// Samples of one study, those at the rate nearest to the reference only.
+fn study<'a>(book: &'a Book, topology: Topology, name: &str) -> (Vec<&'a Sample>, Option<f64>) {
+    let mut samples: Vec<&Sample> =
+        book.samples.iter().filter(|sample| sample.study == name && sample.topology == topology).collect();
+    let rate = sweep::reference_rate(&samples);
+    samples.retain(|sample| Some(sample.offered_pps) == rate);
+    (samples, rate)
+}
+
+/// What a search found, one row per receiver.
+struct Found {
+    quantity: &'static str,
+    key: &'static str,
+    title: &'static str,
+    caption: &'static str,
+    label: &'static str,
+    kind: Kind,
+    write: fn(f64) -> String,
+}
+
+const CAPACITY: Found = Found {
+    quantity: "no_loss_capacity_pps",
+    key: "capacity",
+    title: "No-loss capacity",
+    caption: "Greatest rate at which every repetition lost nothing, searched in the manner of RFC 2544; an arrow: the generator gave no more (000 Table 7.2).",
+    label: "no-loss capacity, packets/s (log)",
+    kind: Kind::Log,
+    write: si,
+};
+
+const GREATEST_LOAD: Found = Found {
+    quantity: "greatest_load_percent",
+    key: "greatest-load",
+    title: "Greatest added load carried without loss",
+    caption: "Event processing added to each packet, as a share of the core, until packets were lost (000 Table 7.6).",
+    label: "added load, % of one core",
+    kind: Kind::Linear,
+    write: plain,
+};
+
+fn findings<'a>(book: &'a Book, topology: Topology, quantity: &str) -> Vec<&'a Finding> {
+    let of = |finding: &&Finding| finding.topology == topology && finding.quantity == quantity;
+    book.findings.iter().filter(of).collect()
+}
+
+/// The finding's median with the extremes of its repetitions.
+fn spread(finding: &Finding) -> Option<Spread> {
+    let around = Spread::of(finding.values.iter().copied().chain([finding.value]))?;
+    let rounds = finding.values.len().max(1);
+    finding.value.is_finite().then_some(Spread { median: finding.value, rounds, ..around })
+}
+
+fn found(book: &Book, looks: &Looks, topology: Topology, what: &Found) -> Option<Figure> {
+    let findings = findings(book, topology, what.quantity);
+    let mut table = Table::new(what.label, ["receiver", "median (least–greatest)", "repetitions", "how"]);
+    let mut rows = Vec::new();
+    for receiver in looks.names() {
+        for finding in findings.iter().filter(|finding| finding.receiver == *receiver) {
+            let Some(value) = spread(finding) else { continue };
+            let written = if finding.at_least { "≥ " } else { "" }.to_owned() + &value.text(what.write);
+            table.rows.push(vec![receiver.clone(), written, value.rounds.to_string(), finding.note.clone()]);
+            let dots = vec![Dot { kind: 0, value, at_least: finding.at_least }];
+            rows.push(Row { name: receiver.clone(), look: looks.look(receiver), dots });
+        }
+    }
+    let including = (what.kind == Kind::Linear).then_some((0.0, 100.0));
+    let x = Axis { including, ..Axis::new(what.label, what.kind, what.write) };
+    (!rows.is_empty()).then(|| Figure {
+        id: format!("{}-{}", topology_name(topology), what.key),
+        title: what.title.into(),
+        caption: what.caption.into(),
+        drawing: Drawing::Rows(Rows { x, kinds: vec![what.title.into()], rows }),
+        table,
+    })
+}
+
+/// Runs of consecutive losses at least so long, at each receiver's greatest rate of the sweep.
+fn bursts(book: &Book, looks: &Looks, topology: Topology) -> Option<Figure> {
+    let samples = sweep::samples(book, topology);
+    let mut table = Table::new(
+        "runs of consecutive losses at each receiver's greatest rate, all rounds together",
+        ["receiver", "offered, packets/s", "lost", "runs", "packets a run, mean", "longest run"],
+    );
+    let mut lines = Vec::new();
+    for receiver in looks.names() {
+        let own = samples.iter().filter(|sample| sample.receiver == *receiver && sample.loss_bursts.is_some());
+        let greatest = own.clone().map(|sample| sample.offered_pps).fold(f64::NEG_INFINITY, f64::max);
+        let own: Vec<&Sample> = own.copied().filter(|sample| sample.offered_pps == greatest).collect();
+        let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
+        let (mut runs, mut longest, mut lost) = (0_u64, 0_u64, 0_u64);
+        for sample in &own {
+            let Some(bursts) = &sample.loss_bursts else { continue };
+            runs = runs.saturating_add(bursts.count);
+            longest = longest.max(bursts.longest);
+            lost = lost.saturating_add(sample.lost);
+            for (length, count) in &bursts.by_length {
+                let sum = lengths.entry(*length).or_default();
+                *sum = sum.saturating_add(*count);
+            }
+        }
+        if runs == 0 {
+            continue;
+        }
+        let mean = plain(lost as f64 / runs as f64);
+        table.rows.push(vec![receiver.clone(), si(greatest), count(lost), count(runs), mean, count(longest)]);
+        let mut at_least = lengths.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
+        let mut points = Vec::new();
+        for (length, count) in lengths {
+            points.extend(Spread::of([at_least as f64]).map(|y| Point { x: length as f64, y }));
+            at_least = at_least.saturating_sub(count);
+        }
+        lines.push((receiver.clone(), points));
+    }
+    let plot = Plot {
+        x: Axis::new("length of a run, packets (log)", Kind::Log, si),
+        y: Axis::new("runs at least so long, all rounds (log)", Kind::Log, si),
+        join: Join::Straight,
+        lines: drawn(lines, looks),
+        rules: Vec::new(),
+    };
+    (!plot.is_empty()).then(|| Figure {
+        id: format!("{}-bursts", topology_name(topology)),
+        title: "Runs of lost packets".into(),
+        caption: "How losses cluster: runs of consecutive packets lost that are at least as long as the abscissa, at each receiver's greatest rate (000 §6.2.1).".into(),
+        drawing: Drawing::Plot(plot),
+        table,
+    })
+}
+
+/// A study with one abscissa of its own, at one rate.
+struct Against {
+    study: &'static str,
+    key: &'static str,
+    title: &'static str,
+    caption: &'static str,
+    x_name: &'static str,
+    x_kind: Kind,
+    y_name: &'static str,
+    y_kind: Kind,
+    write_x: fn(f64) -> String,
+    x: fn(&Sample) -> f64,
+    y: fn(&Sample) -> Option<f64>,
+}
+
+const LOAD: Against = Against {
+    study: "load",
+    key: "load-loss",
+    title: "Loss against added load",
+    caption: "Event processing added to every packet takes this share of the core; where the curve leaves 0, the core is spent.",
+    x_name: "added load, % of one core",
+    x_kind: Kind::Linear,
+    y_name: "lost, % of sent (log, and 0)",
+    y_kind: Kind::LogAndZero,
+    write_x: plain,
+    // Nanoseconds a packet times packets per second are nanoseconds per second; 1 % is 10⁷ of them.
+    x: |sample| sample.load_ns * sample.sent_pps.min(sample.offered_pps) / 1e7,
+    y: |sample| percent(sample.lost, sample.sent),
+};
+
+const RING: Against = Against {
+    study: "ring",
+    key: "ring-loss",
+    title: "Loss against ring size",
+    caption: "The ring holds what comes while the receiver is late: slots ≥ worst poll period × rate (000 §2, spec S16).",
+    x_name: "receive ring, slots (log)",
+    x_kind: Kind::Log,
+    y_name: "lost, % of sent (log, and 0)",
+    y_kind: Kind::LogAndZero,
+    write_x: plain,
+    x: |sample| sample.ring_slots.unwrap_or(0) as f64,
+    y: |sample| percent(sample.lost, sample.sent).filter(|_| sample.ring_slots.is_some()),
+};
+
+const SIZES: Against = Against {
+    study: "sizes",
+    key: "sizes",
+    title: "Core use against frame size",
+    caption: "Level where packets stay in place; rising where each byte is copied (000 §7.3.3).",
+    x_name: "frame without FCS, bytes",
+    x_kind: Kind::Linear,
+    y_name: "core use, % of one core",
+    y_kind: Kind::Linear,
+    write_x: plain,
+    x: |sample| sample.frame_bytes as f64,
+    y: |sample| Some(sample.core_use_percent),
+};
+
+fn against(book: &Book, looks: &Looks, topology: Topology, what: &Against) -> Option<Figure> {
+    let (samples, rate) = study(book, topology, what.study);
+    // Rounds of one load differ in the rate reached: they belong together by what was asked for.
+    let x = |sample: &Sample| if what.study == "load" { rounded((what.x)(sample)) } else { (what.x)(sample) };
+    let lines = lines(samples, looks.names(), x, what.y);
+    let table = line_table(what.y_name, what.x_name, &lines, what.write_x, plain);
+    let plot = Plot {
+        x: Axis::new(what.x_name, what.x_kind, what.write_x),
+        y: Axis::new(what.y_name, what.y_kind, plain),
+        join: Join::Straight,
+        lines: drawn(lines, looks),
+        rules: Vec::new(),
+    };
+    (!plot.is_empty()).then(|| Figure {
+        id: format!("{}-{}", topology_name(topology), what.key),
+        title: what.title.into(),
+        caption: format!("{} At {} packets/s.", what.caption, or_none(rate, si)),
+        drawing: Drawing::Plot(plot),
+        table,
+    })
+}
+
+/// To a tenth.
+fn rounded(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+/// Slope of core use over frame size by least squares, as nanoseconds a byte.
+fn cost_per_byte(book: &Book, looks: &Looks, topology: Topology) -> Option<Table> {
+    let (samples, rate) = study(book, topology, "sizes");
+    let rate = rate?;
+    let mut table = Table::new(
+        format!("Cost per byte at {} packets/s: slope of core use over frame size", si(rate)),
+        ["receiver", "ns/byte", "core use, % of one core, shortest", "longest"],
+    );
+    for (receiver, points) in lines(samples, looks.names(), SIZES.x, SIZES.y) {
+        let (Some(first), Some(last)) = (points.first(), points.last()) else { continue };
+        let number = points.len() as f64;
+        let mean_x = points.iter().map(|point| point.x / number).sum::<f64>();
+        let mean_y = points.iter().map(|point| point.y.median / number).sum::<f64>();
+        let covariance: f64 = points.iter().map(|point| (point.x - mean_x) * (point.y.median - mean_y)).sum();
+        let variance: f64 = points.iter().map(|point| (point.x - mean_x).powi(2)).sum();
+        if variance > 0.0 {
+            let slope = covariance / variance * 1e7 / rate;
+            table.rows.push(vec![receiver, plain(slope), first.y.text(plain), last.y.text(plain)]);
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+fn arrivals(book: &Book, looks: &Looks, topology: Topology) -> Option<Figure> {
+    let (samples, rate) = study(book, topology, "arrivals");
+    let mut kinds: Vec<String> = Vec::new();
+    for sample in &samples {
+        if !kinds.contains(&sample.arrivals) {
+            kinds.push(sample.arrivals.clone());
+        }
+    }
+    let mut table = Table::new(
+        "by arrival pattern",
+        ["receiver", "arrivals", "core use, %", "lost, %", "delivery p50, µs", "p99, µs", "packets per poll"],
+    );
+    let mut rows = Vec::new();
+    for receiver in looks.names() {
+        let mut dots = Vec::new();
+        for (kind, pattern) in kinds.iter().enumerate() {
+            let own = samples.iter().filter(|sample| sample.receiver == *receiver && sample.arrivals == *pattern);
+            let spread =
+                |value: &dyn Fn(&Sample) -> Option<f64>| Spread::of(own.clone().filter_map(|sample| value(sample)));
+            let Some(value) = spread(&|sample| Some(sample.core_use_percent)) else { continue };
+            dots.push(Dot { kind, value, at_least: false });
+            table.rows.push(vec![
+                receiver.clone(),
+                pattern.clone(),
+                value.text(plain),
+                Spread::or_none(spread(&|sample| percent(sample.lost, sample.sent)), plain),
+                Spread::or_none(spread(&|sample| Some(sample.delivery.as_ref()?.p50)), plain),
+                Spread::or_none(spread(&|sample| Some(sample.delivery.as_ref()?.p99)), plain),
+                Spread::or_none(
+                    spread(&|sample| Some(sample.received as f64 / sample.polls.filter(|polls| *polls > 0)? as f64)),
+                    plain,
+                ),
+            ]);
+        }
+        if !dots.is_empty() {
+            rows.push(Row { name: receiver.clone(), look: looks.look(receiver), dots });
+        }
+    }
+    let x = Axis::new("core use, % of one core (log)", Kind::Log, plain);
+    (!rows.is_empty()).then(|| Figure {
+        id: format!("{}-arrivals", topology_name(topology)),
+        title: "Core use by arrival pattern".into(),
+        caption: format!(
+            "The same average rate, {} packets/s, arriving evenly, at random, in bursts, or rising.",
+            or_none(rate, si)
+        ),
+        drawing: Drawing::Rows(Rows { x, kinds, rows }),
+        table,
+    })
+}
+
+/// Buffer memory as it was set, and the least that lost nothing.
+fn memory(book: &Book, looks: &Looks, topology: Topology) -> Option<Figure> {
+    let samples = sweep::samples(book, topology);
+    let rate = sweep::reference_rate(&samples);
+    let least = findings(book, topology, "least_ring_bytes");
+    let slots = findings(book, topology, "least_ring_slots");
+    let mut table =
+        Table::new("buffer memory", ["receiver", "as run", "ring, slots", "least ring without loss", "slots"]);
+    let mut rows = Vec::new();
+    for receiver in looks.names() {
+        let own = samples.iter().filter(|sample| sample.receiver == *receiver && Some(sample.offered_pps) == rate);
+        let set = Spread::of(own.clone().filter_map(|sample| sample.memory_bytes).map(|bytes| bytes as f64));
+        let ring = Spread::of(own.filter_map(|sample| sample.ring_slots).map(|slots| slots as f64));
+        let of = |findings: &[&Finding]| {
+            findings.iter().find(|finding| finding.receiver == *receiver).and_then(|finding| spread(finding))
+        };
+        let (least, slots) = (of(&least), of(&slots));
+        let dots = [set, least].into_iter().enumerate();
+        let dots: Vec<Dot> =
+            dots.filter_map(|(kind, value)| Some(Dot { kind, value: value?, at_least: false })).collect();
+        if dots.is_empty() {
+            continue;
+        }
+        table.rows.push(vec![
+            receiver.clone(),
+            Spread::or_none(set, bytes),
+            Spread::or_none(ring, plain),
+            Spread::or_none(least, bytes),
+            Spread::or_none(slots, plain),
+        ]);
+        rows.push(Row { name: receiver.clone(), look: looks.look(receiver), dots });
+    }
+    let x = Axis::new("buffer memory, bytes (log)", Kind::Log, bytes);
+    (!rows.is_empty()).then(|| Figure {
+        id: format!("{}-memory", topology_name(topology)),
+        title: "Buffer memory".into(),
+        caption: format!("Rings with their frames and socket buffers at {} packets/s, as each receiver was set, and the least ring that lost nothing (000 Table 7.5).", or_none(rate, si)),
+        drawing: Drawing::Rows(Rows { x, kinds: vec!["as run".into(), "least ring without loss".into()], rows }),
+        table,
+    })
+}
+
+/// Budget and weight: each setting a line of its own (001 Fig. 6).
+fn napi(book: &Book, topology: Topology) -> Section {
+    let name = topology_name(topology);
+    let mut section = Section::new(format!("{name}-napi"), format!("{name}: NAPI budget and weight"));
+    let of = |sample: &&Sample| sample.study == "napi" && sample.topology == topology;
+    let named = |sample: &Sample| {
+        let setting = sample.beside.iter().map(|setting| format!(", {setting}")).collect::<String>();
+        Sample { receiver: format!("{}{setting}", sample.receiver), ..sample.clone() }
+    };
+    let settings = Book { samples: book.samples.iter().filter(of).map(named).collect(), ..Book::default() };
+    let samples: Vec<&Sample> = settings.samples.iter().collect();
+    section.text.push(format!("{} (001 Fig. 6.)", sweep::traffic(&samples)));
+    section.figures = sweep::quantities(&samples, &Looks::of(&settings), &format!("{name}-napi"));
+    section
+}
+
+/// Long runs: what was lost, of how many.
+pub fn soak(book: &Book) -> Section {
+    let mut section = Section::new("soak", "Soak");
+    let mut table = Table::new(
+        "Long runs",
+        [
+            "receiver",
+            "topology",
+            "sent",
+            "lost",
+            "runs of losses",
+            "longest",
+            "rate, packets/s",
+            "seconds",
+            "core use, %",
+            "delivery, worst, µs",
+        ],
+    );
+    for sample in book.samples.iter().filter(|sample| sample.study == "soak") {
+        let lost = percent(sample.lost, sample.sent).filter(|lost| *lost > 0.0).map(percent_text);
+        table.rows.push(vec![
+            sample.receiver.clone(),
+            topology_name(sample.topology).into(),
+            count(sample.sent),
+            lost.map_or_else(|| count(sample.lost), |percent| format!("{} ({percent})", count(sample.lost))),
+            or_none(sample.loss_bursts.as_ref(), |bursts| count(bursts.count)),
+            or_none(sample.loss_bursts.as_ref(), |bursts| count(bursts.longest)),
+            si(sample.sent_pps),
+            plain(sample.seconds),
+            plain(sample.core_use_percent),
+            sample.delivery.as_ref().map_or_else(|| NONE.into(), |delays| plain(delays.max)),
+        ]);
+    }
+    if !table.rows.is_empty() {
+        section.tables.push(table);
+    }
+    section
+}

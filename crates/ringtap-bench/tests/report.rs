@@ -1,0 +1,309 @@
+//! The report, from books that are made up: each section there exactly when its data is, nothing unescaped, nothing that a
+//! browser can't draw. `cargo test -p ringtap-bench --test report` leaves `example-report.html` and `.md` in cargo's
+//! directory for tests (`target/tmp`), to be looked at.
+
+#[path = "report/example.rs"]
+mod example;
+
+use std::collections::BTreeSet;
+
+use ringtap_bench::book::{Book, Delays, Finding, Fit, FitPoint, LossBursts, Missing, Parameter, Sample, Topology};
+use ringtap_bench::report::{html, markdown};
+
+/// Identifiers of sections and figures in a page, in order.
+fn ids(page: &str, element: &str) -> Vec<String> {
+    let begin = format!("<{element} id=\"");
+    page.split(&begin).skip(1).filter_map(|rest| rest.split('"').next()).map(Into::into).collect()
+}
+
+/// What must hold for every page.
+#[track_caller]
+fn sound(page: &str) {
+    for drawing in page.split("<svg").skip(1) {
+        let drawing = drawing.split("</svg>").next().unwrap();
+        for bad in ["NaN", "inf", "Infinity"] {
+            let in_attribute = drawing.split('"').skip(1).step_by(2).any(|value| value.contains(bad));
+            assert!(!in_attribute, "{bad} in a drawing: {drawing:.300}");
+        }
+        assert!(drawing.contains("<title") && drawing.contains("<desc"), "a drawing without title or description");
+    }
+    let all: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(all.len(), all.iter().collect::<BTreeSet<_>>().len(), "an id twice: {all:?}");
+    for target in page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert!(all.contains(&target), "a link to {target}, which is not there");
+    }
+    for outside in ["http://", "https://", "<script", "src=", "@import", "url("] {
+        assert!(!page.contains(outside), "the page reaches outside: {outside}");
+    }
+    for element in ["svg", "g", "table", "tr", "td", "th", "details", "figure", "section", "line", "path", "text"] {
+        let opened = page.matches(&format!("<{element} ")).count() + page.matches(&format!("<{element}>")).count();
+        assert_eq!(
+            opened,
+            page.matches(&format!("</{element}>")).count(),
+            "<{element}> is not closed as often as opened"
+        );
+    }
+    for figure in page.split("<figure ").skip(1) {
+        assert!(figure.contains("<details><summary>Table"), "a drawing without the table behind it");
+    }
+}
+
+fn sample() -> Sample {
+    example::book().samples.swap_remove(7)
+}
+
+#[test]
+fn the_example_has_every_section() {
+    let book = example::book();
+    let page = html(&book);
+    sound(&page);
+    let directory = env!("CARGO_TARGET_TMPDIR");
+    std::fs::write(format!("{directory}/example-report.html"), &page).unwrap();
+    std::fs::write(format!("{directory}/example-report.md"), markdown(&book)).unwrap();
+    assert_eq!(
+        ids(&page, "section"),
+        [
+            "summary",
+            "nic-rates",
+            "nic-studies",
+            "nic-storms",
+            "nic-napi",
+            "host-rates",
+            "host-studies",
+            "host-storms",
+            "host-napi",
+            "claims",
+            "models",
+            "soak",
+            "findings",
+            "missing",
+            "samples"
+        ]
+    );
+    let figures = ids(&page, "figure");
+    for name in [
+        "nic-core-use",
+        "nic-core-use-log",
+        "nic-delivered",
+        "nic-loss",
+        "nic-core-interrupts",
+        "nic-interrupt-wakes",
+        "nic-packets-per-poll",
+        "nic-delivery-p50",
+        "nic-delivery-p99",
+        "nic-arrival-p99",
+        "nic-poll-period-p99",
+        "nic-mode-switches",
+        "nic-cycles",
+        "nic-steal",
+        "nic-delivery-distribution",
+        "nic-capacity",
+        "nic-bursts",
+        "nic-greatest-load",
+        "nic-load-loss",
+        "nic-memory",
+        "nic-ring-loss",
+        "nic-sizes",
+        "nic-arrivals",
+        "nic-storm-loss",
+        "host-core-use",
+        "host-storm-loss",
+        "nic-claims",
+        "model-0-nic",
+    ] {
+        assert!(figures.iter().any(|id| id == name), "{name} is not in {figures:?}");
+    }
+    assert!(!figures.iter().any(|id| id == "nic-cache-misses"), "no sample has cache misses");
+}
+
+#[test]
+fn the_same_book_gives_the_same_report() {
+    let book = example::book();
+    assert_eq!(html(&book), html(&book.clone()));
+    assert_eq!(markdown(&book), markdown(&book.clone()));
+    // As it comes back from bench.json.
+    let read: Book = serde_json::from_str(&serde_json::to_string(&book).unwrap()).unwrap();
+    assert_eq!(html(&book), html(&read));
+}
+
+#[test]
+fn an_empty_book_says_so() {
+    let page = html(&Book::default());
+    sound(&page);
+    assert!(page.contains("No sample was taken"));
+    assert_eq!(ids(&page, "section"), [""; 0]);
+    assert!(markdown(&Book::default()).contains("No sample was taken"));
+}
+
+#[test]
+fn sections_come_with_their_data() {
+    let only = |study: &str| {
+        let mut book = Book { samples: example::book().samples, ..Book::default() };
+        book.samples.retain(|sample| sample.study == study && sample.topology == Topology::Host);
+        let page = html(&book);
+        sound(&page);
+        (ids(&page, "section").join(" "), ids(&page, "figure").join(" "))
+    };
+    let (sections, figures) = only("rates");
+    assert_eq!(sections, "summary host-rates host-studies claims samples");
+    assert!(figures.contains("host-bursts host-memory") && !figures.contains("sizes"), "{figures}");
+    assert_eq!(only("sizes"), ("host-studies samples".into(), "host-sizes".into()));
+    assert_eq!(only("arrivals"), ("host-studies samples".into(), "host-arrivals".into()));
+    assert_eq!(only("load"), ("host-studies samples".into(), "host-load-loss".into()));
+    assert_eq!(only("ring"), ("host-studies samples".into(), "host-ring-loss".into()));
+    assert_eq!(only("storms"), ("summary host-storms samples".into(), "host-storm-loss".into()));
+    assert!(only("napi").0 == "host-napi samples" && only("napi").1.contains("host-napi-delivered"));
+    assert_eq!(only("soak"), ("".into(), "".into()), "the example's soak is on nic");
+
+    let whole = example::book();
+    let findings = Book { findings: whole.findings.clone(), ..Book::default() };
+    assert_eq!(ids(&html(&findings), "section"), ["summary", "nic-studies", "host-studies", "findings"]);
+    let fits = Book { fits: whole.fits.clone(), ..Book::default() };
+    assert_eq!(ids(&html(&fits), "section"), ["models"]);
+    let missing = Book { missing: whole.missing, ..Book::default() };
+    assert_eq!(ids(&html(&missing), "section"), ["missing"]);
+}
+
+#[test]
+fn one_sample_is_enough() {
+    for topology in [Topology::Nic, Topology::Host] {
+        let book = Book { samples: vec![Sample { topology, ..sample() }], ..Book::default() };
+        let page = html(&book);
+        sound(&page);
+        assert!(ids(&page, "figure").len() > 5);
+        assert!(page.contains("no run was repeated"));
+    }
+}
+
+#[test]
+fn text_is_escaped() {
+    let evil = "<script>alert('x')</script>\"><b onload=\"y\">&|\n# head";
+    let mut book = example::book();
+    book.samples.truncate(40);
+    for sample in &mut book.samples {
+        sample.receiver = format!("{evil}{}", sample.receiver);
+        sample.arrivals = evil.into();
+        sample.beside = Some(evil.into());
+        sample.drops.insert(evil.into(), Some(1));
+    }
+    let mut storms = book.samples.clone();
+    for sample in &mut storms {
+        sample.study = "storms".into();
+    }
+    for sample in &mut book.samples {
+        sample.beside = None;
+    }
+    book.samples.extend(storms);
+    for finding in &mut book.findings {
+        finding.note = evil.into();
+        finding.quantity = evil.into();
+        finding.study = evil.into();
+    }
+    for fit in &mut book.fits {
+        fit.model = evil.into();
+        fit.formula = evil.into();
+        fit.points[0].label = evil.into();
+        fit.parameters[0].name = evil.into();
+    }
+    book.missing.push(Missing { what: evil.into(), why: evil.into() });
+    let environment = &mut book.environment;
+    for text in [&mut environment.command, &mut environment.version, &mut environment.host, &mut environment.meter] {
+        *text = evil.into();
+    }
+    environment.peers.insert(evil.into(), evil.into());
+    environment.plans.insert(evil.into(), vec![evil.into()]);
+    environment.doubts.push(evil.into());
+    let page = html(&book);
+    sound(&page);
+    assert!(page.contains("&lt;script&gt;"));
+    assert!(!page.contains("<b "), "an element of the book's text");
+    // Indented blocks are verbatim in Markdown; elsewhere no element and no heading may come from the book.
+    for line in markdown(&book).lines().filter(|line| !line.starts_with("    ")) {
+        assert!(!line.contains("<script"), "{line}");
+        assert!(!line.starts_with("# head"), "{line}");
+    }
+}
+
+#[test]
+fn wild_figures_are_drawn_or_left_out() {
+    let wild = [0.0, -1.0, f64::MAX, f64::MIN_POSITIVE, 5e-324, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e18];
+    let mut book = example::book();
+    let whole = book.samples.len();
+    for (place, sample) in book.samples.iter_mut().enumerate() {
+        let value = wild[place * wild.len() / whole];
+        let other = wild[place % wild.len()];
+        let delays = Delays {
+            count: u64::MAX,
+            mean: value,
+            p50: other,
+            p98: value,
+            p99: value,
+            p999: other,
+            max: value,
+            histogram: vec![(value, u64::MAX), (other, u64::MAX), (1.0, 0)],
+        };
+        sample.offered_pps = if place % 3 == 0 { value } else { sample.offered_pps };
+        sample.sent_pps = other;
+        sample.core_use_percent = value;
+        sample.steal_percent = Some(other);
+        sample.sent = if place % 2 == 0 { u64::MAX } else { 0 };
+        sample.received = if place % 5 == 0 { u64::MAX } else { 0 };
+        sample.lost = u64::MAX;
+        sample.loss_bursts =
+            Some(LossBursts { count: u64::MAX, longest: u64::MAX, by_length: vec![(0, 1), (u64::MAX, u64::MAX)] });
+        sample.memory_bytes = Some(u64::MAX);
+        sample.claims.dropped = Some(u64::MAX);
+        sample.unaccounted = Some(i64::MIN);
+        sample.seconds = value;
+        sample.load_ns = if sample.study == "load" { other } else { 0.0 };
+        (sample.delivery, sample.arrival, sample.poll_period) =
+            (Some(delays.clone()), Some(delays.clone()), Some(delays));
+        (sample.cycles_per_packet, sample.cache_misses_per_packet) = (Some(value), Some(other));
+    }
+    for (place, value) in wild.into_iter().enumerate() {
+        let parameter = Parameter { name: "p".into(), unit: "".into(), value, low: value, high: value };
+        book.findings.push(Finding { value, values: vec![value, 1.0], ..book.findings[place].clone() });
+        let point = |measured| FitPoint { label: "".into(), x: value, predicted: value, measured, held_back: true };
+        let points = wild.into_iter().map(point).collect();
+        book.fits.push(Fit { r_squared: Some(value), parameters: vec![parameter], points, ..book.fits[place].clone() });
+    }
+    book.environment.started_at = u64::MAX;
+    let page = html(&book);
+    sound(&page);
+    let text = markdown(&book);
+    for bad in ["NaN", "inf ", "inf%"] {
+        assert!(!page.contains(bad) && !text.contains(bad), "{bad}");
+    }
+}
+
+#[test]
+fn losses_and_claims_stand_side_by_side() {
+    let mut lossy = sample();
+    lossy.receiver = "tcpdump".into();
+    (lossy.sent, lossy.received, lossy.lost) = (1_000_000, 400_000, 600_000);
+    (lossy.claims.received, lossy.claims.dropped) = (Some(400_000), Some(1000));
+    let text = markdown(&Book { samples: vec![lossy], ..Book::default() });
+    let row = text.lines().find(|line| line.contains("lost unsaid")).expect("a row of claims");
+    for cell in ["| 1,000,000 |", "| 600,000 |", "| 1,000 |", "| 599,000 lost unsaid |"] {
+        assert!(row.contains(cell), "{cell} in {row}");
+    }
+}
+
+#[test]
+fn figures_are_medians_with_their_extremes() {
+    let round = |round, core_use_percent| Sample { round, core_use_percent, ..sample() };
+    let samples = vec![round(0, 2.0), round(1, 90.0), round(2, 3.0)];
+    let text = markdown(&Book { samples, ..Book::default() });
+    assert!(text.contains("| 3 (2–90) |"), "{text}");
+}
+
+#[test]
+fn held_back_points_make_the_error() {
+    let mut fit = example::book().fits.swap_remove(0);
+    let point = |predicted, measured, held_back| FitPoint { label: "p".into(), x: 1.0, predicted, measured, held_back };
+    fit.points =
+        vec![point(200.0, 100.0, false), point(109.0, 100.0, true), point(99.0, 100.0, true), point(1.0, 0.0, true)];
+    let text = markdown(&Book { fits: vec![fit], ..Book::default() });
+    let row = text.lines().find(|line| line.contains("η = ")).expect("a row of the model");
+    assert!(row.ends_with("| 4 | 3 | 5 % | 9 % |"), "{row}");
+}
