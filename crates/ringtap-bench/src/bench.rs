@@ -44,7 +44,6 @@ pub struct Bench<'t> {
     pub(crate) scale: Scale,
     pub(crate) receivers: Vec<Receiver>,
     pub(crate) benches: Benches,
-    pub(crate) plans: Plans,
     book: Book,
     out: PathBuf,
     stop: Arc<AtomicBool>,
@@ -107,7 +106,6 @@ impl<'t> Bench<'t> {
             scale: wanted.scale.clone(),
             receivers,
             benches,
-            plans,
             book,
             out: wanted.out.clone(),
             stop,
@@ -307,12 +305,16 @@ fn present(receivers: Vec<Receiver>, missing: &mut Vec<Missing>) -> (Vec<Receive
 }
 
 fn meter_name(calibration: &Calibration) -> String {
-    serde_json::to_value(calibration.meter).ok().and_then(|name| Some(name.as_str()?.replace('_', " "))).unwrap_or_default()
+    serde_json::to_value(calibration.meter)
+        .ok()
+        .and_then(|name| Some(name.as_str()?.replace('_', " ")))
+        .unwrap_or_default()
 }
 
 fn doubts(calibration: &Calibration) -> Vec<String> {
     let mut doubts = vec![
-        "The wire is a veth pair: frames are copied into the ring by the kernel, and no NIC raises interrupts.".to_owned(),
+        "The wire is a veth pair: frames are copied into the ring by the kernel, and no NIC raises interrupts."
+            .to_owned(),
         "Generator and receiver share the machine, its caches and its memory.".to_owned(),
     ];
     if calibration.virtual_machine {

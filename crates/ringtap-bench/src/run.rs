@@ -11,7 +11,8 @@ use ringtap::{Error, Result};
 use ringtap_testbed::peer::{PeerKind, PeerOptions, RunningPeer};
 use ringtap_testbed::trial::TrialConfig;
 use ringtap_testbed::{
-    CoreUse, GeneratorConfig, GeneratorReport, Pattern, Profile, SequenceReport, Testbed, TestbedConfig, Topology, WireCounters,
+    CoreUse, GeneratorConfig, GeneratorReport, Pattern, Profile, SequenceReport, Testbed, TestbedConfig, Topology,
+    WireCounters,
 };
 
 use crate::book::{Claims, Delays, LossBursts, Sample};
@@ -55,7 +56,9 @@ impl Arrivals {
         match self {
             Self::Constant => Profile::endless(Pattern::Constant { pps }),
             Self::Poisson => Profile::endless(Pattern::Poisson { pps }),
-            Self::Burst => Profile::endless(Pattern::OnOffBurst { pps, burst_len: 64, burst_pps: (pps * 2.0).max(1e6) }),
+            Self::Burst => {
+                Profile::endless(Pattern::OnOffBurst { pps, burst_len: 64, burst_pps: (pps * 2.0).max(1e6) })
+            }
             Self::Ramp => Profile::lasting(Pattern::Ramp { from_pps: pps * 0.1, to_pps: pps * 1.9 }, lasting),
         }
     }
@@ -217,8 +220,7 @@ impl Benches {
         if let Some(pause_ns) = request.napi_pause_ns {
             receiver.napi_pause = ringtap::napi::NapiPause::constant(pause_ns);
         }
-        let trial =
-            TrialConfig { receiver, traffic: self.traffic(request), most_packets: request.count, soaker: None };
+        let trial = TrialConfig { receiver, traffic: self.traffic(request), most_packets: request.count, soaker: None };
         let work = Work::new(request.count, self.load.turns(request.load_ns), *extra);
         let counters = Counters::open(testbed.config().receiver_core);
         let (report, work) = testbed.trial_with(trial, work, |_| {})?;
@@ -237,8 +239,8 @@ impl Benches {
         sample.delivery = delays(&truth.delivery());
         sample.arrival = delays(&engine.latency);
         sample.poll_period = delays(&engine.poll_period);
-        sample.memory_bytes = Some(report.source.memory_bytes);
-        sample.ring_slots = Some(report.source.ring_slots.into());
+        sample.memory_bytes = Some(report.source.memory_bytes as u64);
+        sample.ring_slots = Some(report.source.ring_slots as u64);
         sample.polls = Some(engine.cycles);
         sample.timer_wakes = Some(engine.timer_wakes);
         sample.interrupt_wakes = Some(engine.interrupt_wakes);

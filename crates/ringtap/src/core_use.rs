@@ -106,9 +106,11 @@ fn nominal_clock(counter: &mut HardwareCounter, cpu: usize) -> Option<f64> {
 /// Busy nanoseconds of `cpu` from /proc/timer_list (root only).
 ///
 /// The file has the idle time up to the last idle period that ended and does not say whether another is under way; read
-/// on the CPU itself, which is then awake, it is complete.
+/// on the CPU itself, which is then awake, it is complete. A real-time thread may spin there: the reader goes before it where
+/// that is permitted.
 fn busy_by_timer_list(cpu: usize) -> Option<u64> {
     let read = || {
+        let _ = sched::set_fifo(0, 99);
         sched::set_affinity(0, cpu).ok()?;
         parse_timer_list(&std::fs::read_to_string("/proc/timer_list").ok()?, cpu)
     };
