@@ -1,9 +1,8 @@
 //! `ringtap demo`: the main job on real packets in a real kernel, in a private testbed, with the proof.
 //!
 //! Owns the demo's three acts and their order. The testbed makes network and traffic, the core receives; what is shown is
-//! in `report`, the ordinary receivers beside Ringtap in `peers`.
+//! in `report`, the ordinary receivers beside Ringtap are the testbed's.
 
-mod peers;
 mod report;
 
 use std::path::PathBuf;
@@ -18,7 +17,7 @@ use ringtap::record::{FinalCounts, InterfaceInfo, RecordConfig, Recorder, SpoolP
 use ringtap::source::StampClock;
 use ringtap::transmit::Outbox;
 use ringtap::{Error, Result};
-use ringtap_testbed::peer::Peer;
+use ringtap_testbed::peer::{PeerKind, PeerOptions, RunningPeer};
 use ringtap_testbed::trial::{TrialConfig, TrialReport, TruthHandler};
 use ringtap_testbed::{GeneratorConfig, Pattern, Profile, Testbed, TestbedConfig, Topology, WireCounters};
 
@@ -184,27 +183,27 @@ fn side_by_side(plan: &Plan) -> Result<Vec<SideBySide>> {
     let profile = Profile::lasting(Pattern::Constant { pps: SIDE_PPS }, Duration::from_secs(SIDE_SECONDS));
     let most_packets = (SIDE_PPS * SIDE_SECONDS as f64) as u64 + 10_000;
     let traffic = || GeneratorConfig::for_testbed(&testbed, FRAME_BYTES, profile.clone());
-    let peer = |name: &'static str, start: fn(&Testbed, u64) -> Result<Peer>| -> Result<SideBySide> {
-        let peer = start(&testbed, most_packets)?;
+    let peer = |name: &'static str, kind: PeerKind| -> Result<SideBySide> {
+        let options = PeerOptions { expected: most_packets, ..PeerOptions::default() };
+        let mut peer = RunningPeer::start(&testbed, kind, &options)?;
         let napi = testbed.place_napi(true)?;
         let past = testbed.traffic_past(traffic(), None, || true)?;
-        testbed.settle(|| peer.received())?;
-        let (handler, says_lost) = peer.finish()?;
+        peer.settle()?;
+        let report = peer.finish(past.generator.stamped)?;
         let device = WireCounters::read(&testbed)?.drops_since(&past.before);
         drop(napi);
-        let sequence = handler.report(past.generator.stamped);
         Ok(SideBySide {
             receiver: name,
             sent: past.generator.stamped,
-            received: sequence.received - sequence.duplicates,
+            received: report.sequence.map_or(report.received, |sequence| sequence.received),
             lost_before_receiver: device.veth_queue,
-            says_lost,
+            says_lost: report.claims_dropped,
             core_use_percent: past.core.used_percent,
             sent_pps: past.generator.achieved_pps,
         })
     };
-    let udp = peer("UDP socket, recv()", Peer::udp)?;
-    let pcap = peer("libpcap", peers::pcap)?;
+    let udp = peer("UDP socket, recv()", PeerKind::UdpSocket)?;
+    let pcap = peer("libpcap", PeerKind::Libpcap)?;
     let ours =
         testbed.trial(TrialConfig { receiver: receiver(plan), traffic: traffic(), most_packets, soaker: None })?;
     let ours = SideBySide {

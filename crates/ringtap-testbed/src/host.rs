@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use ringtap::{Error, Result};
 
@@ -134,15 +135,25 @@ impl RunningProgram {
         &mut self.child
     }
 
-    /// Asks the program to end (SIGINT, as by Ctrl-C) and waits for it.
+    /// Asks the program to end (SIGINT, as by Ctrl-C) and waits for it, 30 s at most; then it is killed.
     ///
     /// # Errors
-    /// It has ended before, or can't be waited for.
+    /// It has ended before, can't be waited for or does not end.
     pub fn interrupt(mut self) -> Result<ExitStatus> {
+        const LIMIT: Duration = Duration::from_secs(30);
         let failed = |error: std::io::Error| Error::os("interrupt", self.name.clone(), &error);
         let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).map_err(|errno| failed(errno.into()))?;
-        self.child.wait().map_err(failed)
+        let until = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.child.try_wait().map_err(failed)? {
+                return Ok(status);
+            }
+            if Instant::now() > until {
+                return Err(Error::failed("interrupt", self.name.clone(), format!("it does not end within {LIMIT:?}")));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

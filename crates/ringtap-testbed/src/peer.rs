@@ -1,178 +1,203 @@
-//! Ordinary receivers to compare with, on the receiver's core: a plain UDP socket, and tcpdump.
+//! Ordinary receivers to compare with, on the receiver's core: a plain UDP socket and libpcap as loops of this process;
+//! tcpdump, dumpcap, netsniff-ng, DPDK's testpmd and Suricata as processes of their own.
 //!
-//! Owns their loops and programs. What was lost is told by sequence numbers where the peer's packets can be seen; what a
-//! peer says itself stands beside it.
+//! Owns what all have in common: how they are named, asked for and judged. How each one is run is in `peer/`. What was lost
+//! is told by sequence numbers where the peer's packets can be seen; what a peer says itself stands beside it.
 
-use std::fs::File;
-use std::io::{Read, Seek};
-use std::net::UdpSocket;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
-use ringtap::sys::{clock, sched};
+use ringtap::histogram::HistogramSnapshot;
 use ringtap::{Error, Result};
 
-use crate::generate::DEFAULT_PORT;
-use crate::host::RunningProgram;
-use crate::stamp::Stamp;
+use crate::sequence::SequenceReport;
 use crate::testbed::Testbed;
-use crate::trial::TruthHandler;
 
-/// How often a blocked receiver looks at its stop flag.
-pub const LOOK: Duration = Duration::from_millis(100);
+mod capture;
+mod inside;
+mod program;
+mod recording;
+mod suricata;
+mod testpmd;
 
-/// What a peer leaves: what it saw, and what it says it lost (`None`: it says nothing).
-pub type PeerOutcome = (TruthHandler, Option<u64>);
+/// Bytes of each packet that numbered peers write: headers and stamp.
+const SNAPLEN: u32 = 96;
 
-/// A receiver of this process, at work on a thread of its own.
-pub struct Peer {
-    stop: Arc<AtomicBool>,
-    received: Arc<AtomicU64>,
-    thread: JoinHandle<Result<PeerOutcome>>,
-    wake: Option<Box<dyn FnOnce() + Send>>,
-}
-
-impl Peer {
-    /// Starts `body` inside the receiver, bound to its core under the ordinary scheduler, as such programs run. It is to
-    /// count what it receives and to end when the flag is set.
-    ///
-    /// # Errors
-    /// The thread can't be started inside.
-    pub fn start(
-        testbed: &Testbed,
-        name: &str,
-        body: impl FnOnce(&AtomicBool, &AtomicU64) -> Result<PeerOutcome> + Send + 'static,
-    ) -> Result<Self> {
-        let (stop, received) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (stop_flag, counter) = (Arc::clone(&stop), Arc::clone(&received));
-        let core = testbed.config().receiver_core;
-        let thread = testbed.receiver().spawn(name, move || {
-            sched::set_affinity(0, core).map_err(|error| Error::os("bind to", format!("CPU {core}"), &error))?;
-            body(&stop_flag, &counter)
-        })?;
-        Ok(Self { stop, received, thread, wake: None })
-    }
-
-    /// For a loop that may sleep without end when nothing comes: `wake` ends its wait, once the flag is set.
-    #[must_use]
-    pub fn woken_by(mut self, wake: impl FnOnce() + Send + 'static) -> Self {
-        self.wake = Some(Box::new(wake));
-        self
-    }
-
+/// Which receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PeerKind {
     /// recv(2) in a loop on a UDP socket, as a plain server does; it asks nobody what was lost.
-    ///
-    /// # Errors
-    /// The socket can't be had.
-    pub fn udp(testbed: &Testbed, expected: u64) -> Result<Self> {
-        let address = (testbed.receiver().link().ipv4, DEFAULT_PORT);
-        let object = format!("{}:{}", address.0, address.1);
-        let failed = |error: std::io::Error| Error::os("bind UDP socket to", object.clone(), &error);
-        let socket = testbed.receiver().run(|| UdpSocket::bind(address))?.map_err(failed)?;
-        socket.set_read_timeout(Some(LOOK)).map_err(failed)?;
-        Self::start(testbed, "udp-recv", move |stop, received| {
-            let mut handler = TruthHandler::new(expected);
-            let mut buffer = [0; 2048];
-            while !stop.load(Ordering::Relaxed) {
-                let Ok(len) = socket.recv(&mut buffer) else { continue };
-                match Stamp::from_payload(&buffer[..len]) {
-                    Some(stamp) => handler.see_stamp(stamp, clock::monotonic_ns()),
-                    None => handler.see_foreign(),
-                }
-                received.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok((handler, None))
-        })
-    }
-
-    /// Packets received so far.
-    pub fn received(&self) -> u64 {
-        self.received.load(Ordering::Relaxed)
-    }
-
-    /// Ends it.
-    ///
-    /// # Errors
-    /// Its loop failed.
-    pub fn finish(self) -> Result<PeerOutcome> {
-        self.stop.store(true, Ordering::Release);
-        if let Some(wake) = self.wake {
-            wake();
-        }
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    }
+    UdpSocket,
+    /// libpcap's own loop in this process.
+    Libpcap,
+    /// tcpdump(8).
+    Tcpdump,
+    /// dumpcap(1), the program that captures for Wireshark.
+    Dumpcap,
+    /// netsniff-ng(8).
+    NetsniffNg,
+    /// DPDK's testpmd, rxonly, on its AF_XDP driver; spins.
+    TestpmdAfXdp,
+    /// DPDK's testpmd, rxonly, on its AF_PACKET driver; spins.
+    TestpmdAfPacket,
+    /// Suricata on AF_PACKET (TPACKET_V3), one worker.
+    SuricataAfPacket,
+    /// Suricata on AF_XDP, one worker; polls busily, as is its default there.
+    SuricataAfXdp,
 }
 
-/// tcpdump writing to nowhere, as a process of its own on the receiver's core.
-pub struct Tcpdump {
-    program: RunningProgram,
-    words: File,
-}
-
-/// What tcpdump says at its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct TcpdumpSays {
-    /// "packets captured".
-    pub captured: u64,
-    /// "packets dropped by kernel".
-    pub dropped: u64,
-}
-
-impl Tcpdump {
-    /// Starts it; returns when it listens.
-    ///
-    /// # Errors
-    /// tcpdump(8) or taskset(1) is missing, or it does not come up within 5 s.
-    pub fn start(testbed: &Testbed) -> Result<Self> {
-        let failed =
-            |cause: String| Error::failed("start", "tcpdump", cause).way_out("apt-get install tcpdump util-linux");
-        let words = tempfile::tempfile().map_err(|error| failed(error.to_string()))?;
-        let shared = words.try_clone().map_err(|error| failed(error.to_string()))?;
-        let receiver = testbed.receiver();
-        let mut command = receiver.command("taskset");
-        let core = testbed.config().receiver_core.to_string();
-        command
-            .args(["-c", &core, "tcpdump", "-n", "-Z", "root", "-w", "/dev/null", "-i", receiver.interface()])
-            .stderr(shared);
-        let mut this = Self { program: receiver.start(command)?, words };
-        for _ in 0..100 {
-            let said = this.said();
-            if said.contains("listening on") {
-                return Ok(this);
-            }
-            if let Ok(Some(status)) = this.program.child().try_wait() {
-                return Err(failed(format!("{status}: {}", said.trim())));
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
-        Err(failed("it does not say that it listens".to_owned()))
+impl PeerKind {
+    /// Every one.
+    pub fn all() -> [Self; 9] {
+        [
+            Self::UdpSocket,
+            Self::Libpcap,
+            Self::Tcpdump,
+            Self::Dumpcap,
+            Self::NetsniffNg,
+            Self::TestpmdAfXdp,
+            Self::TestpmdAfPacket,
+            Self::SuricataAfPacket,
+            Self::SuricataAfXdp,
+        ]
     }
 
-    /// Ends it with SIGINT; what it says then.
-    ///
-    /// # Errors
-    /// It says nothing that can be read.
-    pub fn finish(self) -> Result<TcpdumpSays> {
-        let words = self.words.try_clone().map_err(|error| Error::os("read what", "tcpdump said", &error))?;
-        self.program.interrupt()?;
-        let said = read_whole(words);
-        let count = |what: &str| said.lines().find_map(|line| line.strip_suffix(what)?.trim().parse().ok());
-        match (count("packets captured"), count("packets dropped by kernel")) {
-            (Some(captured), Some(dropped)) => Ok(TcpdumpSays { captured, dropped }),
-            _ => Err(Error::failed("read what", "tcpdump said", format!("no counts in {said:?}"))),
+    /// Short name for tables and the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::UdpSocket => "udp-socket",
+            Self::Libpcap => "libpcap",
+            Self::Tcpdump => "tcpdump",
+            Self::Dumpcap => "dumpcap",
+            Self::NetsniffNg => "netsniff-ng",
+            Self::TestpmdAfXdp => "testpmd-af-xdp",
+            Self::TestpmdAfPacket => "testpmd-af-packet",
+            Self::SuricataAfPacket => "suricata-af-packet",
+            Self::SuricataAfXdp => "suricata-af-xdp",
         }
     }
 
-    fn said(&mut self) -> String {
-        self.words.try_clone().map(read_whole).unwrap_or_default()
+    /// What is installed, in the peer's own words.
+    ///
+    /// # Errors
+    /// It is not installed, or too old; the error says how to get it.
+    pub fn version(self) -> Result<String> {
+        match self {
+            Self::UdpSocket => inside::kernel_version(),
+            Self::Libpcap => inside::libpcap_version(),
+            Self::Tcpdump | Self::Dumpcap | Self::NetsniffNg => capture::version(self),
+            Self::TestpmdAfXdp | Self::TestpmdAfPacket => testpmd::version(),
+            Self::SuricataAfPacket | Self::SuricataAfXdp => suricata::version(),
+        }
+    }
+
+    /// Whether it attaches an XDP program, which gives a veth its NAPI; for the others the testbed has to
+    /// ([`Testbed::place_napi`]).
+    pub fn attaches_xdp(self) -> bool {
+        matches!(self, Self::TestpmdAfXdp | Self::SuricataAfXdp)
     }
 }
 
-fn read_whole(mut file: File) -> String {
-    let mut text = String::new();
-    // What can't be read is not said.
-    let _ = file.rewind().and_then(|()| file.read_to_string(&mut text));
-    text
+/// How a peer is to be run. What it can't follow is said in [`PeerReport::note`].
+#[derive(Debug, Clone, Default)]
+pub struct PeerOptions {
+    /// Most packets the traffic can have; bounds the memory of sequence checks.
+    pub expected: u64,
+    /// Size of its ring or socket buffer in bytes; `None`: what it takes by default.
+    pub buffer_bytes: Option<u64>,
+    /// Take its loss from sequence numbers: programs write the first 96 bytes of each packet to a file in memory. Without it
+    /// programs write to /dev/null. The loops of this process always look at the numbers.
+    pub numbered: bool,
+    /// Rules for Suricata; `None`: no rules.
+    pub rules: Option<PathBuf>,
+}
+
+/// What a peer leaves.
+#[derive(Debug, Clone)]
+pub struct PeerReport {
+    /// Packets it handled, by its own count.
+    pub received: u64,
+    /// What the sequence numbers say; `None` where its packets can't be seen.
+    pub sequence: Option<SequenceReport>,
+    /// Packets it says came to it, with those it did not get round to.
+    pub claims_received: Option<u64>,
+    /// Packets it says were dropped.
+    pub claims_dropped: Option<u64>,
+    /// From transmit stamp to handler, nanoseconds; loops of this process only.
+    pub delivery: Option<HistogramSnapshot>,
+    /// Its packet buffers in bytes: rings, socket buffers, UMEM.
+    pub memory_bytes: Option<u64>,
+    /// What was done otherwise than asked, and what to know when comparing.
+    pub note: Vec<String>,
+}
+
+/// What every way of running a peer can do.
+trait Receiving: Send {
+    /// Packets handled so far; `None` where it can't be asked.
+    fn received(&mut self) -> Result<Option<u64>>;
+    /// Waits until it has worked off what came.
+    fn settle(&mut self) -> Result<()>;
+    /// Ends it, after `sent` packets numbered from 0.
+    fn finish(self: Box<Self>, sent: u64) -> Result<PeerReport>;
+}
+
+/// A peer at work on the receiver's core, under the ordinary scheduler as such programs run. Dropping it ends it.
+pub struct RunningPeer(Box<dyn Receiving>);
+
+impl RunningPeer {
+    /// Starts it inside the receiver; returns when it listens.
+    ///
+    /// # Errors
+    /// It is not installed or does not come up; the error has its own words.
+    pub fn start(testbed: &Testbed, kind: PeerKind, options: &PeerOptions) -> Result<Self> {
+        Ok(Self(match kind {
+            PeerKind::UdpSocket => Box::new(inside::udp(testbed, options)?),
+            PeerKind::Libpcap => Box::new(inside::libpcap(testbed, options)?),
+            PeerKind::Tcpdump | PeerKind::Dumpcap | PeerKind::NetsniffNg => {
+                Box::new(capture::start(testbed, kind, options)?)
+            }
+            PeerKind::TestpmdAfXdp | PeerKind::TestpmdAfPacket => Box::new(testpmd::start(testbed, kind, options)?),
+            PeerKind::SuricataAfPacket | PeerKind::SuricataAfXdp => Box::new(suricata::start(testbed, kind, options)?),
+        }))
+    }
+
+    /// Packets handled so far; `None` for those that can be asked only at their end.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn received(&mut self) -> Result<Option<u64>> {
+        self.0.received()
+    }
+
+    /// Waits, after the traffic, until it has worked off what its ring holds: some hand packets over a second late.
+    ///
+    /// # Errors
+    /// It has ended, or is never done.
+    pub fn settle(&mut self) -> Result<()> {
+        self.0.settle()
+    }
+
+    /// Ends it and tells what it got of `sent` packets numbered from 0. What has not [settled](Self::settle) is lost to most.
+    ///
+    /// # Errors
+    /// It failed meanwhile, or what it says at its end can't be read.
+    pub fn finish(self, sent: u64) -> Result<PeerReport> {
+        self.0.finish(sent)
+    }
+}
+
+/// Waits until `count` stands still for `hold`; 5 s at most.
+fn stands_still(name: &str, hold: Duration, mut count: impl FnMut() -> Result<u64>) -> Result<()> {
+    const LIMIT: Duration = Duration::from_secs(5);
+    let mut last = count()?;
+    for _ in 0..LIMIT.as_millis().div_ceil(hold.as_millis().max(1)) {
+        thread::sleep(hold);
+        let now = count()?;
+        if now == last {
+            return Ok(());
+        }
+        last = now;
+    }
+    Err(Error::failed("wait for", name, "it still receives 5 s after the traffic ended"))
 }

@@ -7,7 +7,7 @@ use ringtap::napi::NapiPause;
 use ringtap::pacer::Policy;
 use ringtap::receiver::{Backend, ReceiverConfig};
 use ringtap::{Error, Result};
-use ringtap_testbed::peer::{Peer, Tcpdump};
+use ringtap_testbed::peer::{PeerKind, PeerOptions, RunningPeer};
 use ringtap_testbed::trial::{TrafficPast, TrialConfig};
 use ringtap_testbed::{CoreUse, GeneratorConfig, Pattern, Profile, SoakerCalibration, Testbed, WireCounters};
 use serde::Serialize;
@@ -119,26 +119,25 @@ impl Run {
     }
 
     pub fn tcpdump(&self, testbed: &Testbed) -> Result<Sample> {
-        let peer = Tcpdump::start(testbed)?;
-        let napi = testbed.place_napi(true)?;
-        let past = testbed.traffic_past(self.traffic(testbed), None, || true)?;
-        // tcpdump's ring hands blocks over up to a second late.
-        std::thread::sleep(Duration::from_millis(1200));
-        let says = peer.finish()?;
-        drop(napi);
-        self.peer_sample("tcpdump -w /dev/null", &past, says.captured, json!({ "says": says }))
+        self.peer(testbed, PeerKind::Tcpdump, "tcpdump -w /dev/null")
     }
 
     pub fn udp(&self, testbed: &Testbed) -> Result<Sample> {
-        let peer = Peer::udp(testbed, self.count)?;
-        let napi = testbed.place_napi(true)?;
+        self.peer(testbed, PeerKind::UdpSocket, "UDP recv()")
+    }
+
+    fn peer(&self, testbed: &Testbed, kind: PeerKind, name: &str) -> Result<Sample> {
+        let options = PeerOptions { expected: self.count, ..PeerOptions::default() };
+        let mut peer = RunningPeer::start(testbed, kind, &options)?;
+        let napi = testbed.place_napi(!kind.attaches_xdp())?;
         let past = testbed.traffic_past(self.traffic(testbed), None, || true)?;
-        testbed.settle(|| peer.received())?;
-        let (handler, _) = peer.finish()?;
-        let sequence = handler.report(past.generator.stamped);
+        peer.settle()?;
+        let report = peer.finish(past.generator.stamped)?;
         let device = WireCounters::read(testbed)?.drops_since(&past.before);
         drop(napi);
-        self.peer_sample("UDP recv()", &past, sequence.received, json!({ "device": device }))
+        let received = report.sequence.map_or(report.received, |sequence| sequence.received);
+        let says = json!({ "received": report.claims_received, "dropped": report.claims_dropped });
+        self.peer_sample(name, &past, received, json!({ "device": device, "says": says }))
     }
 
     /// A peer's counts have no ledger: what it did not get is lost, wherever.
