@@ -5,3 +5,4 @@
 //! made, received and counted belongs to `ringtap-testbed` and `ringtap`.
 
 pub mod book;
+pub mod model;
