@@ -7,6 +7,7 @@ mod c_io;
 mod capacity;
 mod cliff;
 mod core_use;
+mod equation;
 mod host;
 mod points;
 mod pooled;
@@ -18,7 +19,7 @@ mod synthetic;
 
 pub use host::{Estimate, HostModel, Ring};
 
-use crate::book::{Book, Fit, Topology};
+use crate::book::{Book, Fit, Parameter, Topology};
 
 /// Every model for which the samples of `book` suffice, in the order of the spec: core use, C_IO, capacity, ring, cliff,
 /// saturation.
@@ -38,6 +39,12 @@ pub fn fit(book: &Book) -> Vec<Fit> {
     fits.extend(cliff::fit(book, &core_uses, &pooled));
     fits.extend(saturation::fits(&curves, &core_uses));
     fits
+}
+
+/// A parameter from its (value, low, high), shown times `scale`. None of ours can be negative, so neither is the lower end.
+fn parameter(name: &str, unit: &str, (value, low, high): (f64, f64, f64), scale: f64) -> Parameter {
+    let (name, unit) = (name.to_owned(), unit.to_owned());
+    Parameter { name, unit, value: value * scale, low: low.max(0.0) * scale, high: high * scale }
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use super::parameter;
 use super::points::{lost_share, median, sound};
-use crate::book::{Book, Fit, FitPoint, Parameter, Sample, Topology};
+use crate::book::{Book, Fit, FitPoint, Sample, Topology};
 
 const STUDY: &str = "load";
 
@@ -88,20 +89,9 @@ fn of(receiver: &str, topology: Topology, pps: f64, groups: &BTreeMap<u64, Vec<&
 impl CaptureTime {
     /// For the book: each load that was not used to find C_IO, with the delivered rate it should leave.
     pub(super) fn fit(&self) -> Fit {
-        let mut parameters = vec![Parameter {
-            name: "C_IO".to_owned(),
-            unit: "ns".to_owned(),
-            value: self.seconds * 1e9,
-            low: self.at_least * 1e9,
-            high: self.seconds * 1e9,
-        }];
-        parameters.extend(self.clock_hz.map(|hertz| Parameter {
-            name: "C_IO".to_owned(),
-            unit: "cycles".to_owned(),
-            value: self.seconds * hertz,
-            low: self.at_least * hertz,
-            high: self.seconds * hertz,
-        }));
+        let capture = (self.seconds, self.at_least, self.seconds);
+        let mut parameters = vec![parameter("C_IO", "ns", capture, 1e9)];
+        parameters.extend(self.clock_hz.map(|hertz| parameter("C_IO", "cycles", capture, hertz)));
         let carried = 1.0 / self.pps - self.seconds;
         let points = self.loads.iter().map(|load| FitPoint {
             label: format!("{:.0} ns added, {:.3} % lost, {}", load.seconds * 1e9, load.lost * 100.0, self.receiver),

@@ -4,9 +4,10 @@
 
 use super::c_io::CaptureTime;
 use super::core_use::{CoreUse, GREATEST_PPS};
+use super::parameter;
 use super::points::{median, sound};
 use super::ring::worst_wait;
-use crate::book::{Book, Finding, Fit, FitPoint, Parameter, Topology};
+use crate::book::{Book, Finding, Fit, FitPoint, Topology};
 
 /// The bounds of one receiver.
 #[derive(Debug, Clone)]
@@ -73,13 +74,7 @@ pub(super) fn fits(book: &Book, core_uses: &[CoreUse], times: &[CaptureTime]) ->
 
 fn fit(found: &Finding, core_use: &CoreUse, capacity: &Capacity, time: Option<&CaptureTime>) -> Option<Fit> {
     let (predicted, limit) = capacity.least()?;
-    let bound = |name: &str, (value, low, high): (f64, f64, f64)| Parameter {
-        name: name.to_owned(),
-        unit: "pps".to_owned(),
-        value,
-        low,
-        high,
-    };
+    let bound = |name: &str, rates: (f64, f64, f64)| parameter(name, "pps", rates, 1.0);
     let mut parameters = Vec::new();
     parameters.extend(capacity.processor.map(|processor| bound("processor", processor)));
     parameters.extend(capacity.ring.map(|ring| bound("ring", (ring, ring, ring))));

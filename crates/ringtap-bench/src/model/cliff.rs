@@ -5,8 +5,9 @@
 use ringtap::pacer::model::cliff_pps;
 
 use super::core_use::CoreUse;
+use super::parameter;
 use super::pooled::Pooled;
-use crate::book::{Book, Fit, FitPoint, Parameter, Topology};
+use crate::book::{Book, Fit, FitPoint, Topology};
 
 /// The receiver the times are taken from.
 const RECEIVER: &str = "interrupt";
@@ -18,7 +19,7 @@ pub(super) fn fit(book: &Book, core_uses: &[CoreUse], pooled: &[Pooled]) -> Opti
     let core_use = core_uses.iter().find(|core_use| core_use.receiver == RECEIVER && core_use.topology == topology)?;
     let per_packet = core_use.per_packet()?;
     let own = core_use.per_wake();
-    let of_all = || pooled.iter().find(|pooled| pooled.topology() == topology).map(Pooled::per_wake);
+    let of_all = || pooled.iter().find(|pooled| pooled.topology() == topology).and_then(Pooled::per_interrupt);
     let per_interrupt = own.or_else(of_all)?;
     let nanoseconds = |seconds: f64| (seconds * 1e9).max(0.0);
     let cliff = |packet: f64, interrupt: f64| cliff_pps(nanoseconds(packet), nanoseconds(interrupt));
@@ -28,13 +29,6 @@ pub(super) fn fit(book: &Book, core_uses: &[CoreUse], pooled: &[Pooled]) -> Opti
         .filter(|&high| high >= value)
         .unwrap_or(super::core_use::GREATEST_PPS);
     let low = cliff(per_packet.2, per_interrupt.2);
-    let parameter = |name: &str, unit: &str, (value, low, high): (f64, f64, f64), scale: f64| Parameter {
-        name: name.to_owned(),
-        unit: unit.to_owned(),
-        value: value * scale,
-        low: low * scale,
-        high: high * scale,
-    };
     let points = (book.findings.iter())
         .filter(|finding| finding.quantity == "cliff_pps" && finding.topology == topology && finding.value.is_finite())
         .map(|finding| FitPoint {

@@ -18,12 +18,27 @@ pub(super) struct Point {
     pub sent_pps: f64,
     /// Received.
     pub received_pps: f64,
-    /// Wake-ups per second, by the timer and by interrupts together; `None` where the receiver does not tell.
-    pub wakes: Option<f64>,
+    /// Wake-ups per second by the timer and by interrupts; `None` where the receiver does not tell. One that tells only one
+    /// kind has none of the other.
+    pub wakes: Option<Wakes>,
     /// Share of one core.
     pub core: f64,
     /// Lost of those sent, 0 to 1.
     pub lost: f64,
+}
+
+/// Wake-ups per second, by cause.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Wakes {
+    pub timer: f64,
+    pub interrupt: f64,
+}
+
+impl Wakes {
+    /// f_poll: of both kinds.
+    pub(super) fn all(self) -> f64 {
+        self.timer + self.interrupt
+    }
 }
 
 /// The points of one receiver in one topology, ascending by rate.
@@ -70,16 +85,18 @@ pub(super) fn sound(sample: &Sample) -> bool {
 
 fn point(pps: f64, samples: &[&Sample]) -> Point {
     let of = |figure: &dyn Fn(&Sample) -> f64| median(samples.iter().map(|sample| figure(sample))).unwrap_or(0.0);
-    let wakes = samples.iter().filter_map(|sample| {
-        let told = sample.timer_wakes.is_some() || sample.interrupt_wakes.is_some();
-        let wakes = sample.timer_wakes.unwrap_or(0).saturating_add(sample.interrupt_wakes.unwrap_or(0));
-        told.then(|| wakes as f64 / sample.seconds)
-    });
+    let wakes = |kind: fn(&Sample) -> Option<u64>| {
+        median(samples.iter().filter_map(|sample| Some(kind(sample)? as f64 / sample.seconds)))
+    };
+    let wakes = match (wakes(|sample| sample.timer_wakes), wakes(|sample| sample.interrupt_wakes)) {
+        (None, None) => None,
+        (timer, interrupt) => Some(Wakes { timer: timer.unwrap_or(0.0), interrupt: interrupt.unwrap_or(0.0) }),
+    };
     Point {
         pps,
         sent_pps: of(&|sample| sample.sent_pps),
         received_pps: of(&|sample| sample.received as f64 / sample.seconds),
-        wakes: median(wakes),
+        wakes,
         core: of(&|sample| sample.core_use_percent / 100.0),
         lost: of(&lost_share),
     }
@@ -158,7 +175,7 @@ mod tests {
         assert_eq!(curves.len(), 1);
         let [point] = &curves[0].points[..] else { panic!("{curves:?}") };
         assert!((point.core - 0.04).abs() < 1e-12);
-        assert_eq!(point.wakes, Some(1_001.0));
+        assert_eq!(point.wakes, Some(Wakes { timer: 1_001.0, interrupt: 0.0 }));
         assert_eq!(point.lost, 0.0);
     }
 }

@@ -4,6 +4,7 @@
 
 use ringtap::pacer::model::ring_slots;
 
+use super::parameter;
 use super::points::{median, sound};
 use crate::book::{Book, Finding, Fit, FitPoint, Parameter, Sample, Topology};
 
@@ -109,7 +110,7 @@ fn of(book: &Book, found: &Finding) -> Option<Fit> {
 
 /// A number that was read, not estimated.
 fn exact(name: &str, unit: &str, value: f64) -> Parameter {
-    Parameter { name: name.to_owned(), unit: unit.to_owned(), value, low: value, high: value }
+    parameter(name, unit, (value, value, value), 1.0)
 }
 
 #[cfg(test)]

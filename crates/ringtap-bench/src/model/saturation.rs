@@ -4,9 +4,10 @@
 //! then the prediction is wrong, and the points show by how much.
 
 use super::core_use::CoreUse;
+use super::parameter;
 use super::points::{Curve, Point, held_back};
 use super::regression::mean_interval;
-use crate::book::{Fit, FitPoint, Parameter, Topology};
+use crate::book::{Fit, FitPoint, Topology};
 
 /// A rate at which more than this is lost is past saturation; less may be the host's theft of the core.
 const SATURATED: f64 = 0.05;
@@ -27,22 +28,14 @@ fn fit(curve: &Curve, core_use: Option<&CoreUse>) -> Option<Fit> {
     };
     let delivered: Vec<f64> = saturated.iter().filter(|point| !held(point)).map(|point| point.received_pps).collect();
     let (capacity, low, high) = mean_interval(&delivered).filter(|(capacity, ..)| *capacity > 0.0)?;
-    let mut parameters = vec![
-        Parameter { name: "1/t_res".to_owned(), unit: "pps".to_owned(), value: capacity, low: low.max(0.0), high },
-        Parameter {
-            name: "t_res".to_owned(),
-            unit: "ns".to_owned(),
-            value: 1e9 / capacity,
-            low: 1e9 / high,
-            // An interval that reaches down to nothing delivered: no longer than one packet a second.
-            high: 1e9 / low.max(1.0),
-        },
-    ];
+    // An interval that reaches down to nothing delivered: no longer than one packet a second.
+    let (low, times) = (low.max(0.0), (1.0 / capacity, 1.0 / high, 1.0 / low.max(1.0)));
+    let mut parameters =
+        vec![parameter("1/t_res", "pps", (capacity, low, high), 1.0), parameter("t_res", "ns", times, 1e9)];
     // What the rates below saturation foretold.
     parameters.extend(core_use.and_then(|core_use| {
         let (low, high) = core_use.bound_interval();
-        let name = "1/t_res by core use below saturation".to_owned();
-        Some(Parameter { name, unit: "pps".to_owned(), value: core_use.bound()?, low, high })
+        Some(parameter("1/t_res by core use below saturation", "pps", (core_use.bound()?, low, high), 1.0))
     }));
     let points = curve.points.iter().map(|point| FitPoint {
         label: format!("{:.0} pps, {:.1} % lost, {}", point.pps, point.lost * 100.0, curve.receiver),
