@@ -79,7 +79,8 @@ pub struct Plans {
 /// Everybody, in the order in which they take turns.
 pub fn all(plans: &Plans) -> Vec<Receiver> {
     let mut receivers = ringtap(plans);
-    receivers.extend(PeerKind::all().iter().map(|&kind| Receiver { name: kind.name().to_owned(), kind: Kind::Peer(kind) }));
+    receivers
+        .extend(PeerKind::all().iter().map(|&kind| Receiver { name: kind.name().to_owned(), kind: Kind::Peer(kind) }));
     receivers
 }
 
@@ -87,9 +88,8 @@ fn ringtap(plans: &Plans) -> Vec<Receiver> {
     let Plans { tight, wide } = plans;
     let windowed = Policy::Windowed(Windowed::new(finite(wide.threshold_pps), wide.period_ns.max(1)));
     let timer = |plan: &Plan| Policy::Timer { period_ns: plan.period_ns.max(1) };
-    let xdp = |name: &str, policy: Policy, pause: NapiPause, extra: Extra| {
-        engine(name, Backend::Xdp, policy, pause, extra)
-    };
+    let xdp =
+        |name: &str, policy: Policy, pause: NapiPause, extra: Extra| engine(name, Backend::Xdp, policy, pause, extra);
     let none = NapiPause::default();
     vec![
         xdp("hybrid 1ms", wide.policy(), wide.napi_pause, Extra::None),

@@ -12,12 +12,10 @@ use crate::run::Request;
 /// # Errors
 /// The receiver can't be run.
 pub fn soak(bench: &mut Bench<'_>, count: u64, pps: f64) -> Result<()> {
-    let receiver: Receiver = bench
-        .receivers
-        .iter()
-        .find(|receiver| receiver.name == "hybrid 1ms")
-        .cloned()
-        .ok_or_else(|| Error::usage("soak", "hybrid 1ms", "it is not among the receivers").way_out("leave --receivers out"))?;
+    let receiver: Receiver =
+        bench.receivers.iter().find(|receiver| receiver.name == "hybrid 1ms").cloned().ok_or_else(|| {
+            Error::usage("soak", "hybrid 1ms", "it is not among the receivers").way_out("leave --receivers out")
+        })?;
     bench.say(format!("soak: {count} packets at {pps:.0} packets/s, {:.0} s", count as f64 / pps));
     let request = Request::new("soak", &receiver, Topology::Nic, pps, count);
     match bench.run(&request)? {

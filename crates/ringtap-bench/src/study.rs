@@ -106,7 +106,9 @@ impl Study {
             Self::Rates => scale.rates.len() as f64 * everybody * 2.0 * rounds * run,
             Self::Sizes => scale.sizes.len() as f64 * of(sweep::SIZED) * 2.0 * rounds * run,
             Self::Arrivals => 4.0 * of(sweep::PATTERNED) * rounds * run,
-            Self::Pause => (sweep::PAUSES_US.len() * sweep::PAUSE_RATES.len()) as f64 * of(sweep::PAUSED) * rounds * run,
+            Self::Pause => {
+                (sweep::PAUSES_US.len() * sweep::PAUSE_RATES.len()) as f64 * of(sweep::PAUSED) * rounds * run
+            }
             Self::Storms => (crate::storm::Storm::ALL.len() + 1) as f64 * 2.0 * of(sweep::STORMED) * rounds * run,
             // A search halves its interval about five times.
             Self::Capacity => everybody * 2.0 * 6.0 * cost_seconds(scale.trial_packets as f64 / 400e3),

@@ -100,7 +100,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         args.out.join("report.html").display()
     );
     if args.json {
-        println!("{}", json!({ "findings": book.findings, "fits": book.fits, "missing": book.missing, "unaccounted": unaccounted }));
+        println!(
+            "{}",
+            json!({ "findings": book.findings, "fits": book.fits, "missing": book.missing, "unaccounted": unaccounted })
+        );
     }
     Ok(if unaccounted == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -21,7 +21,9 @@ pub(super) fn search(bench: &mut Bench<'_>) -> Result<()> {
         'sizes: while slots >= LEAST_SLOTS {
             for round in 0..bench.scale.trials {
                 let request = Request::new("ring", &receiver, Topology::Nic, STANDARD_PPS, bench.scale.trial_packets);
-                let Some(sample) = bench.run(&Request { round, ring_slots: Some(slots), ..request })? else { break 'sizes };
+                let Some(sample) = bench.run(&Request { round, ring_slots: Some(slots), ..request })? else {
+                    break 'sizes;
+                };
                 if sample.lost > 0 {
                     break 'sizes;
                 }
@@ -43,7 +45,8 @@ pub(super) fn search(bench: &mut Bench<'_>) -> Result<()> {
                 bench.scale.trials, bench.scale.trial_packets
             ),
         };
-        let findings = [Some(found("least_ring_slots", slots.into())), bytes.map(|b| found("least_ring_bytes", b as f64))];
+        let findings =
+            [Some(found("least_ring_slots", slots.into())), bytes.map(|b| found("least_ring_bytes", b as f64))];
         for finding in findings.into_iter().flatten() {
             bench.find(finding)?;
         }
