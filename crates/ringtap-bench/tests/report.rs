@@ -249,8 +249,12 @@ fn wild_figures_are_drawn_or_left_out() {
         sample.sent = if place % 2 == 0 { u64::MAX } else { 0 };
         sample.received = if place % 5 == 0 { u64::MAX } else { 0 };
         sample.lost = u64::MAX;
-        sample.loss_bursts =
-            Some(LossBursts { count: u64::MAX, longest: u64::MAX, by_length: vec![(0, 1), (u64::MAX, u64::MAX)] });
+        sample.loss_bursts = Some(LossBursts {
+            count: u64::MAX,
+            longest: u64::MAX,
+            by_length: vec![(0, 1), (u64::MAX, u64::MAX)],
+            places: Vec::new(),
+        });
         sample.memory_bytes = Some(u64::MAX);
         sample.claims.dropped = Some(u64::MAX);
         sample.unaccounted = Some(i64::MIN);

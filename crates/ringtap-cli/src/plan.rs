@@ -2,11 +2,15 @@
 //!
 //! Owns the command's words; figures and formulas are the core's (`ringtap::calibrate`).
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use ringtap::Result;
 use ringtap::calibrate::{Calibration, Wishes};
+use ringtap_bench::bench::load;
+use ringtap_bench::book::Topology;
+use ringtap_bench::model::{Estimate, HostModel};
 use serde_json::json;
 
 use crate::units;
@@ -14,7 +18,8 @@ use crate::units;
 /// Show what Ringtap would do on this host for a latency bound, and why.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  ringtap plan\n  ringtap plan --max-latency 250us --peak-rate 3M\n  ringtap plan --fresh --json"
+    after_help = "Examples:\n  ringtap plan\n  ringtap plan --max-latency 250us --peak-rate 3M\n  ringtap plan --fresh --json\n  \
+ringtap bench --out results && ringtap plan --from results --peak-rate 500k"
 )]
 pub struct Args {
     /// Longest time from a packet's arrival to the handler (10us to 1s)
@@ -29,6 +34,9 @@ pub struct Args {
     /// Measure again instead of using the cached figures
     #[arg(long)]
     fresh: bool,
+    /// What rate, ring and core use for this host, by the models of the benchmark in this folder (`ringtap bench`)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["fresh", "cpu", "max_latency"])]
+    from: Option<PathBuf>,
     /// One JSON object on standard output
     #[arg(long)]
     json: bool,
@@ -36,6 +44,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if let Some(folder) = &args.from {
+        return from_benchmark(folder, args.peak_rate, args.json);
+    }
     let cpu = args.cpu.or_else(|| ringtap::sys::sched::allowed_cpus().last().copied()).unwrap_or(0);
     let mut notice = |text: &str| eprintln!("ringtap: {text}");
     let calibration = if args.fresh {
@@ -65,4 +76,56 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     println!("\n{plan}");
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a benchmark of this host says for `peak_pps`, receiver by receiver.
+fn from_benchmark(folder: &Path, peak_pps: f64, json: bool) -> Result<ExitCode> {
+    let book = load(folder)?;
+    let model = HostModel::from_book(&book)?;
+    let mut rows = Vec::new();
+    for (receiver, topology) in model.receivers() {
+        let core_use = model.core_use(receiver, topology, peak_pps)?;
+        let capacity = model.no_loss_capacity(receiver, topology).ok();
+        let ring = model.ring(receiver, topology, peak_pps).ok();
+        if json {
+            rows.push(json!({
+                "receiver": receiver, "topology": topology, "rate_pps": peak_pps,
+                "core_use": core_use, "no_loss_capacity": capacity, "ring": ring,
+            }));
+            continue;
+        }
+        if rows.is_empty() {
+            println!("measured on {}: {}\n", book.environment.host, book.environment.command);
+            println!(
+                "{:<31} {:<5} {:>22} {:>15} {:>8} {:>10}",
+                "receiver",
+                "",
+                format!("core use at {}", units::shown_rate(peak_pps)),
+                "no loss up to",
+                "slots",
+                "memory"
+            );
+        }
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+        println!(
+            "{receiver:<31} {:<5} {:>22} {:>15} {:>8} {:>10}",
+            if topology == Topology::Nic { "nic" } else { "host" },
+            format!("{:.1} % ({:.1}–{:.1})", core_use.value, core_use.low, core_use.high),
+            or_dash(capacity.as_ref().map(|capacity| units::shown_rate(capacity.value))),
+            or_dash(ring.as_ref().map(|ring| format!("{:.0}", ring.slots.value))),
+            or_dash(ring.as_ref().and_then(|ring| Some(units::shown_size(ring.bytes.as_ref()?.value as u64)))),
+        );
+        for doubt in doubts([Some(&core_use), capacity.as_ref(), ring.as_ref().map(|ring| &ring.slots)]) {
+            println!("    doubt: {doubt}");
+        }
+        rows.push(json!(receiver));
+    }
+    if json {
+        println!("{}", json!({ "host": book.environment.host, "receivers": rows }));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn doubts(estimates: [Option<&Estimate>; 3]) -> std::collections::BTreeSet<&str> {
+    estimates.into_iter().flatten().flat_map(|estimate| &estimate.doubts).map(String::as_str).collect()
 }

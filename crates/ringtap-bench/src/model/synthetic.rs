@@ -40,6 +40,7 @@ pub(super) fn sample(receiver: &str, topology: Topology, pps: f64, core_use_perc
         cycles_per_packet: None,
         cache_misses_per_packet: None,
         load_ns: 0.0,
+        napi_pause_ns: None,
         beside: None,
         seconds: 1.0,
     }

@@ -9,6 +9,7 @@ use super::named;
 use crate::bench::Bench;
 use crate::catalogue::Receiver;
 use crate::run::{Arrivals, Request};
+use crate::scale::Scale;
 use crate::storm::{self, Storm};
 
 /// 100 Mb/s of 64-byte packets, the sources' figure (000 §7).
@@ -24,8 +25,12 @@ pub(super) const STORMED: &[&str] = &["hybrid 1ms", "interrupt", "libpcap", "tcp
 /// Event processing beside which storms are tried, share of the core.
 const STORM_LOAD: f64 = 0.5;
 
-/// Rates below this are for engines only: what a peer costs there is lost in the noise.
-const LEAST_PEER_PPS: f64 = 20e3;
+/// Those that are measured at every rate; the others at each [`KEY_RATES`] that is asked for, or at all when none is.
+pub(super) const SWEPT: &[&str] =
+    &["hybrid 1ms", "hybrid 250us", "timer 1ms", "timer 250us", "interrupt", "interrupt + NAPI pause"];
+const KEY_RATES: [f64; 4] = [20e3, STANDARD_PPS, 500e3, 1e6];
+/// Below this rate the cost of the kernel's receive path is lost in the noise, so topology nic is enough.
+const LEAST_HOST_PPS: f64 = 20e3;
 
 pub(super) fn rates(bench: &mut Bench<'_>) -> Result<()> {
     let receivers = bench.receivers.clone();
@@ -33,7 +38,10 @@ pub(super) fn rates(bench: &mut Bench<'_>) -> Result<()> {
     for round in 0..scale.rounds {
         for &pps in &scale.rates {
             for topology in TOPOLOGIES {
-                for receiver in receivers.iter().filter(|receiver| receiver.is_ringtap() || pps >= LEAST_PEER_PPS) {
+                if topology == Topology::Host && pps < LEAST_HOST_PPS {
+                    continue;
+                }
+                for receiver in receivers.iter().filter(|receiver| is_swept(&scale, receiver, pps)) {
                     let count = (pps * scale.seconds) as u64;
                     bench.run(&Request { round, ..Request::new("rates", receiver, topology, pps, count) })?;
                 }
@@ -41,6 +49,18 @@ pub(super) fn rates(bench: &mut Bench<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn is_swept(scale: &Scale, receiver: &Receiver, pps: f64) -> bool {
+    let no_key = !scale.rates.iter().any(|rate| KEY_RATES.contains(rate));
+    no_key || KEY_RATES.contains(&pps) || SWEPT.contains(&receiver.name.as_str())
+}
+
+/// About how many runs a round of [`rates`] has.
+pub(super) fn runs_of_rates(scale: &Scale, receivers: &[Receiver]) -> f64 {
+    let at = |pps: f64| receivers.iter().filter(|receiver| is_swept(scale, receiver, pps)).count();
+    let topologies = |pps: f64| if pps < LEAST_HOST_PPS { 1 } else { TOPOLOGIES.len() };
+    scale.rates.iter().map(|&pps| at(pps) * topologies(pps)).sum::<usize>() as f64
 }
 
 /// What a waiting receiver costs while nothing comes, and the core without one.

@@ -127,6 +127,7 @@ fn run(nature: &Nature, study: &str, topology: Topology, round: u32, rate: f64, 
             } else {
                 vec![]
             },
+            places: vec![],
         }),
         duplicates: 0,
         reordered: 0,
@@ -152,6 +153,7 @@ fn run(nature: &Nature, study: &str, topology: Topology, round: u32, rate: f64, 
         cycles_per_packet: Some((core_use * 24e6 / received.max(1) as f64).max(1.0)),
         cache_misses_per_packet: None,
         load_ns: 0.0,
+        napi_pause_ns: None,
         beside: None,
         seconds: 1.0,
     }
