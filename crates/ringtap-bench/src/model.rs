@@ -117,9 +117,15 @@ mod tests {
         fn nonsense_is_survived(samples in proptest::collection::vec(any_sample(), 0..60), value in figure()) {
             let mut book = book_of(samples);
             book.format = crate::book::FORMAT;
-            for quantity in ["no_loss_capacity_pps", "least_ring_slots", "cliff_pps", "greatest_load_percent"] {
-                book.findings.push(finding("ring", "timer 1ms", Topology::Nic, quantity, value));
-                book.findings.push(finding("ring", "interrupt", Topology::Host, quantity, value));
+            let searches = [
+                ("capacity", "no_loss_capacity_pps"),
+                ("ring", "least_ring_slots"),
+                ("cliff", "cliff_pps"),
+                ("load", "greatest_load_percent"),
+            ];
+            for (study, quantity) in searches {
+                book.findings.push(finding(study, "timer 1ms", Topology::Nic, quantity, value));
+                book.findings.push(finding(study, "interrupt", Topology::Host, quantity, value));
             }
             for fit in fit(&book) {
                 prop_assert!(finite(&fit), "{:?}", fit);
