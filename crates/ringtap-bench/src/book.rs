@@ -203,7 +203,7 @@ pub struct Finding {
 /// A model with its parameters and what it predicts beside what was measured.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Fit {
-    /// `core_use`, `c_io`, `capacity`, `ring`, `cliff`, `saturation`.
+    /// `core_use`, `c_io`, `greatest_load`, `capacity`, `ring`, `cliff`, `saturation`.
     pub model: String,
     /// The receiver it is of.
     pub receiver: String,

@@ -21,8 +21,8 @@ pub use host::{Estimate, HostModel, Ring};
 
 use crate::book::{Book, Fit, Parameter, Topology};
 
-/// Every model for which the samples of `book` suffice, in the order of the spec: core use, C_IO, capacity, ring, cliff,
-/// saturation.
+/// Every model for which the samples of `book` suffice, in the order of the spec: core use, C_IO, greatest load,
+/// capacity, ring, cliff, saturation.
 pub fn fit(book: &Book) -> Vec<Fit> {
     let curves = points::curves(book);
     let core_uses = core_use::all(&curves);
@@ -34,6 +34,7 @@ pub fn fit(book: &Book) -> Vec<Fit> {
     let mut fits: Vec<Fit> = pooled.iter().map(pooled::Pooled::fit).collect();
     fits.extend(core_uses.iter().map(core_use::CoreUse::fit));
     fits.extend(times.iter().map(c_io::CaptureTime::fit));
+    fits.extend(c_io::greatest_loads(book, &core_uses));
     fits.extend(capacity::fits(book, &core_uses, &times));
     fits.extend(ring::fits(book));
     fits.extend(cliff::fit(book, &core_uses, &pooled));
@@ -116,9 +117,15 @@ mod tests {
         fn nonsense_is_survived(samples in proptest::collection::vec(any_sample(), 0..60), value in figure()) {
             let mut book = book_of(samples);
             book.format = crate::book::FORMAT;
-            for quantity in ["no_loss_capacity_pps", "least_ring_slots", "cliff_pps"] {
-                book.findings.push(finding("ring", "timer 1ms", Topology::Nic, quantity, value));
-                book.findings.push(finding("ring", "interrupt", Topology::Host, quantity, value));
+            let searches = [
+                ("capacity", "no_loss_capacity_pps"),
+                ("ring", "least_ring_slots"),
+                ("cliff", "cliff_pps"),
+                ("load", "greatest_load_percent"),
+            ];
+            for (study, quantity) in searches {
+                book.findings.push(finding(study, "timer 1ms", Topology::Nic, quantity, value));
+                book.findings.push(finding(study, "interrupt", Topology::Host, quantity, value));
             }
             for fit in fit(&book) {
                 prop_assert!(finite(&fit), "{:?}", fit);

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use super::core_use::CoreUse;
 use super::parameter;
 use super::points::{lost_share, median, sound};
-use crate::book::{Book, Fit, FitPoint, Sample, Topology};
+use crate::book::{Book, Finding, Fit, FitPoint, Sample, Topology};
 
 const STUDY: &str = "load";
 
@@ -120,10 +121,45 @@ impl CaptureTime {
     }
 }
 
+/// The greatest load that core use alone foretells, 1 − η(rate), beside the one that was searched (`greatest_load_percent`):
+/// what the search falls short of it, jitter took.
+pub(super) fn greatest_loads(book: &Book, core_uses: &[CoreUse]) -> Vec<Fit> {
+    let searched = book.findings.iter().filter(|finding| finding.quantity == "greatest_load_percent");
+    searched.filter_map(|found| greatest_load(book, core_uses, found)).collect()
+}
+
+fn greatest_load(book: &Book, core_uses: &[CoreUse], found: &Finding) -> Option<Fit> {
+    let same = |receiver: &str, topology| receiver == found.receiver && topology == found.topology;
+    let core_use = core_uses.iter().find(|core_use| same(&core_use.receiver, core_use.topology))?;
+    let runs = (book.samples.iter())
+        .filter(|sample| sample.study == found.study && same(&sample.receiver, sample.topology) && sound(sample));
+    let pps = median(runs.map(|sample| sample.offered_pps)).filter(|_| found.value.is_finite())?;
+    let left = |share: f64| (1.0 - share).max(0.0);
+    let (low, high) = core_use.interval(pps);
+    let predicted = left(core_use.share(pps));
+    Some(Fit {
+        model: "greatest_load".to_owned(),
+        receiver: found.receiver.clone(),
+        topology: found.topology,
+        formula: format!("load = 1 − η({pps:.0} pps), in percent of the core; η by core use without load"),
+        parameters: vec![parameter("1 − η", "%", (predicted, left(high), left(low)), 100.0)],
+        r_squared: core_use.r_squared(),
+        points: vec![FitPoint {
+            label: format!("greatest load, {}{}", found.receiver, if found.at_least { ", at least" } else { "" }),
+            x: pps,
+            predicted: predicted * 100.0,
+            measured: found.value,
+            held_back: true,
+        }],
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::synthetic::{book_of, sample};
+    use crate::model::core_use;
+    use crate::model::points::curves;
+    use crate::model::synthetic::{book_of, finding, sample, waiting};
 
     fn loaded(load_ns: f64, capture_ns: f64, pps: f64) -> Sample {
         let mut sample = sample("hybrid 1ms", Topology::Nic, pps, 90.0);
@@ -160,6 +196,23 @@ mod tests {
         let fit = all(&book_of(samples.to_vec()))[0].fit();
         assert_eq!(fit.parameters[1].unit, "cycles");
         assert!((fit.parameters[1].value - 6_000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_greatest_load_is_what_core_use_leaves() {
+        // 2 % and 20 ns a packet: at 148 kpps 2.3 % of the core, and 97.7 % are left.
+        let mut book = book_of(waiting("hybrid 1ms", Topology::Nic, 0.02, 0.0, 20e-9, |_| 1_100.0));
+        let core_uses = core_use::all(&curves(&book));
+        let mut found = finding(STUDY, "hybrid 1ms", Topology::Nic, "greatest_load_percent", 90.0);
+        book.findings.push(found.clone());
+        assert!(greatest_loads(&book, &core_uses).is_empty(), "the rate of the search is not known");
+        book.samples.push(loaded(5_000.0, 1_500.0, 148_000.0));
+        let fits = greatest_loads(&book, &core_uses);
+        assert!((fits[0].points[0].predicted - 97.7).abs() < 0.2, "{fits:?}");
+        assert_eq!((fits[0].points[0].x, fits[0].points[0].measured), (148_000.0, 90.0));
+        found.value = f64::NAN;
+        book.findings = vec![found];
+        assert!(greatest_loads(&book, &core_uses).is_empty());
     }
 
     #[test]

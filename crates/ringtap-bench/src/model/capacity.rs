@@ -58,18 +58,25 @@ fn line_rate(book: &Book, topology: Topology) -> Option<f64> {
     samples.map(|sample| sample.sent_pps).reduce(f64::max)
 }
 
+/// What the study `capacity` found; other studies may search under other traffic.
+pub(super) fn searched(book: &Book) -> impl Iterator<Item = &Finding> {
+    book.findings.iter().filter(|finding| {
+        finding.study == "capacity"
+            && finding.quantity == "no_loss_capacity_pps"
+            && finding.value.is_finite()
+            && finding.value > 0.0
+    })
+}
+
 /// One comparison for each receiver whose capacity was searched and whose core use is fitted.
 pub(super) fn fits(book: &Book, core_uses: &[CoreUse], times: &[CaptureTime]) -> Vec<Fit> {
-    let searched = |finding: &&Finding| {
-        finding.quantity == "no_loss_capacity_pps" && finding.value.is_finite() && finding.value > 0.0
-    };
     let comparison = |found: &Finding| {
         let same = |receiver: &str, topology| receiver == found.receiver && topology == found.topology;
         let core_use = core_uses.iter().find(|core_use| same(&core_use.receiver, core_use.topology))?;
         let time = times.iter().find(|time| same(&time.receiver, time.topology));
         fit(found, core_use, &Capacity::of(book, core_use), time)
     };
-    book.findings.iter().filter(searched).filter_map(comparison).collect()
+    searched(book).filter_map(comparison).collect()
 }
 
 fn fit(found: &Finding, core_use: &CoreUse, capacity: &Capacity, time: Option<&CaptureTime>) -> Option<Fit> {

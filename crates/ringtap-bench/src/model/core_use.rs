@@ -1,7 +1,8 @@
 //! Core use: η = t_POH·f_poll + t_PP·f_pkt + η_BG (spec S16; 000 Eqn. 5.4 and 7.1), of each receiver.
 //!
-//! Owns which terms are tried, how one set of them is chosen, and how right it is at the rates it has not seen. The poll
-//! rate at a rate that is asked about is read between the fitted points, so a prediction needs nothing but the rate.
+//! Owns which points are fitted, which are held back, and how right the equation is at those. The terms and the choice among
+//! them are `equation`'s. The poll rate at a rate that is asked about is read between the fitted points, so a prediction
+//! needs nothing but the rate.
 
 use super::equation::{Equation, Extra};
 use super::parameter;
@@ -43,6 +44,19 @@ pub(super) struct Judgement {
     pub worst_share: f64,
 }
 
+impl Judgement {
+    /// From (predicted, measured) shares of the core at the held-back rates; `None` without any.
+    pub(super) fn of(held: Vec<(f64, f64)>) -> Option<Self> {
+        let relative = || held.iter().map(|(predicted, measured)| (predicted / measured - 1.0).abs());
+        Some(Self {
+            rates: held.len(),
+            worst: relative().reduce(f64::max)?,
+            median: median(relative())?,
+            worst_share: held.iter().map(|(predicted, measured)| (predicted - measured).abs()).reduce(f64::max)?,
+        })
+    }
+}
+
 /// The equation of every receiver whose rates suffice.
 pub(super) fn all(curves: &[Curve]) -> Vec<CoreUse> {
     curves.iter().filter_map(CoreUse::of).collect()
@@ -51,11 +65,13 @@ pub(super) fn all(curves: &[Curve]) -> Vec<CoreUse> {
 impl CoreUse {
     /// Fits; `None` where fewer than [`LEAST_RATES`] rates are left to fit.
     fn of(curve: &Curve) -> Option<Self> {
-        let usable: Vec<&Point> = curve
+        let mut usable: Vec<&Point> = curve
             .points
             .iter()
             .filter(|point| point.lost <= KEEPS_UP && point.core < FULL && point.received_pps > 0.0)
             .collect();
+        // Past the generator's limit a higher rate asked for may be a lower one received.
+        usable.sort_by(|a, b| a.received_pps.total_cmp(&b.received_pps));
         let points: Vec<(Point, bool)> =
             usable.iter().enumerate().map(|(at, &point)| (point.clone(), held_back(at, usable.len()))).collect();
         let fitted: Vec<&Point> = points.iter().filter(|(_, held)| !held).map(|(point, _)| point).collect();
@@ -116,12 +132,9 @@ impl CoreUse {
     }
 
     fn price(&self, column: usize) -> Option<(f64, f64, f64)> {
-        let (low, high) = self.equation.regression.interval(column);
-        self.equation
-            .regression
-            .kept
-            .contains(&column)
-            .then(|| (self.equation.regression.coefficients[column], low, high))
+        let regression = &self.equation.regression;
+        let (low, high) = regression.interval(column);
+        regression.kept.contains(&column).then(|| (regression.coefficients[column], low, high))
     }
 
     /// Share of the variance explained.
@@ -131,14 +144,8 @@ impl CoreUse {
 
     /// The errors at the held-back rates; `None` where there were too few rates to hold any back.
     pub(super) fn judgement(&self) -> Option<Judgement> {
-        let held = || self.points.iter().filter(|(_, held)| *held).map(|(point, _)| point);
-        let relative = || held().map(|point| (self.share(point.received_pps) / point.core - 1.0).abs());
-        Some(Judgement {
-            rates: held().count(),
-            worst: relative().reduce(f64::max)?,
-            median: median(relative())?,
-            worst_share: held().map(|point| (self.share(point.received_pps) - point.core).abs()).reduce(f64::max)?,
-        })
+        let held = self.points.iter().filter(|(_, held)| *held);
+        Judgement::of(held.map(|(point, _)| (self.share(point.received_pps), point.core)).collect())
     }
 
     /// The equation in words, and how right it is.
@@ -359,6 +366,16 @@ mod tests {
         assert_eq!(model.judgement(), None);
         assert!(model.formula().contains("not judged"), "{}", model.formula());
         assert!((model.share(5e4) - 0.03).abs() < 1e-9);
+    }
+
+    #[test]
+    fn judged_by_the_worst() {
+        let judged = Judgement::of(vec![(0.011, 0.010), (0.5, 0.4), (0.2, 0.2)]).unwrap();
+        assert_eq!(judged.rates, 3);
+        assert!((judged.worst - 0.25).abs() < 1e-9 && (judged.worst_share - 0.1).abs() < 1e-9);
+        assert!((judged.median - 0.1).abs() < 1e-9);
+        assert_eq!(Judgement::of(vec![]), None);
+        assert!(verdict(Some(judged)).contains("not right within 10 %"));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use ringtap::{Error, Result};
 use serde::Serialize;
 
-use super::capacity::Capacity;
+use super::capacity::{Capacity, searched};
 use super::core_use::{self, CoreUse, KEEPS_UP, RIGHT_WITHIN, verdict};
 use super::points::curves;
 use super::ring::{SAFETY, WorstWait, bytes_per_slot, slots, worst_wait};
@@ -103,7 +103,7 @@ impl HostModel {
         let mut doubts = of.doubts();
         let (lowest, highest) = model.measured_range();
         if pps > highest * (1.0 + KEEPS_UP) || pps < lowest * (1.0 - KEEPS_UP) {
-            doubts.push(format!("beyond the rates measured without loss, {lowest:.0} to {highest:.0} pps"));
+            doubts.push(format!("beyond the measured rates at which it kept up, {lowest:.0} to {highest:.0} pps"));
         }
         if share > 1.0 {
             doubts.push("one core does not suffice: packets are lost".to_owned());
@@ -227,16 +227,10 @@ impl HostModel {
 impl Receiver {
     fn of(book: &Book, core_use: CoreUse) -> Self {
         let (receiver, topology) = (core_use.receiver.clone(), core_use.topology);
-        let searched = book.findings.iter().find(|finding| {
-            finding.quantity == "no_loss_capacity_pps"
-                && finding.receiver == receiver
-                && finding.topology == topology
-                && finding.value.is_finite()
-                && finding.value > 0.0
-        });
+        let found = searched(book).find(|finding| finding.receiver == receiver && finding.topology == topology);
         Self {
             capacity: Capacity::of(book, &core_use),
-            searched: searched.cloned(),
+            searched: found.cloned(),
             // Storms and added load count here: the ring must stand them.
             worst: worst_wait(book, &receiver, topology, |_| true),
             bytes_per_slot: bytes_per_slot(book, &receiver, topology),
@@ -304,7 +298,9 @@ mod tests {
         assert!(answer.known.contains("the generator"), "{answer:?}");
         let mut found = finding("capacity", "hybrid 1ms", Topology::Nic, "no_loss_capacity_pps", 1.8e6);
         (found.values, found.at_least) = (vec![1.7e6, 1.8e6, 1.9e6], true);
-        book.findings.push(found);
+        // A search under other traffic is not this.
+        let other = Finding { study: "sizes".to_owned(), value: 9.0, ..found.clone() };
+        book.findings.extend([other, found]);
         let answer = HostModel::from_book(&book).unwrap().no_loss_capacity("hybrid 1ms", Topology::Nic).unwrap();
         assert_eq!((answer.low, answer.value, answer.high), (1.7e6, 1.8e6, 1.9e6));
         assert_eq!(answer.doubts.len(), 1);

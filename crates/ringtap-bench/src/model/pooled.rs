@@ -6,7 +6,7 @@
 
 use super::core_use::{FULL, Judgement, KEEPS_UP, RIGHT_WITHIN, verdict};
 use super::parameter;
-use super::points::{Curve, Point, Wakes, held_back, median};
+use super::points::{Curve, Point, Wakes, held_back};
 use super::regression::{Regression, Row};
 use crate::book::{Fit, FitPoint, Topology};
 
@@ -125,16 +125,9 @@ impl Pooled {
     /// For the book, in percent of the core.
     pub(super) fn fit(&self) -> Fit {
         let predicted = |point: &Point, wakes: Wakes| self.regression.predict(&self.prices.row(point, wakes).x);
-        let held = || self.points.iter().filter(|(.., held)| *held);
-        let relative = || held().map(|(_, point, wakes, _)| (predicted(point, *wakes) / point.core - 1.0).abs());
-        let share = || held().map(|(_, point, wakes, _)| (predicted(point, *wakes) - point.core).abs());
-        let judgement = relative().reduce(f64::max).zip(share().reduce(f64::max)).zip(median(relative()));
-        let judgement = judgement.map(|((worst, worst_share), median)| Judgement {
-            rates: held().count(),
-            worst,
-            median,
-            worst_share,
-        });
+        let held = self.points.iter().filter(|(.., held)| *held);
+        let judgement =
+            Judgement::of(held.map(|(_, point, wakes, _)| (predicted(point, *wakes), point.core)).collect());
         let parameters = self.regression.kept.iter().map(|&column| {
             let (name, unit, scale) = self.prices.columns()[column];
             let (low, high) = self.regression.interval(column);

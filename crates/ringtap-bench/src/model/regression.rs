@@ -1,6 +1,6 @@
 //! Least squares with non-negative coefficients, and their confidence intervals.
 //!
-//! Owns the arithmetic. Does not own what the columns mean. Problems are tiny (at most seven columns, a few dozen rows), so
+//! Owns the arithmetic. Does not own what the columns mean. Problems are tiny (at most eight columns, a few dozen rows), so
 //! the normal equations of columns scaled to length 1 are solved by Cholesky, and every subset of columns is tried: that
 //! makes the non-negative solution exact without an iteration that could fail to end.
 
