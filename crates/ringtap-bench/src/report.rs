@@ -6,6 +6,7 @@
 //! is escaped; the page loads nothing and runs no script.
 
 mod claims;
+mod distribution;
 mod fits;
 mod head;
 mod label;
@@ -15,6 +16,7 @@ mod plot;
 mod raw;
 mod rows;
 mod scale;
+mod searches;
 mod spread;
 mod storms;
 mod studies;
@@ -132,7 +134,8 @@ pub fn markdown(book: &Book) -> String {
             text += &format!("\n{}", table.markdown());
         }
     }
-    text
+    // A record is searched: plain spaces.
+    text.replace('\u{a0}', " ")
 }
 
 /// Those that have something to show, in reading order.

@@ -10,7 +10,7 @@ use super::number::coordinate;
 use super::scale::{Kind, Scale};
 use super::spread::{Point, Spread};
 
-const WIDTH: f64 = 980.0;
+const WIDTH: f64 = 1010.0;
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 760.0;
 const TOP: f64 = 14.0;
@@ -38,7 +38,17 @@ impl Axis {
         Self { label: label.into(), kind, write, including: None }
     }
 
-    fn scale(&self, values: impl IntoIterator<Item = f64>) -> Scale {
+    /// Quantity, unit and spacing.
+    pub fn name(&self) -> String {
+        match self.kind {
+            Kind::Linear => self.label.clone(),
+            Kind::Log | Kind::Log2 => format!("{} (log)", self.label),
+            Kind::LogAndZero => format!("{} (log, and 0)", self.label),
+        }
+    }
+
+    /// Around `values`, and what the axis has at least.
+    pub fn scale(&self, values: impl IntoIterator<Item = f64>) -> Scale {
         let scale = Scale::around(self.kind, values);
         self.including.map_or(scale, |(low, high)| scale.including(low, high))
     }
@@ -162,9 +172,9 @@ impl Plot {
                         text x=(coordinate(LEFT - 7.0)) y=(coordinate(y + 4.0)) text-anchor="end" { ((self.y.write)(tick.value)) }
                     }
                 }
-                text.name x=(coordinate(middle)) y=(coordinate(frame.bottom + 40.0)) text-anchor="middle" { (self.x.label) }
+                text.name x=(coordinate(middle)) y=(coordinate(frame.bottom + 40.0)) text-anchor="middle" { (self.x.name()) }
                 text.name transform={ "translate(14 " (coordinate((TOP + frame.bottom) / 2.0)) ") rotate(-90)" }
-                    text-anchor="middle" { (self.y.label) }
+                    text-anchor="middle" { (self.y.name()) }
             }
         }
     }

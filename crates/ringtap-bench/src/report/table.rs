@@ -33,8 +33,8 @@ impl Table {
                             tr {
                                 @for (column, cell) in row.iter().enumerate() {
                                     @if column == 0 { th scope="row" { (cell) } }
-                                    @else if is_figure(cell) { td.figure { (cell) } }
-                                    @else { td { (cell) } }
+                                    @else if is_figure(cell) { td { (cell) } }
+                                    @else { td.text { (cell) } }
                                 }
                             }
                         }
