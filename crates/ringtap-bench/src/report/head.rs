@@ -34,7 +34,7 @@ pub fn html(book: &Book) -> Markup {
             h2 { "Doubts" }
             ul { @for doubt in doubts(book) { li { (doubt) } } }
         }
-        @if !peers.rows.is_empty() { details { summary { (peers.caption) } (peers.html()) } }
+        @if !peers.rows.is_empty() { (peers.folded()) }
         @if !book.environment.plans.is_empty() {
             details {
                 summary { "Plan: what calibration on this host gave for each latency bound" }

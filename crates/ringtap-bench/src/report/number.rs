@@ -25,6 +25,11 @@ pub fn plain(value: f64) -> String {
     }
 }
 
+/// To the unit: raw figures.
+pub fn whole(value: f64) -> String {
+    if value.is_finite() { format!("{value:.0}") } else { NONE.into() }
+}
+
 /// With an SI prefix: `148 k`, `1.49 M`, `999`.
 pub fn si(value: f64) -> String {
     const STEPS: [(f64, &str); 4] = [(1e12, "\u{a0}T"), (1e9, "\u{a0}G"), (1e6, "\u{a0}M"), (1e3, "\u{a0}k")];

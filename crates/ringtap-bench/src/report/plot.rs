@@ -11,7 +11,7 @@ use super::scale::{Kind, Scale};
 use super::spread::{Point, Spread};
 
 const WIDTH: f64 = 1010.0;
-const LEFT: f64 = 66.0;
+const LEFT: f64 = 82.0;
 const RIGHT: f64 = 760.0;
 const TOP: f64 = 14.0;
 const LEAST_HEIGHT: f64 = 360.0;
@@ -241,13 +241,15 @@ impl Plot {
                 Some((line, x, y))
             })
             .collect();
-        let wanted: Vec<f64> = ends.iter().map(|end| end.2).collect();
+        // Distributions all end at the bottom, so there the one that reaches farthest is named first.
+        let wanted = |end: &(&Line, f64, f64)| if self.join == Join::Steps { end.2 - end.1 / 1000.0 } else { end.2 };
+        let wanted: Vec<f64> = ends.iter().map(wanted).collect();
         let placed = label::apart(&wanted, LABEL_DISTANCE, TOP + 4.0, frame.bottom - 2.0);
         html! {
             g.labels {
                 @for ((line, x, y), label) in ends.iter().zip(&placed) {
                     g.(line.look.colour) {
-                        @if self.join != Join::None {
+                        @if self.join == Join::Straight {
                             polyline.leader points={ (coordinate(*x)) "," (coordinate(*y)) " " (coordinate(RIGHT)) "," (coordinate(*y)) " "
                                 (coordinate(RIGHT + 16.0)) "," (coordinate(*label)) } {}
                         }

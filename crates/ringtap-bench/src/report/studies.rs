@@ -123,7 +123,7 @@ const LOAD: Against = Against {
     y_kind: Kind::LogAndZero,
     write_x: plain,
     // Nanoseconds a packet times packets per second are nanoseconds per second; 1 % is 10⁷ of them.
-    x: |sample| sample.load_ns * sample.sent_pps.min(sample.offered_pps) / 1e7,
+    x: |sample| sample.load_ns * sample.offered_pps / 1e7,
     y: |sample| percent(sample.lost, sample.sent),
 };
 
@@ -157,9 +157,7 @@ const SIZES: Against = Against {
 
 fn against(book: &Book, looks: &Looks, topology: Topology, what: &Against) -> Option<Figure> {
     let (samples, rate) = study(book, topology, what.study);
-    // Rounds of one load differ in the rate reached: they belong together by what was asked for.
-    let x = |sample: &Sample| if what.study == "load" { rounded((what.x)(sample)) } else { (what.x)(sample) };
-    let lines = lines(samples, looks.names(), x, what.y);
+    let lines = lines(samples, looks.names(), what.x, what.y);
     let table = line_table(what.y_name, what.x_name, &lines, what.write_x, plain);
     let plot = Plot {
         x: Axis::new(what.x_name, what.x_kind, what.write_x),
@@ -175,11 +173,6 @@ fn against(book: &Book, looks: &Looks, topology: Topology, what: &Against) -> Op
         drawing: Drawing::Plot(plot),
         table,
     })
-}
-
-/// To a tenth.
-fn rounded(value: f64) -> f64 {
-    (value * 10.0).round() / 10.0
 }
 
 /// Slope of core use over frame size by least squares, as nanoseconds a byte.
