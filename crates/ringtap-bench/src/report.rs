@@ -1,11 +1,12 @@
 //! A benchmark to be read: one self-contained page, and its medians as Markdown.
 //!
 //! Owns the order of sections and the frame of the page. What a section shows is in the files beside, how it is drawn in
-//! [`plot`] and [`rows`]; the figures themselves are [`Book`]'s. Nothing here measures, nothing depends on the day or
+//! `plot` and `rows`; the figures themselves are [`Book`]'s. Nothing here measures, nothing depends on the day or
 //! machine it is written on: the same book gives the same bytes. A section without data is left out. All text of the book
 //! is escaped; the page loads nothing and runs no script.
 
 mod claims;
+mod distribution;
 mod fits;
 mod head;
 mod label;
@@ -15,6 +16,7 @@ mod plot;
 mod raw;
 mod rows;
 mod scale;
+mod searches;
 mod spread;
 mod storms;
 mod studies;
@@ -132,7 +134,8 @@ pub fn markdown(book: &Book) -> String {
             text += &format!("\n{}", table.markdown());
         }
     }
-    text
+    // A record is searched: plain spaces.
+    text.replace('\u{a0}', " ")
 }
 
 /// Those that have something to show, in reading order.
@@ -190,16 +193,12 @@ fn section_html(section: &Section) -> Markup {
                             Drawing::Rows(rows) => (rows.svg(&figure.id, &figure.title, &figure.caption)),
                         }
                     }
-                    (folded(&figure.table))
+                    (figure.table.folded())
                 }
             }
-            @for table in &section.folded { (folded(table)) }
+            @for table in &section.folded { (table.folded()) }
         }
     }
-}
-
-fn folded(table: &Table) -> Markup {
-    html! { details { summary { "Table: " (table.caption) } (table.html()) } }
 }
 
 /// As it stands in names and headings.

@@ -85,6 +85,7 @@ fn the_example_has_every_section() {
         "nic-core-use",
         "nic-core-use-log",
         "nic-delivered",
+        "nic-delivered-linear",
         "nic-loss",
         "nic-core-interrupts",
         "nic-interrupt-wakes",

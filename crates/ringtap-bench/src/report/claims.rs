@@ -122,7 +122,7 @@ fn figure(rows: Vec<Row>, topology: Topology) -> Option<Figure> {
         };
         table.rows.push(vec![row.name.clone(), share(0), share(1)]);
     }
-    let x = Axis::new("% of sent (log, and 0)", Kind::LogAndZero, plain);
+    let x = Axis::new("% of sent", Kind::LogAndZero, plain);
     let kinds = vec!["lost".into(), "dropped, as it says".into()];
     (!rows.is_empty()).then(|| Figure {
         id: format!("{name}-claims"),

@@ -3,10 +3,10 @@
 use crate::book::{Book, Fit, FitPoint, Topology};
 
 use super::look::Looks;
-use super::number::{NONE, or_none, plain, si};
+use super::number::{NONE, or_none, percent_text, plain, si};
 use super::plot::{Axis, Join, Line, Plot, Rule};
 use super::scale::Kind;
-use super::spread::{Point, Spread, percent_text};
+use super::spread::{Point, Spread};
 use super::table::Table;
 use super::{Drawing, Figure, Section, topology_name};
 
@@ -138,7 +138,7 @@ fn figure(place: usize, (model, topology): (&str, Topology), fits: &[&Fit], look
     };
     let axis = |what: &str| {
         let including = (low < high).then_some((low / 1.15, high * 1.15));
-        Axis { including, ..Axis::new(format!("{what} {quantity} (log)"), Kind::Log, write) }
+        Axis { including, ..Axis::new(format!("{what} {quantity}"), Kind::Log, write) }
     };
     let plot = Plot { x: axis("measured"), y: axis("predicted"), join: Join::None, lines, rules };
     (!plot.is_empty()).then(|| Figure {

@@ -9,8 +9,8 @@ use ringtap::record::utc;
 use crate::book::{Book, Sample};
 
 use super::look::{Group, Looks};
-use super::number::{count, plain, si};
-use super::spread::{Spread, lines, percent_text};
+use super::number::{count, percent_text, plain, si};
+use super::spread::{Spread, lines};
 use super::table::{Table, escape};
 use super::topology_name;
 
@@ -34,7 +34,7 @@ pub fn html(book: &Book) -> Markup {
             h2 { "Doubts" }
             ul { @for doubt in doubts(book) { li { (doubt) } } }
         }
-        @if !peers.rows.is_empty() { details { summary { (peers.caption) } (peers.html()) } }
+        @if !peers.rows.is_empty() { (peers.folded()) }
         @if !book.environment.plans.is_empty() {
             details {
                 summary { "Plan: what calibration on this host gave for each latency bound" }
@@ -160,7 +160,7 @@ fn steal(book: &Book) -> Option<String> {
     let steal = Spread::of(book.samples.iter().filter_map(|sample| sample.steal_percent))?;
     let runs = book.samples.iter().filter(|sample| sample.steal_percent.is_some_and(|steal| steal >= 1.0)).count();
     Some(format!(
-        "Steal: the hypervisor took {} of the receiver's core in the median run and {} in the worst; {} of {} runs lost 1 % or more.",
+        "Steal: the hypervisor took {} of the receiver's core in the median run and {} in the worst; 1 % or more in {} of {} runs.",
         percent_text(steal.median),
         percent_text(steal.max),
         count(runs as u64),

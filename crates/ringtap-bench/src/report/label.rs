@@ -31,12 +31,16 @@ pub fn apart(wanted: &[f64], distance: f64, low: f64, high: f64) -> Vec<f64> {
     placed
 }
 
-/// At most `length` characters.
+/// At most `length` characters: of a longer text begin and end, which tell apart `… 1ms` and `… 250us`.
 pub fn shortened(text: &str, length: usize) -> String {
-    if text.chars().count() <= length {
+    let characters: Vec<char> = text.chars().collect();
+    if characters.len() <= length {
         return text.into();
     }
-    text.chars().take(length.saturating_sub(1)).chain(['…']).collect()
+    let kept = length.saturating_sub(1);
+    let (begin, end) = (kept.div_ceil(2), kept / 2);
+    let end = &characters[characters.len() - end..];
+    characters[..begin].iter().chain(&['…']).chain(end).collect()
 }
 
 #[cfg(test)]
@@ -71,7 +75,8 @@ mod tests {
 
     #[test]
     fn long_names() {
-        assert_eq!(shortened("netsniff-ng", 5), "nets…");
+        assert_eq!(shortened("netsniff-ng", 5), "ne…ng");
+        assert_eq!(shortened("netsniff-ng", 0), "…");
         assert_eq!(shortened("äöü", 3), "äöü");
     }
 }

@@ -32,10 +32,14 @@ impl Group {
         }
     }
 
-    fn colours(self) -> &'static [&'static str] {
+    /// Classes of the style sheet, to be taken in turn. Each way to wait has its own: it is the same in every report.
+    fn colours(self, receiver: &str) -> &'static [&'static str] {
         match self {
             Self::Hybrid => &["h0", "h1", "h2"],
-            Self::Wait => &["w0", "w1", "w2", "w3"],
+            Self::Wait if receiver.starts_with("windowed") => &["w0"],
+            Self::Wait if receiver.starts_with("interrupt") => &["w1"],
+            Self::Wait if receiver.starts_with("timer") => &["w2"],
+            Self::Wait => &["w3"],
             Self::BackEnd => &["b0", "b1"],
             Self::Ablation => &["a0", "a1"],
             Self::Peer => &["p0", "p1", "p2"],
@@ -60,11 +64,13 @@ pub enum Mark {
     Cross,
     /// +
     Plus,
+    /// ◀
+    Left,
 }
 
 impl Mark {
-    const ALL: [Self; 7] =
-        [Self::Circle, Self::Square, Self::Triangle, Self::Diamond, Self::Down, Self::Cross, Self::Plus];
+    const ALL: [Self; 8] =
+        [Self::Circle, Self::Square, Self::Triangle, Self::Diamond, Self::Down, Self::Cross, Self::Plus, Self::Left];
 
     /// The one for the `number`th of several.
     pub fn nth(number: usize) -> Self {
@@ -80,10 +86,14 @@ impl Mark {
             Self::Diamond => "M0 -4L4 0L0 4L-4 0z",
             Self::Down => "M0 3.8L3.7 -2.8H-3.7z",
             Self::Cross => "M-3 -3L3 3M-3 3L3 -3",
+            Self::Left => "M-3.8 0L2.8 -3.7V3.7z",
             Self::Plus => "M-3.8 0H3.8M0 -3.8V3.8",
         }
     }
 }
+
+/// Lines of one colour in turn: solid, dashed, dotted.
+const DASHES: [&str; 3] = ["", "7 3", "2 3"];
 
 /// How one receiver is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,16 +129,15 @@ impl Looks {
         names.sort_by_key(|name| Group::of(name));
         let mut looks: Vec<Look> = Vec::new();
         for name in &names {
-            const DASHES: [&str; 3] = ["", "7 3", "2 3"];
             let group = Group::of(name);
             let place = looks.iter().filter(|look| look.group == group).count();
-            let colours = group.colours();
-            let dash = match group {
-                Group::Hybrid | Group::Wait => DASHES[place / colours.len() % DASHES.len()],
-                Group::BackEnd | Group::Ablation => DASHES[1 + place % 2],
-                Group::Peer => DASHES[place / colours.len() % DASHES.len()],
-            };
-            looks.push(Look { group, colour: colours[place % colours.len()], mark: Mark::nth(place), dash });
+            let colours = group.colours(name);
+            let colour = colours[place % colours.len()];
+            // The first in a colour has a solid line, but of those that are only compared with.
+            let before = looks.iter().filter(|look| look.colour == colour).count();
+            let dashed = matches!(group, Group::BackEnd | Group::Ablation);
+            let dash = DASHES[(before + usize::from(dashed)) % DASHES.len()];
+            looks.push(Look { group, colour, mark: Mark::nth(place), dash });
         }
         Self { names, looks }
     }
@@ -148,6 +157,29 @@ impl Looks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn looks_differ() {
+        let sample = |receiver: &str| crate::book::Finding {
+            study: String::new(),
+            receiver: receiver.into(),
+            topology: crate::book::Topology::Nic,
+            quantity: String::new(),
+            value: 0.0,
+            values: Vec::new(),
+            at_least: false,
+            note: String::new(),
+        };
+        let names =
+            ["tcpdump", "timer 1ms", "timer 250us", "hybrid 1ms", "interrupt", "interrupt + copy", "a", "b", "c", "d"];
+        let looks = Looks::of(&Book { findings: names.map(sample).into(), ..Book::default() });
+        assert_eq!(looks.names()[..2], ["hybrid 1ms", "timer 1ms"], "Ringtap first");
+        for (place, name) in names.iter().enumerate() {
+            let look = looks.look(name);
+            assert!(names[..place].iter().all(|other| looks.look(other) != look), "{name}");
+        }
+        assert_eq!((looks.look("timer 250us").colour, looks.look("timer 250us").dash), ("w2", "7 3"));
+    }
 
     #[test]
     fn groups_by_name() {

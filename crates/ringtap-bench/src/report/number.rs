@@ -1,4 +1,5 @@
-//! How figures are written: three significant digits, SI prefixes for rates and counts, `–` for what is not there.
+//! How figures are written: three significant digits, SI prefixes for rates and counts, `–` for what is not there. No line
+//! breaks between a figure and its unit.
 //!
 //! Owns no unit: callers put it beside, in an axis or a column head.
 
@@ -14,7 +15,8 @@ pub fn plain(value: f64) -> String {
     if size == 0.0 {
         "0".into()
     } else if !(1e-3..1e6).contains(&size) {
-        format!("{value:.2e}")
+        let text = format!("{value:.2e}");
+        text.split_once('e').map_or(text.clone(), |(digits, power)| format!("{}e{power}", trim_zeros(digits.into())))
     } else {
         // 9.996 would round up to four digits: the digits follow from the rounded size.
         let decimals = [(0.009_995, 5), (0.099_95, 4), (0.999_5, 3), (9.995, 2), (99.95, 1)];
@@ -23,9 +25,14 @@ pub fn plain(value: f64) -> String {
     }
 }
 
+/// To the unit: raw figures.
+pub fn whole(value: f64) -> String {
+    if value.is_finite() { format!("{value:.0}") } else { NONE.into() }
+}
+
 /// With an SI prefix: `148 k`, `1.49 M`, `999`.
 pub fn si(value: f64) -> String {
-    const STEPS: [(f64, &str); 4] = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
+    const STEPS: [(f64, &str); 4] = [(1e12, "\u{a0}T"), (1e9, "\u{a0}G"), (1e6, "\u{a0}M"), (1e3, "\u{a0}k")];
     // Half a unit of the third digit below the step already rounds up to it.
     match STEPS.iter().find(|(step, _)| value.abs() >= step * 0.9995) {
         Some((step, prefix)) if value.abs() < 1e15 => plain(value / step) + prefix,
@@ -35,12 +42,21 @@ pub fn si(value: f64) -> String {
 
 /// Bytes with a binary prefix: `96 KiB`, `3 MiB`.
 pub fn bytes(value: f64) -> String {
-    const STEPS: [(f64, &str); 4] =
-        [(1_099_511_627_776.0, " TiB"), (1_073_741_824.0, " GiB"), (1_048_576.0, " MiB"), (1024.0, " KiB")];
+    const STEPS: [(f64, &str); 4] = [
+        (1_099_511_627_776.0, "\u{a0}TiB"),
+        (1_073_741_824.0, "\u{a0}GiB"),
+        (1_048_576.0, "\u{a0}MiB"),
+        (1024.0, "\u{a0}KiB"),
+    ];
     match STEPS.iter().find(|(step, _)| value.abs() >= *step) {
         Some((step, prefix)) => plain(value / step) + prefix,
-        None => plain(value) + " B",
+        None => plain(value) + "\u{a0}B",
     }
+}
+
+/// Per cent.
+pub fn percent_text(value: f64) -> String {
+    plain(value) + "\u{a0}%"
 }
 
 /// A count, its digits in groups of three: `1,000,000`.
@@ -84,14 +100,15 @@ mod tests {
         assert_eq!(plain(-2.5), "-2.5");
         assert_eq!(plain(f64::NAN), NONE);
         assert_eq!(plain(f64::INFINITY), NONE);
-        assert_eq!(plain(1e300), "1.00e300");
+        assert_eq!((plain(1e300), plain(1.25e-5)), ("1e300".into(), "1.25e-5".into()));
     }
 
     #[test]
     fn prefixes() {
+        let (si, bytes) = (|value| si(value).replace('\u{a0}', " "), |value| bytes(value).replace('\u{a0}', " "));
         assert_eq!(
             [0.0, 999.0, 999.9, 1500.0, 148_000.0, 1_488_095.0, 1e18].map(si),
-            ["0", "999", "1 k", "1.5 k", "148 k", "1.49 M", "1.00e18"]
+            ["0", "999", "1 k", "1.5 k", "148 k", "1.49 M", "1e18"]
         );
         assert_eq!([512.0, 98_304.0, 3_145_728.0].map(bytes), ["512 B", "96 KiB", "3 MiB"]);
         assert_eq!(count(1_000_000_000), "1,000,000,000");

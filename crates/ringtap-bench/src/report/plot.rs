@@ -10,8 +10,8 @@ use super::number::coordinate;
 use super::scale::{Kind, Scale};
 use super::spread::{Point, Spread};
 
-const WIDTH: f64 = 980.0;
-const LEFT: f64 = 66.0;
+const WIDTH: f64 = 1010.0;
+const LEFT: f64 = 82.0;
 const RIGHT: f64 = 760.0;
 const TOP: f64 = 14.0;
 const LEAST_HEIGHT: f64 = 360.0;
@@ -38,7 +38,17 @@ impl Axis {
         Self { label: label.into(), kind, write, including: None }
     }
 
-    fn scale(&self, values: impl IntoIterator<Item = f64>) -> Scale {
+    /// Quantity, unit and spacing.
+    pub fn name(&self) -> String {
+        match self.kind {
+            Kind::Linear => self.label.clone(),
+            Kind::Log | Kind::Log2 => format!("{} (log)", self.label),
+            Kind::LogAndZero => format!("{} (log, and 0)", self.label),
+        }
+    }
+
+    /// Around `values`, and what the axis has at least.
+    pub fn scale(&self, values: impl IntoIterator<Item = f64>) -> Scale {
         let scale = Scale::around(self.kind, values);
         self.including.map_or(scale, |(low, high)| scale.including(low, high))
     }
@@ -162,9 +172,9 @@ impl Plot {
                         text x=(coordinate(LEFT - 7.0)) y=(coordinate(y + 4.0)) text-anchor="end" { ((self.y.write)(tick.value)) }
                     }
                 }
-                text.name x=(coordinate(middle)) y=(coordinate(frame.bottom + 40.0)) text-anchor="middle" { (self.x.label) }
+                text.name x=(coordinate(middle)) y=(coordinate(frame.bottom + 40.0)) text-anchor="middle" { (self.x.name()) }
                 text.name transform={ "translate(14 " (coordinate((TOP + frame.bottom) / 2.0)) ") rotate(-90)" }
-                    text-anchor="middle" { (self.y.label) }
+                    text-anchor="middle" { (self.y.name()) }
             }
         }
     }
@@ -231,13 +241,15 @@ impl Plot {
                 Some((line, x, y))
             })
             .collect();
-        let wanted: Vec<f64> = ends.iter().map(|end| end.2).collect();
+        // Distributions all end at the bottom, so there the one that reaches farthest is named first.
+        let wanted = |end: &(&Line, f64, f64)| if self.join == Join::Steps { end.2 - end.1 / 1000.0 } else { end.2 };
+        let wanted: Vec<f64> = ends.iter().map(wanted).collect();
         let placed = label::apart(&wanted, LABEL_DISTANCE, TOP + 4.0, frame.bottom - 2.0);
         html! {
             g.labels {
                 @for ((line, x, y), label) in ends.iter().zip(&placed) {
                     g.(line.look.colour) {
-                        @if self.join != Join::None {
+                        @if self.join == Join::Straight {
                             polyline.leader points={ (coordinate(*x)) "," (coordinate(*y)) " " (coordinate(RIGHT)) "," (coordinate(*y)) " "
                                 (coordinate(RIGHT + 16.0)) "," (coordinate(*label)) } {}
                         }

@@ -2,7 +2,7 @@
 
 use crate::book::{Book, Delays, Sample};
 
-use super::number::{NONE, bytes, count, or_none, plain, si};
+use super::number::{NONE, bytes, count, or_none, plain, si, whole};
 use super::table::Table;
 use super::{Section, topology_name};
 
@@ -113,8 +113,8 @@ fn row(sample: &Sample) -> Vec<String> {
         sample.round.to_string(),
         sample.frame_bytes.to_string(),
         sample.arrivals.clone(),
-        plain(sample.offered_pps),
-        plain(sample.sent_pps),
+        whole(sample.offered_pps),
+        whole(sample.sent_pps),
         sample.sent.to_string(),
         sample.received.to_string(),
         sample.lost.to_string(),

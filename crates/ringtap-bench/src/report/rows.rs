@@ -12,14 +12,16 @@ use super::plot::Axis;
 use super::scale::Scale;
 use super::spread::Spread;
 
-const WIDTH: f64 = 980.0;
+const WIDTH: f64 = 1010.0;
 const LEFT: f64 = 236.0;
-const RIGHT: f64 = 950.0;
-const ROW: f64 = 22.0;
+const RIGHT: f64 = 980.0;
+/// Least height of a row, and how far apart its marks of different kinds lie.
+const LEAST_ROW: f64 = 22.0;
+const KIND_DISTANCE: f64 = 5.0;
 const NAME_LENGTH: usize = 34;
 /// Width of one entry of the legend, and entries in a line of it.
-const LEGEND_ENTRY: f64 = 178.0;
-const LEGEND_COLUMNS: usize = 4;
+const LEGEND_ENTRY: f64 = 238.0;
+const LEGEND_COLUMNS: usize = 3;
 
 /// One value in a row.
 #[derive(Debug, Clone)]
@@ -59,10 +61,10 @@ impl Rows {
     pub fn svg(&self, id: &str, title: &str, description: &str) -> Markup {
         let legend_lines = if self.kinds.len() > 1 { self.kinds.len().div_ceil(LEGEND_COLUMNS) } else { 0 };
         let top = 10.0 + legend_lines as f64 * 20.0;
-        let bottom = top + self.rows.len() as f64 * ROW;
+        let height = (self.kinds.len() as f64 * KIND_DISTANCE + 6.0).max(LEAST_ROW);
+        let bottom = top + self.rows.len() as f64 * height;
         let values = self.rows.iter().flat_map(|row| &row.dots).map(|dot| &dot.value);
-        let scale = Scale::around(self.x.kind, values.flat_map(|value| [value.min, value.median, value.max]));
-        let scale = self.x.including.map_or(scale, |(low, high)| scale.including(low, high));
+        let scale = self.x.scale(values.flat_map(|value| [value.min, value.median, value.max]));
         html! {
             svg viewBox={ "0 0 " (coordinate(WIDTH)) " " (coordinate(bottom + 48.0)) } role="img"
                 aria-labelledby={ (id) "-t " (id) "-d" } {
@@ -70,7 +72,7 @@ impl Rows {
                 desc id={ (id) "-d" } { (description) }
                 @if legend_lines > 0 { (self.legend()) }
                 (self.axis(&scale, top, bottom))
-                @for (place, row) in self.rows.iter().enumerate() { (self.row(row, &scale, top + (place as f64 + 0.5) * ROW)) }
+                @for (place, row) in self.rows.iter().enumerate() { (self.row(row, &scale, top + (place as f64 + 0.5) * height)) }
             }
         }
     }
@@ -82,7 +84,7 @@ impl Rows {
                     @let x = LEFT + (kind % LEGEND_COLUMNS) as f64 * LEGEND_ENTRY + 6.0;
                     @let y = 10.0 + (kind / LEGEND_COLUMNS) as f64 * 20.0;
                     path.mark d=(Mark::nth(kind).path()) transform={ "translate(" (coordinate(x)) " " (coordinate(y)) ")" } {}
-                    text x=(coordinate(x + 10.0)) y=(coordinate(y + 4.0)) { (shortened(name, 26)) }
+                    text x=(coordinate(x + 10.0)) y=(coordinate(y + 4.0)) { title { (name) } (shortened(name, 34)) }
                 }
             }
         }
@@ -98,7 +100,7 @@ impl Rows {
                         text x=(x) y=(coordinate(bottom + 17.0)) text-anchor="middle" { ((self.x.write)(tick.value)) }
                     }
                 }
-                text.name x=(coordinate((LEFT + RIGHT) / 2.0)) y=(coordinate(bottom + 40.0)) text-anchor="middle" { (self.x.label) }
+                text.name x=(coordinate((LEFT + RIGHT) / 2.0)) y=(coordinate(bottom + 40.0)) text-anchor="middle" { (self.x.name()) }
             }
         }
     }
@@ -112,6 +114,7 @@ impl Rows {
                 }
                 line.guide x1=(coordinate(LEFT)) x2=(coordinate(RIGHT)) y1=(coordinate(y)) y2=(coordinate(y)) {}
                 @for dot in row.dots.iter().filter(|dot| scale.holds(dot.value.median)) {
+                    @let y = y + (dot.kind as f64 - (self.kinds.len() - 1) as f64 / 2.0) * KIND_DISTANCE;
                     @let x = across(scale, dot.value.median);
                     @let (from, to) = (across(scale, dot.value.min), across(scale, dot.value.max));
                     g {

@@ -9,6 +9,8 @@ pub enum Kind {
     Linear,
     /// Decades; values of 0 and below have no place.
     Log,
+    /// As [`Kind::Log`], in powers of two: slots and bytes.
+    Log2,
     /// Decades, and below them a place for 0: a loss of nothing must be seen beside one in a million.
     LogAndZero,
 }
@@ -20,6 +22,8 @@ const LEAST: f64 = 1e-300;
 const ZERO_SHARE: f64 = 0.08;
 /// A decade needs this much of an axis to get a label.
 const MAX_DECADE_LABELS: i32 = 8;
+
+const MAX_POWER_LABELS: i32 = 12;
 
 /// An axis with its ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,14 +75,14 @@ impl Scale {
 
     /// Whether `value` has a place on the axis.
     pub fn holds(&self, value: f64) -> bool {
-        value.is_finite() && (self.kind != Kind::Log || value > 0.0)
+        value.is_finite() && (value > 0.0 || matches!(self.kind, Kind::Linear | Kind::LogAndZero))
     }
 
     /// From 0 at the low end to 1 at the high one.
     pub fn share(&self, value: f64) -> f64 {
         let share = match self.kind {
             Kind::Linear => (value - self.low) / (self.high - self.low),
-            Kind::Log => self.log_share(value),
+            Kind::Log | Kind::Log2 => self.log_share(value),
             Kind::LogAndZero if value <= 0.0 => 0.0,
             Kind::LogAndZero => ZERO_SHARE + (1.0 - ZERO_SHARE) * self.log_share(value).max(0.0),
         };
@@ -94,6 +98,7 @@ impl Scale {
         match self.kind {
             Kind::Linear => self.linear_ticks(),
             Kind::Log => self.log_ticks(),
+            Kind::Log2 => self.binary_ticks(),
             Kind::LogAndZero => {
                 let mut ticks = vec![Tick { value: 0.0, labelled: true }];
                 ticks.extend(self.log_ticks());
@@ -113,6 +118,13 @@ impl Scale {
             .take_while(|value| *value <= self.high)
             .map(|value| Tick { value, labelled: true })
             .collect()
+    }
+
+    fn binary_ticks(&self) -> Vec<Tick> {
+        let (first, last) = (self.low.log2().ceil() as i32, self.high.log2().floor() as i32);
+        let every = ((last - first) / MAX_POWER_LABELS + 1).max(1);
+        let powers = (first..=last).filter(|power| power.rem_euclid(every) == 0);
+        powers.map(|power| Tick { value: 2_f64.powi(power), labelled: true }).collect()
     }
 
     fn log_ticks(&self) -> Vec<Tick> {
@@ -148,6 +160,15 @@ mod tests {
     }
 
     #[test]
+    fn powers_of_two() {
+        let scale = Scale::around(Kind::Log2, [64.0, 2048.0]);
+        let values: Vec<f64> = scale.ticks().iter().map(|tick| tick.value).collect();
+        assert_eq!(values, [64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0]);
+        let scale = Scale::around(Kind::Log2, [1024.0, 1_073_741_824.0]);
+        assert!(scale.ticks().iter().all(|tick| tick.value.log2() % 2.0 == 0.0) && scale.ticks().len() > 8);
+    }
+
+    #[test]
     fn nothing_lost_has_its_place() {
         let scale = Scale::around(Kind::LogAndZero, [0.0, 1e-4, 50.0]);
         assert_eq!(scale.share(0.0), 0.0);
@@ -167,7 +188,7 @@ mod tests {
     fn always_finite_and_few() {
         let wild =
             [0.0, -1.0, f64::MIN_POSITIVE, 5e-324, 1.0, u64::MAX as f64, f64::MAX, -f64::MAX, f64::NAN, f64::INFINITY];
-        for kind in [Kind::Linear, Kind::Log, Kind::LogAndZero] {
+        for kind in [Kind::Linear, Kind::Log, Kind::Log2, Kind::LogAndZero] {
             for &a in &wild {
                 for &b in &wild {
                     let scale = Scale::around(kind, [a, b]);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::book::Sample;
 
-use super::number::{NONE, plain};
+use super::number::NONE;
 
 /// Repetitions of one measurement. Finite always.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -85,13 +85,9 @@ pub fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64 * 100.0)
 }
 
-/// Per cent, as a cell of a table.
-pub fn percent_text(value: f64) -> String {
-    plain(value) + " %"
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::number::plain;
     use super::*;
 
     #[test]

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use crate::book::{Book, Sample, Topology};
 
 use super::look::Looks;
-use super::number::{NONE, count, plain};
+use super::number::{NONE, count, percent_text, plain};
 use super::plot::Axis;
 use super::rows::{Dot, Row, Rows};
 use super::scale::Kind;
-use super::spread::{Spread, percent, percent_text};
+use super::spread::{Spread, percent};
 use super::table::Table;
 use super::{Drawing, Figure, Section, topology_name};
 
@@ -46,7 +46,7 @@ pub fn verdict(book: &Book, receiver: &str, topology: Topology) -> String {
     let passed = conditions.values().filter(|samples| samples.iter().all(|sample| sample.lost == 0)).count();
     let verdict = format!("{passed} of {}", conditions.len());
     match Spread::of(conditions.values().flatten().filter_map(|sample| lost_percent(sample))) {
-        Some(lost) if lost.max > 0.0 => format!("{verdict}; at worst {} lost", percent_text(lost.max)),
+        Some(lost) if lost.max > 0.0 => format!("{verdict}; worst {} lost", percent_text(lost.max)),
         _ => verdict,
     }
 }
@@ -66,7 +66,7 @@ pub fn section(book: &Book, looks: &Looks, topology: Topology) -> Section {
          nothing (000 Table 7.7)."
             .into(),
     );
-    let mut verdicts = Table::new("Lost beside each storm, worst round", ["receiver"]);
+    let mut verdicts = Table::new("Packets lost beside each storm, worst round", ["receiver"]);
     verdicts.head.extend(kinds.iter().cloned());
     let mut core_use = Table::new("core use beside each storm, % of one core", ["receiver"]);
     core_use.head.extend(kinds.iter().cloned());
@@ -93,7 +93,7 @@ pub fn section(book: &Book, looks: &Looks, topology: Topology) -> Section {
     }
     section.tables.push(verdicts);
     if !rows.is_empty() {
-        let x = Axis::new("lost, % of sent (log, and 0)", Kind::LogAndZero, plain);
+        let x = Axis::new("lost, % of sent", Kind::LogAndZero, plain);
         section.figures.push(Figure {
             id: format!("{name}-storm-loss"),
             title: "Loss beside storms".into(),
@@ -108,9 +108,9 @@ pub fn section(book: &Book, looks: &Looks, topology: Topology) -> Section {
 fn worst_loss(samples: &[&Sample]) -> String {
     match samples.iter().max_by_key(|sample| sample.lost) {
         None => NONE.into(),
-        Some(worst) if worst.lost == 0 => "none lost".into(),
+        Some(worst) if worst.lost == 0 => "none".into(),
         Some(worst) => {
-            format!("{} lost ({})", count(worst.lost), lost_percent(worst).map_or_else(|| NONE.into(), percent_text))
+            format!("{} ({})", count(worst.lost), lost_percent(worst).map_or_else(|| NONE.into(), percent_text))
         }
     }
 }

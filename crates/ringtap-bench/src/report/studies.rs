@@ -1,29 +1,29 @@
-//! The studies beside the sweep of rates: capacity, bursts of loss, sizes, arrivals, added load, ring size, memory, NAPI, soak.
+//! The studies beside the sweep of rates: bursts of loss, added load, ring size, frame sizes, arrivals, NAPI, soak.
 
 use std::collections::BTreeMap;
 
-use crate::book::{Book, Finding, Sample, Topology};
+use crate::book::{Book, Sample, Topology};
 
 use super::look::Looks;
-use super::number::{NONE, bytes, count, or_none, plain, si};
+use super::number::{NONE, count, or_none, percent_text, plain, si};
 use super::plot::{Axis, Join, Plot};
 use super::rows::{Dot, Row, Rows};
 use super::scale::Kind;
-use super::spread::{Point, Spread, lines, percent, percent_text};
+use super::spread::{Point, Spread, lines, percent};
 use super::sweep::{self, drawn, line_table};
 use super::table::Table;
-use super::{Drawing, Figure, Section, storms, topology_name};
+use super::{Drawing, Figure, Section, searches, storms, topology_name};
 
 /// All of one topology.
 pub fn sections(book: &Book, looks: &Looks, topology: Topology) -> Vec<Section> {
     let name = topology_name(topology);
     let mut criteria = Section::new(format!("{name}-studies"), format!("{name}: capacity, load, memory, traffic"));
     criteria.figures = [
-        found(book, looks, topology, &CAPACITY),
+        searches::found(book, looks, topology, &searches::CAPACITY),
         bursts(book, looks, topology),
-        found(book, looks, topology, &GREATEST_LOAD),
+        searches::found(book, looks, topology, &searches::GREATEST_LOAD),
         against(book, looks, topology, &LOAD),
-        memory(book, looks, topology),
+        searches::memory(book, looks, topology),
         against(book, looks, topology, &RING),
         against(book, looks, topology, &SIZES),
         arrivals(book, looks, topology),
@@ -42,73 +42,6 @@ fn study<'a>(book: &'a Book, topology: Topology, name: &str) -> (Vec<&'a Sample>
     let rate = sweep::reference_rate(&samples);
     samples.retain(|sample| Some(sample.offered_pps) == rate);
     (samples, rate)
-}
-
-/// What a search found, one row per receiver.
-struct Found {
-    quantity: &'static str,
-    key: &'static str,
-    title: &'static str,
-    caption: &'static str,
-    label: &'static str,
-    kind: Kind,
-    write: fn(f64) -> String,
-}
-
-const CAPACITY: Found = Found {
-    quantity: "no_loss_capacity_pps",
-    key: "capacity",
-    title: "No-loss capacity",
-    caption: "Greatest rate at which every repetition lost nothing, searched in the manner of RFC 2544; an arrow: the generator gave no more (000 Table 7.2).",
-    label: "no-loss capacity, packets/s (log)",
-    kind: Kind::Log,
-    write: si,
-};
-
-const GREATEST_LOAD: Found = Found {
-    quantity: "greatest_load_percent",
-    key: "greatest-load",
-    title: "Greatest added load carried without loss",
-    caption: "Event processing added to each packet, as a share of the core, until packets were lost (000 Table 7.6).",
-    label: "added load, % of one core",
-    kind: Kind::Linear,
-    write: plain,
-};
-
-fn findings<'a>(book: &'a Book, topology: Topology, quantity: &str) -> Vec<&'a Finding> {
-    let of = |finding: &&Finding| finding.topology == topology && finding.quantity == quantity;
-    book.findings.iter().filter(of).collect()
-}
-
-/// The finding's median with the extremes of its repetitions.
-fn spread(finding: &Finding) -> Option<Spread> {
-    let around = Spread::of(finding.values.iter().copied().chain([finding.value]))?;
-    let rounds = finding.values.len().max(1);
-    finding.value.is_finite().then_some(Spread { median: finding.value, rounds, ..around })
-}
-
-fn found(book: &Book, looks: &Looks, topology: Topology, what: &Found) -> Option<Figure> {
-    let findings = findings(book, topology, what.quantity);
-    let mut table = Table::new(what.label, ["receiver", "median (least–greatest)", "repetitions", "how"]);
-    let mut rows = Vec::new();
-    for receiver in looks.names() {
-        for finding in findings.iter().filter(|finding| finding.receiver == *receiver) {
-            let Some(value) = spread(finding) else { continue };
-            let written = if finding.at_least { "≥ " } else { "" }.to_owned() + &value.text(what.write);
-            table.rows.push(vec![receiver.clone(), written, value.rounds.to_string(), finding.note.clone()]);
-            let dots = vec![Dot { kind: 0, value, at_least: finding.at_least }];
-            rows.push(Row { name: receiver.clone(), look: looks.look(receiver), dots });
-        }
-    }
-    let including = (what.kind == Kind::Linear).then_some((0.0, 100.0));
-    let x = Axis { including, ..Axis::new(what.label, what.kind, what.write) };
-    (!rows.is_empty()).then(|| Figure {
-        id: format!("{}-{}", topology_name(topology), what.key),
-        title: what.title.into(),
-        caption: what.caption.into(),
-        drawing: Drawing::Rows(Rows { x, kinds: vec![what.title.into()], rows }),
-        table,
-    })
 }
 
 /// Runs of consecutive losses at least so long, at each receiver's greatest rate of the sweep.
@@ -149,8 +82,8 @@ fn bursts(book: &Book, looks: &Looks, topology: Topology) -> Option<Figure> {
         lines.push((receiver.clone(), points));
     }
     let plot = Plot {
-        x: Axis::new("length of a run, packets (log)", Kind::Log, si),
-        y: Axis::new("runs at least so long, all rounds (log)", Kind::Log, si),
+        x: Axis::new("length of a run, packets", Kind::Log, si),
+        y: Axis::new("runs at least so long, all rounds", Kind::Log, si),
         join: Join::Straight,
         lines: drawn(lines, looks),
         rules: Vec::new(),
@@ -186,11 +119,11 @@ const LOAD: Against = Against {
     caption: "Event processing added to every packet takes this share of the core; where the curve leaves 0, the core is spent.",
     x_name: "added load, % of one core",
     x_kind: Kind::Linear,
-    y_name: "lost, % of sent (log, and 0)",
+    y_name: "lost, % of sent",
     y_kind: Kind::LogAndZero,
     write_x: plain,
     // Nanoseconds a packet times packets per second are nanoseconds per second; 1 % is 10⁷ of them.
-    x: |sample| sample.load_ns * sample.sent_pps.min(sample.offered_pps) / 1e7,
+    x: |sample| sample.load_ns * sample.offered_pps / 1e7,
     y: |sample| percent(sample.lost, sample.sent),
 };
 
@@ -199,9 +132,9 @@ const RING: Against = Against {
     key: "ring-loss",
     title: "Loss against ring size",
     caption: "The ring holds what comes while the receiver is late: slots ≥ worst poll period × rate (000 §2, spec S16).",
-    x_name: "receive ring, slots (log)",
-    x_kind: Kind::Log,
-    y_name: "lost, % of sent (log, and 0)",
+    x_name: "receive ring, slots",
+    x_kind: Kind::Log2,
+    y_name: "lost, % of sent",
     y_kind: Kind::LogAndZero,
     write_x: plain,
     x: |sample| sample.ring_slots.unwrap_or(0) as f64,
@@ -224,9 +157,7 @@ const SIZES: Against = Against {
 
 fn against(book: &Book, looks: &Looks, topology: Topology, what: &Against) -> Option<Figure> {
     let (samples, rate) = study(book, topology, what.study);
-    // Rounds of one load differ in the rate reached: they belong together by what was asked for.
-    let x = |sample: &Sample| if what.study == "load" { rounded((what.x)(sample)) } else { (what.x)(sample) };
-    let lines = lines(samples, looks.names(), x, what.y);
+    let lines = lines(samples, looks.names(), what.x, what.y);
     let table = line_table(what.y_name, what.x_name, &lines, what.write_x, plain);
     let plot = Plot {
         x: Axis::new(what.x_name, what.x_kind, what.write_x),
@@ -242,11 +173,6 @@ fn against(book: &Book, looks: &Looks, topology: Topology, what: &Against) -> Op
         drawing: Drawing::Plot(plot),
         table,
     })
-}
-
-/// To a tenth.
-fn rounded(value: f64) -> f64 {
-    (value * 10.0).round() / 10.0
 }
 
 /// Slope of core use over frame size by least squares, as nanoseconds a byte.
@@ -310,7 +236,7 @@ fn arrivals(book: &Book, looks: &Looks, topology: Topology) -> Option<Figure> {
             rows.push(Row { name: receiver.clone(), look: looks.look(receiver), dots });
         }
     }
-    let x = Axis::new("core use, % of one core (log)", Kind::Log, plain);
+    let x = Axis::new("core use, % of one core", Kind::Log, plain);
     (!rows.is_empty()).then(|| Figure {
         id: format!("{}-arrivals", topology_name(topology)),
         title: "Core use by arrival pattern".into(),
@@ -319,48 +245,6 @@ fn arrivals(book: &Book, looks: &Looks, topology: Topology) -> Option<Figure> {
             or_none(rate, si)
         ),
         drawing: Drawing::Rows(Rows { x, kinds, rows }),
-        table,
-    })
-}
-
-/// Buffer memory as it was set, and the least that lost nothing.
-fn memory(book: &Book, looks: &Looks, topology: Topology) -> Option<Figure> {
-    let samples = sweep::samples(book, topology);
-    let rate = sweep::reference_rate(&samples);
-    let least = findings(book, topology, "least_ring_bytes");
-    let slots = findings(book, topology, "least_ring_slots");
-    let mut table =
-        Table::new("buffer memory", ["receiver", "as run", "ring, slots", "least ring without loss", "slots"]);
-    let mut rows = Vec::new();
-    for receiver in looks.names() {
-        let own = samples.iter().filter(|sample| sample.receiver == *receiver && Some(sample.offered_pps) == rate);
-        let set = Spread::of(own.clone().filter_map(|sample| sample.memory_bytes).map(|bytes| bytes as f64));
-        let ring = Spread::of(own.filter_map(|sample| sample.ring_slots).map(|slots| slots as f64));
-        let of = |findings: &[&Finding]| {
-            findings.iter().find(|finding| finding.receiver == *receiver).and_then(|finding| spread(finding))
-        };
-        let (least, slots) = (of(&least), of(&slots));
-        let dots = [set, least].into_iter().enumerate();
-        let dots: Vec<Dot> =
-            dots.filter_map(|(kind, value)| Some(Dot { kind, value: value?, at_least: false })).collect();
-        if dots.is_empty() {
-            continue;
-        }
-        table.rows.push(vec![
-            receiver.clone(),
-            Spread::or_none(set, bytes),
-            Spread::or_none(ring, plain),
-            Spread::or_none(least, bytes),
-            Spread::or_none(slots, plain),
-        ]);
-        rows.push(Row { name: receiver.clone(), look: looks.look(receiver), dots });
-    }
-    let x = Axis::new("buffer memory, bytes (log)", Kind::Log, bytes);
-    (!rows.is_empty()).then(|| Figure {
-        id: format!("{}-memory", topology_name(topology)),
-        title: "Buffer memory".into(),
-        caption: format!("Rings with their frames and socket buffers at {} packets/s, as each receiver was set, and the least ring that lost nothing (000 Table 7.5).", or_none(rate, si)),
-        drawing: Drawing::Rows(Rows { x, kinds: vec!["as run".into(), "least ring without loss".into()], rows }),
         table,
     })
 }
@@ -377,7 +261,9 @@ fn napi(book: &Book, topology: Topology) -> Section {
     let settings = Book { samples: book.samples.iter().filter(of).map(named).collect(), ..Book::default() };
     let samples: Vec<&Sample> = settings.samples.iter().collect();
     section.text.push(format!("{} (001 Fig. 6.)", sweep::traffic(&samples)));
-    section.figures = sweep::quantities(&samples, &Looks::of(&settings), &format!("{name}-napi"));
+    let keys =
+        ["core-use", "delivered", "delivered-linear", "loss", "packets-per-poll", "delivery-p50", "delivery-p99"];
+    section.figures = sweep::quantities(&samples, &Looks::of(&settings), &format!("{name}-napi"), &keys);
     section
 }
 

@@ -23,18 +23,27 @@ impl Table {
 
     /// In a frame that scrolls sideways when it is wider than the page.
     pub fn html(&self) -> Markup {
+        self.framed(true)
+    }
+
+    /// To be opened; the caption is what is clicked on.
+    pub fn folded(&self) -> Markup {
+        html! { details { summary { "Table: " (self.caption) } (self.framed(false)) } }
+    }
+
+    fn framed(&self, captioned: bool) -> Markup {
         html! {
             div.wide tabindex="0" role="region" aria-label=(self.caption) {
                 table {
-                    caption { (self.caption) }
+                    @if captioned { caption { (self.caption) } }
                     thead { tr { @for head in &self.head { th scope="col" { (head) } } } }
                     tbody {
                         @for row in &self.rows {
                             tr {
                                 @for (column, cell) in row.iter().enumerate() {
                                     @if column == 0 { th scope="row" { (cell) } }
-                                    @else if is_figure(cell) { td.figure { (cell) } }
-                                    @else { td { (cell) } }
+                                    @else if is_figure(cell) { td { (cell) } }
+                                    @else { td.text { (cell) } }
                                 }
                             }
                         }
