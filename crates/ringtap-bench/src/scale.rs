@@ -3,7 +3,7 @@
 //! Owns rates, durations and repetitions. What they are used for is in `study`.
 
 /// Every rate the sweep knows, packets per second.
-const RATES: [f64; 9] = [1e3, 5e3, 20e3, 50e3, 148e3, 300e3, 500e3, 1e6, 1.4e6];
+const RATES: [f64; 12] = [1e3, 2e3, 5e3, 10e3, 20e3, 50e3, 100e3, 148e3, 300e3, 500e3, 750e3, 1e6];
 
 /// Numbers of one size.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,6 +12,8 @@ pub struct Scale {
     pub rates: Vec<f64>,
     /// Repetitions, interleaved.
     pub rounds: u32,
+    /// How many of them have also those receivers of the sweep that are only there to compare with.
+    pub other_rounds: u32,
     /// Length of a run, seconds.
     pub seconds: f64,
     /// Packets of a trial of the capacity search.
@@ -32,6 +34,7 @@ impl Scale {
         Self {
             rates: vec![50e3],
             rounds: 1,
+            other_rounds: 1,
             seconds: 0.2,
             trial_packets: 20_000,
             trials: 1,
@@ -46,6 +49,7 @@ impl Scale {
         Self {
             rates: RATES.to_vec(),
             rounds: 3,
+            other_rounds: 3,
             seconds: 1.0,
             trial_packets: 200_000,
             trials: 2,

@@ -103,7 +103,7 @@ impl Study {
         let of = |names: &[&str]| named(bench, names).len() as f64;
         match self {
             Self::Idle => cost_seconds(scale.seconds * 2.0) * rounds * 2.0,
-            Self::Rates => sweep::runs_of_rates(scale, &bench.receivers) * rounds * run,
+            Self::Rates => sweep::runs_of_rates(scale, &bench.receivers) * run,
             Self::Sizes => scale.sizes.len() as f64 * of(sweep::SIZED) * 2.0 * rounds * run,
             Self::Arrivals => 4.0 * of(sweep::PATTERNED) * rounds * run,
             Self::Pause => {

@@ -41,7 +41,7 @@ pub(super) fn rates(bench: &mut Bench<'_>) -> Result<()> {
                 if topology == Topology::Host && pps < LEAST_HOST_PPS {
                     continue;
                 }
-                for receiver in receivers.iter().filter(|receiver| is_swept(&scale, receiver, pps)) {
+                for receiver in receivers.iter().filter(|receiver| is_swept(&scale, receiver, round, pps)) {
                     let count = (pps * scale.seconds) as u64;
                     bench.run(&Request { round, ..Request::new("rates", receiver, topology, pps, count) })?;
                 }
@@ -51,16 +51,17 @@ pub(super) fn rates(bench: &mut Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-fn is_swept(scale: &Scale, receiver: &Receiver, pps: f64) -> bool {
+fn is_swept(scale: &Scale, receiver: &Receiver, round: u32, pps: f64) -> bool {
     let no_key = !scale.rates.iter().any(|rate| KEY_RATES.contains(rate));
-    no_key || KEY_RATES.contains(&pps) || SWEPT.contains(&receiver.name.as_str())
+    SWEPT.contains(&receiver.name.as_str()) || round < scale.other_rounds && (no_key || KEY_RATES.contains(&pps))
 }
 
-/// About how many runs a round of [`rates`] has.
+/// How many runs [`rates`] has.
 pub(super) fn runs_of_rates(scale: &Scale, receivers: &[Receiver]) -> f64 {
-    let at = |pps: f64| receivers.iter().filter(|receiver| is_swept(scale, receiver, pps)).count();
+    let at = |round, pps| receivers.iter().filter(|receiver| is_swept(scale, receiver, round, pps)).count();
     let topologies = |pps: f64| if pps < LEAST_HOST_PPS { 1 } else { TOPOLOGIES.len() };
-    scale.rates.iter().map(|&pps| at(pps) * topologies(pps)).sum::<usize>() as f64
+    let runs_of = |round| scale.rates.iter().map(|&pps| at(round, pps) * topologies(pps)).sum::<usize>();
+    (0..scale.rounds).map(runs_of).sum::<usize>() as f64
 }
 
 /// What a waiting receiver costs while nothing comes, and the core without one.
