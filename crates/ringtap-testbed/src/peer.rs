@@ -120,7 +120,7 @@ pub struct PeerReport {
     pub received: u64,
     /// What the sequence numbers say; `None` where its packets can't be seen.
     pub sequence: Option<SequenceReport>,
-    /// Packets it says came to it, with those it did not get round to.
+    /// Packets it says came to it: those it handled and those it says were dropped.
     pub claims_received: Option<u64>,
     /// Packets it says were dropped.
     pub claims_dropped: Option<u64>,
