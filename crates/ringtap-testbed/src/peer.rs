@@ -120,7 +120,7 @@ pub struct PeerReport {
     pub received: u64,
     /// What the sequence numbers say; `None` where its packets can't be seen.
     pub sequence: Option<SequenceReport>,
-    /// Packets it says came to it, with those it did not get round to.
+    /// Packets it says came to it: those it handled and those it says were dropped.
     pub claims_received: Option<u64>,
     /// Packets it says were dropped.
     pub claims_dropped: Option<u64>,
@@ -142,11 +142,12 @@ trait Receiving: Send {
     fn finish(self: Box<Self>, sent: u64) -> Result<PeerReport>;
 }
 
-/// A peer at work on the receiver's core, under the ordinary scheduler as such programs run. Dropping it ends it.
+/// A peer at work on the receiver's core, under the ordinary scheduler as such programs run. Dropping it ends it; one that
+/// attaches an XDP program has to be [finished](Self::finish) to take it off again, else the testbed is of no more use.
 pub struct RunningPeer(Box<dyn Receiving>);
 
 impl RunningPeer {
-    /// Starts it inside the receiver; returns when it listens.
+    /// Starts it inside the receiver; returns when it listens. The NAPI is placed after that ([`Testbed::place_napi`]).
     ///
     /// # Errors
     /// It is not installed or does not come up; the error has its own words.

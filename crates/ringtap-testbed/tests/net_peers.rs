@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use ringtap_testbed::peer::{PeerKind, PeerOptions, PeerReport, RunningPeer};
-use ringtap_testbed::{GeneratorConfig, Pattern, Profile, Testbed, TestbedConfig, WireCounters};
+use ringtap_testbed::{GeneratorConfig, Pattern, Profile, Testbed, TestbedConfig, Topology, WireCounters};
 
 const PPS: f64 = 20e3;
 const PACKETS: u64 = 20_000;
@@ -68,8 +68,8 @@ fn counts_add_up(test: &str, kind: PeerKind, numbered: bool) {
         assert_eq!(sequence.lost, sent - report.received, "{said}");
     }
     if let (Some(received), Some(dropped)) = (report.claims_received, report.claims_dropped) {
-        assert!(received + dropped >= report.received, "{said}");
-        assert!(received <= sent, "{said}");
+        assert!((report.received..=sent).contains(&received), "{said}");
+        assert!(dropped <= sent - report.received, "{said}");
     } else {
         assert_eq!(kind, PeerKind::UdpSocket, "{said}");
     }
@@ -100,4 +100,71 @@ each_peer! {
     net_peer_suricata_af_packet: SuricataAfPacket, true;
     net_peer_suricata_af_packet_to_nowhere: SuricataAfPacket, false;
     net_peer_suricata_af_xdp: SuricataAfXdp, true;
+}
+
+/// All in one testbed after another, with everything on one core and more traffic than it can take: what a peer says it
+/// handled is what its packets show, and what it says it dropped is not more than was lost.
+#[test]
+fn net_peers_beyond_their_capacity_count_alike() {
+    const SENT: u64 = 200_000;
+    let config = TestbedConfig { topology: Topology::Host, ..TestbedConfig::default() };
+    let testbed = Testbed::new(config).unwrap_or_else(|error| panic!("{error}"));
+    for kind in PeerKind::all() {
+        if let Err(error) = kind.version() {
+            panic!("did not run: net_peers_beyond_their_capacity_count_alike: {error}");
+        }
+        let options =
+            PeerOptions { expected: SENT, buffer_bytes: Some(1 << 20), numbered: true, ..PeerOptions::default() };
+        let mut peer = RunningPeer::start(&testbed, kind, &options).unwrap_or_else(|error| panic!("{error}"));
+        let napi = testbed.place_napi(!kind.attaches_xdp()).unwrap();
+        let profile = Profile::endless(Pattern::Constant { pps: 800e3 });
+        let traffic = GeneratorConfig::for_testbed(&testbed, 64, profile).count(SENT);
+        let past = testbed.traffic_past(traffic, None, || true).unwrap();
+        peer.settle().unwrap();
+        let report = peer.finish(past.generator.stamped).unwrap_or_else(|error| panic!("{error}"));
+        drop(napi);
+        let said = format!("{}: {:?}", kind.name(), PeerReport { delivery: None, sequence: None, ..report.clone() });
+        eprintln!("{said}");
+        assert!((1..=SENT).contains(&report.received), "{said}");
+        assert!(report.claims_received.is_none_or(|received| received <= SENT), "{said}");
+        assert!(report.claims_dropped.is_none_or(|dropped| dropped <= SENT - report.received), "{said}");
+        if let Some(sequence) = report.sequence {
+            assert_eq!((sequence.received, sequence.duplicates, sequence.foreign), (report.received, 0, 0), "{said}");
+        }
+    }
+}
+
+#[test]
+fn net_suricata_works_by_the_rules_it_is_given() {
+    const TEST: &str = "net_suricata_works_by_the_rules_it_is_given";
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("peer.rules");
+    std::fs::write(&rules, "alert udp any any -> any any (msg:\"stamp\"; content:\"RTap\"; sid:1;)\nnonsense\n")
+        .unwrap();
+    let options = PeerOptions { expected: PACKETS, rules: Some(rules), ..PeerOptions::default() };
+    let (sent, report, ..) = receive(TEST, PeerKind::SuricataAfPacket, options);
+    assert!((1..=sent).contains(&report.received), "{report:?}");
+    let loaded = "1 rules successfully loaded, 1 rules failed";
+    assert!(report.note.iter().any(|note| note.contains(loaded)), "{:?}", report.note);
+
+    let testbed = Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("{error}"));
+    for (rules, expected) in [("/no/such/file.rules", "ENOENT"), ("/dev/shm", "keep them elsewhere")] {
+        let options = PeerOptions { rules: Some(rules.into()), ..PeerOptions::default() };
+        let error = RunningPeer::start(&testbed, PeerKind::SuricataAfXdp, &options).err().unwrap().to_string();
+        assert!(error.contains(rules) && error.contains(expected), "{error}");
+    }
+}
+
+/// What a program says when it can't start is in the error.
+#[test]
+fn net_peer_that_does_not_start_is_quoted() {
+    const TEST: &str = "net_peer_that_does_not_start_is_quoted";
+    if let Err(error) = PeerKind::Tcpdump.version() {
+        panic!("did not run: {TEST}: {error}");
+    }
+    let testbed = Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("{error}"));
+    // More than tcpdump takes.
+    let options = PeerOptions { buffer_bytes: Some(1 << 50), ..PeerOptions::default() };
+    let error = RunningPeer::start(&testbed, PeerKind::Tcpdump, &options).err().unwrap().to_string();
+    assert!(error.contains("tcpdump") && error.contains("invalid packet buffer size"), "{error}");
 }

@@ -34,7 +34,7 @@ pub(super) struct CaptureProgram {
     note: Vec<String>,
 }
 
-/// What they say at their end.
+/// What they say at their end; `received` includes `dropped`, though not all of them print it so.
 #[derive(Debug, PartialEq, Eq)]
 struct FinalWords {
     handled: u64,
@@ -107,18 +107,17 @@ impl Tool {
                 // "Packets received/dropped on interface 'eth0': 120/3 (pcap:3/…"
                 let (received, rest) =
                     after("Packets received/dropped on interface")?.split_once("': ")?.1.split_once('/')?;
-                let dropped = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+                let dropped: u64 = rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
                 FinalWords {
                     handled: after("Packets captured:")?.parse().ok()?,
-                    received: received.parse().ok()?,
-                    dropped: dropped.parse().ok()?,
+                    received: received.parse::<u64>().ok()? + dropped,
+                    dropped,
                 }
             }
             Self::NetsniffNg => {
                 let dropped = before("packets failed filter")?;
                 FinalWords {
                     handled: before("packets incoming")?,
-                    // Its "passed filter" is without those for which there was no room.
                     received: before("packets passed filter")? + dropped,
                     dropped,
                 }
@@ -198,7 +197,7 @@ mod tests {
         );
         let dumpcap = "Capturing on 'rcv0'\nFile: /dev/null\nPackets captured: 40\n\
                        Packets received/dropped on interface 'rcv0': 42/5 (pcap:5/dumpcap:0/flushed:0/ps_ifdrop:0) (89.4%)\n";
-        assert_eq!(Tool::Dumpcap.read(dumpcap), words(40, 42, 5));
+        assert_eq!(Tool::Dumpcap.read(dumpcap), words(40, 47, 5));
         let netsniff = "Running! Hang up with ^C!\n\n        4002  packets incoming (0 unread on exit)\n        \
                         3990  packets passed filter\n          12  packets failed filter (out of space)\n";
         assert_eq!(Tool::NetsniffNg.read(netsniff), words(4002, 4002, 12));

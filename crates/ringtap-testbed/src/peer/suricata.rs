@@ -85,6 +85,8 @@ pub(super) fn start(testbed: &Testbed, kind: PeerKind, options: &PeerOptions) ->
     }
     let mut program = Program::start(testbed, KNOWN, &arguments, |_| {})?;
     program.wait_for("Engine started", START_LIMIT)?;
+    // It goes on without rules that it can't read.
+    note.extend(program.said().lines().filter(|line| line.contains("rules successfully loaded")).map(str::to_owned));
     Ok(Suricata { kind, program, options: options.clone(), folder, note })
 }
 
@@ -168,8 +170,12 @@ impl Receiving for Suricata {
             return Err(Error::failed("read", path.display().to_string(), "no counters in it"));
         }
         let count = |name: &str| counters.get(name).copied().unwrap_or(0);
-        let name =
-            if self.kind == PeerKind::SuricataAfXdp { "capture.afxdp_packets" } else { "capture.kernel_packets" };
+        let dropped = count("capture.kernel_drops");
+        let came = match self.kind {
+            PeerKind::SuricataAfXdp => count("capture.afxdp_packets") + dropped,
+            // The kernel counts what it dropped among a packet socket's packets (PACKET_STATISTICS in packet(7)).
+            _ => count("capture.kernel_packets"),
+        };
         let sequence = if self.options.numbered {
             let files = files_of_packets(&self.folder.outside())?;
             Some(judge(&files, self.options.expected, sent, &mut self.note)?)
@@ -179,8 +185,8 @@ impl Receiving for Suricata {
         Ok(PeerReport {
             received: count("decoder.pkts"),
             sequence,
-            claims_received: Some(count(name)),
-            claims_dropped: Some(count("capture.kernel_drops")),
+            claims_received: Some(came),
+            claims_dropped: Some(dropped),
             delivery: None,
             memory_bytes,
             note: self.note,

@@ -67,8 +67,8 @@ impl PortStatistics {
 }
 
 pub(super) fn version() -> Result<String> {
-    let line = KNOWN
-        .says(&["-v", "--no-huge", "-m", "32", "--no-pci", "--no-shconf", "--no-telemetry", "--", "--help"], "DPDK ")?;
+    // It tells its version before it does anything; whether it gets any further is no matter.
+    let line = KNOWN.says(&["-v", "--in-memory", "--no-pci", "--no-telemetry", "-m", "1", "--", "--help"], "'DPDK ")?;
     Ok(line.trim_matches('\'').to_owned())
 }
 
@@ -167,11 +167,12 @@ impl Receiving for Testpmd {
         self.say("quit")?;
         self.program.wait_for_end(START_LIMIT)?;
         let received = now.packets - self.before.packets;
+        let dropped = now.dropped() - self.before.dropped();
         Ok(PeerReport {
             received,
             sequence: None,
-            claims_received: Some(received),
-            claims_dropped: Some(now.dropped() - self.before.dropped()),
+            claims_received: Some(received + dropped),
+            claims_dropped: Some(dropped),
             delivery: None,
             memory_bytes,
             note: self.note,
