@@ -303,6 +303,14 @@ fn figures_are_medians_with_their_extremes() {
 }
 
 #[test]
+fn a_loss_in_one_round_is_not_hidden_by_the_median() {
+    let round = |round, lost| Sample { round, sent: 1_000_000, received: 1_000_000 - lost, lost, ..sample() };
+    let text = markdown(&Book { samples: vec![round(0, 0), round(1, 0), round(2, 1)], ..Book::default() });
+    let summary = text.split("## ").find(|section| section.starts_with("Seven criteria")).unwrap();
+    assert!(summary.contains("0 % (0 %–1e-4 %)"), "{summary}");
+}
+
+#[test]
 fn held_back_points_make_the_error() {
     let mut fit = example::book().fits.swap_remove(0);
     let point = |predicted, measured, held_back| FitPoint { label: "p".into(), x: 1.0, predicted, measured, held_back };

@@ -189,9 +189,9 @@ impl Plot {
                 @if self.join != Join::None && seen.len() > 1 {
                     path.line d=(path) stroke-dasharray=[(!line.look.dash.is_empty()).then_some(line.look.dash)] {}
                 }
-                @if self.join != Join::Steps || seen.len() == 1 {
-                    @for (place, point) in &seen { (self.point(line, *place, point, frame)) }
-                }
+                // A distribution is marked where it ends: every edge of its histogram would be too many.
+                @let marked = if self.join == Join::Steps { seen.len().saturating_sub(1) } else { 0 };
+                @for (place, point) in &seen[marked..] { (self.point(line, *place, point, frame)) }
             }
         }
     }

@@ -75,7 +75,7 @@ fn beyond(samples: &[&Sample]) -> String {
     let lost = median(&there, |sample| percent(sample.lost, sample.sent));
     match (median(&there, sweep::delivered_pps), lost) {
         (Some(delivered), Some(lost)) => {
-            format!("{} of {}; {}", si(delivered.median), si(greatest), percent_text(lost.median))
+            format!("{} of {}; {}", si(delivered.median), si(greatest), lost.text(percent_text))
         }
         _ => NONE.into(),
     }
