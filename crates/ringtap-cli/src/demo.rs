@@ -209,7 +209,7 @@ fn side_by_side(plan: &Plan) -> Result<Vec<SideBySide>> {
     let ours = SideBySide {
         receiver: "Ringtap",
         sent: ours.generator.stamped,
-        received: ours.sequence.received - ours.sequence.duplicates,
+        received: ours.sequence.received,
         lost_before_receiver: ours.device.veth_queue,
         // What Ringtap itself reports: its own ledger, which includes what the wire dropped before it.
         says_lost: Some(ours.ledger.lost()),

@@ -1,6 +1,6 @@
 //! The receiving device's NAPI as a kernel thread on the receiver's core (topology host).
 //!
-//! Owns the `threaded` switch and the placing of the threads. Does not own whether the device has a NAPI at all.
+//! Owns the `threaded` switch, the placing of the threads and the end of pauses that others left. Does not own whether the device has a NAPI at all.
 
 use std::fs;
 
@@ -34,6 +34,19 @@ impl Testbed {
             sched::set_fifo(thread, NAPI_PRIORITY).map_err(|error| Error::os("make real-time", object(), &error))?;
         }
         Ok(threads)
+    }
+
+    /// Takes the pauses off the receiver's NAPI that a peer has set and left behind, as Suricata does on AF_XDP.
+    ///
+    /// # Errors
+    /// The kernel refuses the setting.
+    pub fn unpause_napi(&self) -> Result<()> {
+        let receiver = self.receiver();
+        receiver.run(|| {
+            ["napi_defer_hard_irqs", "gro_flush_timeout"]
+                .iter()
+                .try_for_each(|name| tools::write(&format!("/sys/class/net/{}/{name}", receiver.interface()), "0"))
+        })?
     }
 
     /// Gives the receiver's NAPI back to the softirq.

@@ -186,8 +186,8 @@ impl Testbed {
         Ok(report(past, outcome, device, source))
     }
 
-    /// Puts the receiver's NAPI where the topology wants it, until the returned value is dropped; gives the device one
-    /// first unless the receiver's XDP program did.
+    /// Puts the receiver's NAPI where the topology wants it, until the returned value is dropped, which is to be when the
+    /// receiver has ended; gives the device one first unless the receiver's XDP program did.
     ///
     /// # Errors
     /// The device can't be given a NAPI or its thread can't be placed.
@@ -263,6 +263,7 @@ impl Drop for PlacedNapi<'_> {
             // The receiver may have detached already, and the NAPI gone with it.
             let _ = self.testbed.unpin_napi();
         }
+        let _ = self.testbed.unpause_napi();
     }
 }
 

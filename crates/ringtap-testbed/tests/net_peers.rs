@@ -37,6 +37,11 @@ fn receive(test: &str, kind: PeerKind, options: PeerOptions) -> (u64, PeerReport
         .run(|| Command::new("ip").args(["link", "show", testbed.receiver().interface()]).output().unwrap())
         .unwrap();
     assert!(!String::from_utf8_lossy(&shown.stdout).contains("xdp"), "its XDP program is detached: {shown:?}");
+    for name in ["napi_defer_hard_irqs", "gro_flush_timeout"] {
+        let path = format!("/sys/class/net/{}/{name}", testbed.receiver().interface());
+        let value = testbed.receiver().run(|| std::fs::read_to_string(path).unwrap()).unwrap();
+        assert_eq!(value.trim(), "0", "{name} is as before");
+    }
     (past.generator.stamped, report, before, after)
 }
 
