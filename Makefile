@@ -6,10 +6,8 @@ BINDIR     ?= $(PREFIX)/bin
 MANDIR     ?= $(PREFIX)/share/man/man1
 DEMO_ARGS  ?=
 TEST_ARGS  ?= --workspace
-# The core figures: an example of the testbed crate, built as the present user and run as root.
-BENCH_PACKAGE ?= ringtap-testbed
-BENCH_EXAMPLE ?= core_figures
-BENCH_ARGS    ?=
+# Of ringtap bench; without --out in them the results go to bench-results/.
+BENCH_ARGS ?= --out bench-results
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 RINGTAP    := $(TARGET_DIR)/release/ringtap
@@ -19,7 +17,7 @@ export CARGO
 
 LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell
 
-.PHONY: help setup build demo test lint $(LINTS) man install uninstall clean bench-core
+.PHONY: help setup build demo test lint $(LINTS) man install uninstall clean bench
 
 help: ## this list
 	@echo 'make TARGET, where TARGET is one of:'
@@ -74,10 +72,10 @@ install: ## copy binary and manual pages under PREFIX (after: make build man)
 uninstall: ## remove what install copied (same PREFIX)
 	rm -f $(DESTDIR)$(BINDIR)/ringtap $(DESTDIR)$(MANDIR)/ringtap.1 $(DESTDIR)$(MANDIR)/ringtap-*.1
 
-bench-core: ## the core's figures (as root, takes minutes; see benchmarks/record)
-	scripts/setup demo
-	$(CARGO) build --release -p $(BENCH_PACKAGE) --example $(BENCH_EXAMPLE)
-	scripts/as-root 'make a private network testbed and read cycle counters' $(TARGET_DIR)/release/examples/$(BENCH_EXAMPLE) $(BENCH_ARGS)
+bench: ## set up and measure this host with all peers (as root, hours; BENCH_ARGS='--quick --out DIR' takes minutes)
+	scripts/setup test
+	$(CARGO) build --release -p ringtap-cli
+	scripts/as-root 'make a private network testbed and read cycle counters' $(RINGTAP) bench $(BENCH_ARGS)
 
 clean: ## remove everything built
 	$(CARGO) clean

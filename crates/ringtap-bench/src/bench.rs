@@ -77,11 +77,12 @@ impl<'t> Bench<'t> {
         let benches = Benches::new()?;
         let config = benches.of(Topology::Nic).config().clone();
         let calibration = Calibration::measure_and_store(config.receiver_core, &mut say)?;
-        let plan = |micros| {
+        let plan = |micros, peak_pps| {
             let max_latency = std::time::Duration::from_micros(micros);
-            calibration.plan(&Wishes { max_latency, ..Wishes::default() })
+            calibration.plan(&Wishes { max_latency, peak_pps, ..Wishes::default() })
         };
-        let plans = Plans { tight: plan(250)?, wide: plan(1000)? };
+        let usual_peak = Wishes::default().peak_pps;
+        let plans = Plans { tight: plan(250, usual_peak)?, wide: plan(1000, usual_peak)?, calm: plan(1000, 500e3)? };
         let mut book = Book { format: FORMAT, ..Book::default() };
         let receivers = chosen(catalogue::all(&plans), &wanted.receivers)?;
         let (receivers, peers) = present(receivers, &mut book.missing);
@@ -99,6 +100,7 @@ impl<'t> Bench<'t> {
             plans: BTreeMap::from([
                 ("250us".to_owned(), plans.tight.sums.clone()),
                 ("1ms".to_owned(), plans.wide.sums.clone()),
+                ("1ms, peak 500k".to_owned(), plans.calm.sums.clone()),
             ]),
             doubts: doubts(&calibration),
         };

@@ -218,7 +218,7 @@ impl Benches {
         let mut receiver = (**config).clone();
         receiver.ring_slots = request.ring_slots.unwrap_or(receiver.ring_slots);
         if let Some(pause_ns) = request.napi_pause_ns {
-            receiver.napi_pause = ringtap::napi::NapiPause::constant(pause_ns);
+            receiver.napi_pace_ns = pause_ns;
         }
         let trial = TrialConfig { receiver, traffic: self.traffic(request), most_packets: request.count, soaker: None };
         let work = Work::new(request.count, self.load.turns(request.load_ns), *extra);

@@ -6,8 +6,9 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Engines of this process; they keep a ledger.
-const ENGINES: [&str; 12] = [
+const ENGINES: [&str; 13] = [
     "hybrid 1ms",
+    "hybrid 1ms peak 500k",
     "hybrid 250us",
     "windowed 1ms",
     "timer 1ms",

@@ -10,7 +10,6 @@ use std::time::Duration;
 use crate::burst::Packet;
 use crate::histogram::add;
 use crate::meters::EngineMeters;
-use crate::napi::Vote;
 use crate::pacer::{Pacer, Wait};
 use crate::source::{Source, StampClock, Wake};
 use crate::sys::clock;
@@ -62,8 +61,6 @@ pub struct Engine<S, H> {
     pub meters: Arc<EngineMeters>,
     /// Ends after this many packets.
     pub packet_limit: Option<u64>,
-    /// Its part in how long the kernel's NAPI pauses, where that depends on the rate.
-    pub napi: Option<Vote>,
 }
 
 impl<S: Source, H: Handler> Engine<S, H> {
@@ -87,9 +84,6 @@ impl<S: Source, H: Handler> Engine<S, H> {
             add(if handled > 0 { &self.meters.cycles } else { &self.meters.empty_wakes }, 1);
             let now_ns = clock::monotonic_ns();
             let wait = self.pacer.next(now_ns, handled);
-            if let Some(napi) = &mut self.napi {
-                napi.consider(self.pacer.predicted_rate_pps());
-            }
             handled = 0;
             self.meters.mode_switches.store(self.pacer.mode_switches(), Ordering::Relaxed);
             self.meters.missed_ticks.store(self.pacer.missed_ticks(), Ordering::Relaxed);

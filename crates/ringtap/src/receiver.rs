@@ -18,7 +18,7 @@ use crate::engine::{Engine, Handler};
 use crate::error::{Error, Result};
 use crate::interface::Interface;
 use crate::meters::EngineMeters;
-use crate::napi::{self, Demand, NapiPacing, NapiPause, Vote};
+use crate::napi::{self, NapiPacing};
 use crate::pacer::{Pacer, Policy};
 use crate::realtime::{ProcessGuard, RealTime};
 use crate::source::any::AnySource;
@@ -98,8 +98,9 @@ pub struct ReceiverConfig {
     pub realtime: RealTime,
     /// CPUs for the engine threads, in order of queues; empty: the last allowed ones.
     pub cpus: Vec<usize>,
-    /// Pause between two polls of the kernel's NAPI where it stays in charge (AF_XDP in the driver without busy poll).
-    pub napi_pause: NapiPause,
+    /// Pause between two polls of the kernel's NAPI where it stays in charge (AF_XDP in the driver without busy poll),
+    /// nanoseconds; 0 leaves its settings alone.
+    pub napi_pace_ns: u64,
     /// Each engine ends after this many packets.
     pub packet_limit: Option<u64>,
 }
@@ -125,7 +126,7 @@ impl ReceiverConfig {
             policy,
             realtime: RealTime::default(),
             cpus: Vec::new(),
-            napi_pause: NapiPause::default(),
+            napi_pace_ns: 0,
             packet_limit: None,
         }
     }
@@ -145,7 +146,7 @@ struct Shared {
     steering: Option<Steering>,
     accounts: Arc<Mutex<Vec<SocketAccounts>>>,
     device: DeviceAccounts,
-    napi: Option<NapiPacing>,
+    _napi: Option<NapiPacing>,
     _promiscuous: Option<Promiscuous>,
     _process: ProcessGuard,
 }
@@ -195,7 +196,7 @@ impl Receiver {
             steering: opened.steering,
             accounts: Arc::new(Mutex::new(accounts)),
             device,
-            napi,
+            _napi: napi,
             _promiscuous: promiscuous,
             _process: process,
         };
@@ -230,10 +231,8 @@ impl Receiver {
         self,
         mut handler_of: impl FnMut(usize, &AnySource) -> H,
     ) -> Result<Running<H>> {
-        let Self { config, interface, queues, mut shared, mut warnings } = self;
+        let Self { config, interface, queues, shared, mut warnings } = self;
         let stop = Arc::new(Stop::new()?);
-        let pause = shared.napi.as_ref().map(NapiPacing::pause).filter(NapiPause::varies);
-        let demand = pause.as_ref().map(Demand::new).transpose()?.map(Arc::new);
         let descriptions = queues.iter().map(|(source, _)| source.description()).collect();
         let allowed = sched::allowed_cpus();
         let mut threads = Vec::new();
@@ -253,7 +252,6 @@ impl Receiver {
                 stop: Arc::clone(&stop),
                 meters: counters,
                 packet_limit: config.packet_limit,
-                napi: demand.as_ref().map(Vote::new),
             };
             let realtime = config.realtime.clone();
             let report = report_warnings.clone();
@@ -283,19 +281,10 @@ impl Receiver {
         let packet_sockets = shared.steering.is_none();
         let watch = watch_link(&interface, Arc::clone(&stop), packet_sockets.then(|| Arc::clone(&shared.accounts)));
         let watch = watch.map_err(|error| warnings.push(error.to_string())).ok();
-        let napi = match (demand, shared.napi.take()) {
-            (Some(demand), Some(pacing)) => {
-                Some(napi::follow(pacing, demand, Arc::clone(&stop), config.realtime.clone(), &interface.name)?)
-            }
-            (_, pacing) => {
-                shared.napi = pacing;
-                None
-            }
-        };
         for reported in thread_warnings {
             warnings.extend(reported.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
         }
-        Ok(Running { interface, descriptions, shared, stop, threads, watch, napi, meters, warnings })
+        Ok(Running { interface, descriptions, shared, stop, threads, watch, meters, warnings })
     }
 }
 

@@ -14,8 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use ringtap::burst::Packet;
 use ringtap::engine::Handler;
-use ringtap::napi::NapiPause;
-use ringtap::pacer::{Hybrid, Policy};
+use ringtap::pacer::Policy;
 use ringtap::realtime::RealTime;
 use ringtap::receiver::{Backend, Receiver, ReceiverConfig};
 use ringtap::steer::Attach;
@@ -28,7 +27,7 @@ const ENDING: &str = "RINGTAP_TEST_ENDING";
 fn child_config(interface: &str) -> ReceiverConfig {
     let mut config = ReceiverConfig::new(interface, Policy::Timer { period_ns: 1_000_000 });
     // A setting to be put back.
-    config.napi_pause = NapiPause::constant(50_000);
+    config.napi_pace_ns = 50_000;
     config.backend = Backend::Xdp;
     config.attach = Some(Attach::Native);
     config.take = true;
@@ -268,7 +267,7 @@ fn net_napi_is_paced_only_in_the_driver_and_when_asked_for() {
         (Way::Packet, 20_000, None),
     ] {
         let mut config = config(&bench, way);
-        config.napi_pause = NapiPause::constant(pace_ns);
+        config.napi_pace_ns = pace_ns;
         let running = bench.start(config, |_| Keep::default());
         let expected = expected.map_or_else(|| before.clone(), |(defer, flush)| (defer.to_owned(), flush.to_owned()));
         assert_eq!(settings(&bench), expected, "{way:?}");
@@ -276,33 +275,6 @@ fn net_napi_is_paced_only_in_the_driver_and_when_asked_for() {
         bench.finish(running);
         assert_eq!(settings(&bench), before);
     }
-}
-
-#[test]
-fn net_napi_pause_follows_the_rate_and_is_put_back() {
-    let bench = bench("net_napi_pause_follows_the_rate_and_is_put_back");
-    bench.testbed.enable_receiver_napi().unwrap();
-    let before = settings(&bench);
-    let mut config = config(&bench, Way::Native);
-    config.policy = Policy::Hybrid(Hybrid::new(5e3, 1_000_000));
-    config.napi_pause = NapiPause { thin_ns: 120_000, thick_ns: 50_000, thick_pps: 60e3 };
-    let keep = Keep::default();
-    let running = bench.start(config, |_| keep.clone());
-    let flush = || bench.sys("gro_flush_timeout");
-    assert_eq!(flush(), "50000", "the short one until a forecast says otherwise");
-    for (pps, count, pause) in [(10e3, 5_000, "120000"), (150e3, 75_000, "50000"), (10e3, 5_000, "120000")] {
-        let followed = std::thread::scope(|scope| {
-            let sending = scope.spawn(|| bench.send_numbered(pps, count, |_| {}));
-            // Until it is over: once nothing comes any more, traffic is thin in any case.
-            let followed = eventually(Duration::from_secs(2), || flush() == pause || sending.is_finished());
-            followed && !sending.is_finished()
-        });
-        assert!(followed, "{pps} packets/s: {}", flush());
-    }
-    assert!(eventually(Duration::from_secs(2), || keep.len() == 85_000), "{}", keep.len());
-    let outcome = bench.finish(running);
-    assert_eq!(outcome.ledger.unaccounted(), Some(0));
-    assert_eq!(settings(&bench), before);
 }
 
 #[test]

@@ -26,8 +26,15 @@ pub(super) const STORMED: &[&str] = &["hybrid 1ms", "interrupt", "libpcap", "tcp
 const STORM_LOAD: f64 = 0.5;
 
 /// Those that are measured at every rate; the others at each [`KEY_RATES`] that is asked for, or at all when none is.
-pub(super) const SWEPT: &[&str] =
-    &["hybrid 1ms", "hybrid 250us", "timer 1ms", "timer 250us", "interrupt", "interrupt + NAPI pause"];
+pub(super) const SWEPT: &[&str] = &[
+    "hybrid 1ms",
+    "hybrid 1ms peak 500k",
+    "hybrid 250us",
+    "timer 1ms",
+    "timer 250us",
+    "interrupt",
+    "interrupt + NAPI pause",
+];
 const KEY_RATES: [f64; 4] = [20e3, STANDARD_PPS, 500e3, 1e6];
 /// Below this rate the cost of the kernel's receive path is lost in the noise, so topology nic is enough.
 const LEAST_HOST_PPS: f64 = 20e3;

@@ -168,16 +168,8 @@ fn start(source: FileSource, handler: Whole, stop: Arc<Stop>) -> Result<Replayin
     // A file is ready or it sleeps until its next packet is due: there is nothing to poll for.
     let pacer = Pacer::new(&Policy::Interrupt).map_err(|error| Error::usage("replay", &object, error))?;
     let meters = Arc::new(EngineMeters::default());
-    let mut engine = Engine {
-        source,
-        handler,
-        pacer,
-        transmit: None,
-        stop,
-        meters: Arc::clone(&meters),
-        packet_limit: None,
-        napi: None,
-    };
+    let mut engine =
+        Engine { source, handler, pacer, transmit: None, stop, meters: Arc::clone(&meters), packet_limit: None };
     let thread = std::thread::Builder::new()
         .name("ringtap-replay".to_owned())
         .spawn(move || {

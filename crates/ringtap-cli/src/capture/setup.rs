@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use ringtap::calibrate::{Calibration, Plan, Wishes};
 use ringtap::interface::Interface;
-use ringtap::napi::NapiPause;
 use ringtap::pacer::{Hybrid, Policy, Rung, Windowed};
 use ringtap::receiver::{self, Queues, ReceiverConfig};
 use ringtap::record::{Format, RecordConfig, Rotation, Target};
@@ -219,8 +218,7 @@ impl Args {
         config.promiscuous = !self.no_promiscuous;
         config.realtime.priority = self.priority;
         config.cpus = self.engine_cpus();
-        config.napi_pause =
-            self.napi_pacing.0.map(NapiPause::constant).or(plan.map(|plan| plan.napi_pause)).unwrap_or_default();
+        config.napi_pace_ns = self.napi_pacing.0.or(plan.map(|plan| plan.napi_pace_ns)).unwrap_or(0);
         Ok(config)
     }
 
@@ -244,9 +242,9 @@ impl Args {
         }
         let calibration = Calibration::load_or_measure(cpu, &mut |text| eprintln!("ringtap: {text}"))?;
         // Only AF_XDP paces NAPI.
-        let napi_pause_ns =
+        let napi_pace_ns =
             if matches!(self.backend, Backend::Packet | Backend::Socket) { Some(0) } else { self.napi_pacing.0 };
-        let wishes = Wishes { max_latency: self.max_latency, peak_pps: self.peak_rate, napi_pause_ns };
+        let wishes = Wishes { max_latency: self.max_latency, peak_pps: self.peak_rate, napi_pace_ns };
         let plan = calibration.plan(&wishes)?;
         if plan.peak_share > 1.0 {
             warnings.push(format!(

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::{Calibration, interpolate, rate_at};
 use crate::error::{Error, Result};
-use crate::napi::NapiPause;
 use crate::pacer::model;
 use crate::pacer::{Hybrid, Policy};
 
@@ -25,16 +24,10 @@ const VIRTUAL_PAUSE_NS: u64 = 4_000_000;
 const SHORTEST_PERIOD_NS: u64 = 20_000;
 /// Packets that may come during a pause of the kernel's NAPI: a device queue as short as veth's 256 slots then holds them
 /// beside what comes while the poll itself is late (at 1.5 Mpps, 75 µs lost packets and 50 µs none).
-const NAPI_PAUSE_PACKETS: f64 = 75.0;
-/// The same while traffic is thin: when it jumps to the peak, the queue holds what comes until the next cycle shortens the
-/// pause (two poll periods at most), but has less left for a late poll.
-const THIN_NAPI_PAUSE_PACKETS: f64 = 200.0;
-/// Traffic is thin below this part of the peak rate.
-const THIN_SHARE: f64 = 0.25;
+const NAPI_PACE_PACKETS: f64 = 75.0;
 /// The pause is to be small beside the bound, and not so short that it saves nothing.
-const NAPI_PAUSE_SHARE: u64 = 10;
-const THIN_NAPI_PAUSE_SHARE: u64 = 7;
-const SHORTEST_NAPI_PAUSE_NS: u64 = 50_000;
+const NAPI_PACE_SHARE: u64 = 7;
+const SHORTEST_NAPI_PACE_NS: u64 = 50_000;
 /// The fewest and most slots a plan gives.
 const FEWEST_SLOTS: u32 = 256;
 const MOST_SLOTS: u32 = 65_536;
@@ -46,14 +39,14 @@ pub struct Wishes {
     pub max_latency: Duration,
     /// Greatest packet rate the ring must be able to hold back, packets per second.
     pub peak_pps: f64,
-    /// Pause the kernel's NAPI is to make between its polls, nanoseconds; `None`: chosen by bound and peak rate.
-    pub napi_pause_ns: Option<u64>,
+    /// Pause the kernel's NAPI is to make between its polls, nanoseconds; `None`: chosen by the bound.
+    pub napi_pace_ns: Option<u64>,
 }
 
 impl Default for Wishes {
     /// 1 ms, 1.5 million packets per second.
     fn default() -> Self {
-        Self { max_latency: Duration::from_millis(1), peak_pps: 1.5e6, napi_pause_ns: None }
+        Self { max_latency: Duration::from_millis(1), peak_pps: 1.5e6, napi_pace_ns: None }
     }
 }
 
@@ -62,8 +55,8 @@ impl Default for Wishes {
 pub struct Plan {
     /// Poll period of the timer, nanoseconds; 0 when the bound leaves room for interrupts only.
     pub period_ns: u64,
-    /// Pause between two polls of the kernel's NAPI, where it stays in charge.
-    pub napi_pause: NapiPause,
+    /// Pause between two polls of the kernel's NAPI, where it stays in charge, nanoseconds; 0 leaves it alone.
+    pub napi_pace_ns: u64,
     /// Rate above which the timer is cheaper, packets per second; infinite when it never is.
     pub threshold_pps: f64,
     /// Slots of each ring.
@@ -93,16 +86,16 @@ impl Calibration {
             return Err(Error::usage("plan for", format!("--peak-rate {}", wishes.peak_pps), "out of range")
                 .way_out("use 1 to 1000M packets per second"));
         }
-        let napi_pause =
-            wishes.napi_pause_ns.map_or_else(|| napi_pause(bound_ns, wishes.peak_pps), NapiPause::constant);
+        let fits = ((NAPI_PACE_PACKETS / wishes.peak_pps * 1e9).round() as u64).min(bound_ns / NAPI_PACE_SHARE);
+        let napi_pace_ns = wishes.napi_pace_ns.unwrap_or(if fits < SHORTEST_NAPI_PACE_NS { 0 } else { fits });
         let per_packet = wishes.peak_pps * self.per_packet_ns / 1e9;
-        let room_ns = bound_ns as f64 / REPORTING - self.jitter_p99_ns as f64 - napi_pause.thin_ns as f64;
+        let room_ns = bound_ns as f64 / REPORTING - self.jitter_p99_ns as f64 - napi_pace_ns as f64;
         let period_ns = (room_ns / (1.0 + per_packet)).max(0.0) as u64;
         let mut sums = vec![format!(
             "period = (bound {} / {REPORTING:.3} − jitter p99 {} − NAPI pause {}) / (1 + peak {} × t_PP {:.0} ns) = {}",
             us(bound_ns),
             us(self.jitter_p99_ns),
-            us(napi_pause.thin_ns),
+            us(napi_pace_ns),
             rate(wishes.peak_pps),
             self.per_packet_ns,
             us(period_ns)
@@ -121,7 +114,16 @@ impl Calibration {
             peak_share * 100.0,
             rate(no_loss_bound_pps)
         ));
-        Ok(Plan { period_ns, napi_pause, threshold_pps, ring_slots, timer_share, peak_share, no_loss_bound_pps, sums })
+        Ok(Plan {
+            period_ns,
+            napi_pace_ns,
+            threshold_pps,
+            ring_slots,
+            timer_share,
+            peak_share,
+            no_loss_bound_pps,
+            sums,
+        })
     }
 
     /// What the timer takes, and the rate at which interrupts take as much.
@@ -197,20 +199,6 @@ impl fmt::Display for Plan {
     }
 }
 
-/// The kernel's NAPI pauses that this bound and peak rate leave room for.
-fn napi_pause(bound_ns: u64, peak_pps: f64) -> NapiPause {
-    let lasting = |packets: f64, share: u64| ((packets / peak_pps * 1e9).round() as u64).min(bound_ns / share);
-    let thick_ns = lasting(NAPI_PAUSE_PACKETS, NAPI_PAUSE_SHARE);
-    if thick_ns < SHORTEST_NAPI_PAUSE_NS {
-        return NapiPause::default();
-    }
-    NapiPause {
-        thin_ns: lasting(THIN_NAPI_PAUSE_PACKETS, THIN_NAPI_PAUSE_SHARE),
-        thick_ns,
-        thick_pps: THIN_SHARE * peak_pps,
-    }
-}
-
 fn us(ns: u64) -> String {
     format!("{:.1} µs", ns as f64 / 1e3)
 }
@@ -252,13 +240,13 @@ mod tests {
     #[test]
     fn a_bound_of_1_ms_gives_the_sums_by_hand() {
         let plan = calibration().plan(&Wishes::default()).unwrap();
-        // (1000 / 1.03125 − 30 − 133.3) / (1 + 1.5e6 × 25e-9) = 777.2 µs
-        assert_eq!(plan.period_ns / 100, 7772, "{}", plan.period_ns);
-        // 1287 polls/s: 0.03 + 0.287 × 0.02 = 3.57 %; interrupts reach that at 1000 + (3.57 − 0.5)/3.5 × 9000 = 8904/s
-        assert!((plan.timer_share - 0.03573).abs() < 1e-4, "{}", plan.timer_share);
-        assert!((plan.threshold_pps - 8904.0).abs() < 10.0, "{}", plan.threshold_pps);
-        assert_eq!(plan.napi_pause, NapiPause { thin_ns: 133_333, thick_ns: 50_000, thick_pps: 375e3 });
-        // (0.777 + 4) ms × 1.5 Mpps × 4 = 28663
+        // (1000 / 1.03125 − 30 − 50) / (1 + 1.5e6 × 25e-9) = 857.5 µs
+        assert_eq!(plan.period_ns / 100, 8575, "{}", plan.period_ns);
+        // 1166 polls/s: 0.03 + 0.166 × 0.02 = 3.33 %; interrupts reach that at 1000 + (3.33 − 0.5)/3.5 × 9000 = 8284/s
+        assert!((plan.timer_share - 0.03332).abs() < 1e-4, "{}", plan.timer_share);
+        assert!((plan.threshold_pps - 8283.0).abs() < 10.0, "{}", plan.threshold_pps);
+        assert_eq!(plan.napi_pace_ns, 50_000);
+        // (0.857 + 4) ms × 1.5 Mpps × 4 = 29145
         assert_eq!(plan.ring_slots, 32_768);
         assert!(matches!(plan.policy(), Policy::Hybrid(_)));
         assert_eq!(plan.sums.len(), 5, "{plan}");
@@ -266,16 +254,15 @@ mod tests {
 
     #[test]
     fn the_napi_pause_follows_peak_and_bound() {
-        let pauses_us = |peak_pps, bound_us| {
+        let pause_us = |peak_pps, bound_us| {
             let max_latency = Duration::from_micros(bound_us);
-            let plan = calibration().plan(&Wishes { max_latency, peak_pps, napi_pause_ns: None }).unwrap();
-            (plan.napi_pause.thin_ns / 1000, plan.napi_pause.thick_ns / 1000)
+            calibration().plan(&Wishes { max_latency, peak_pps, napi_pace_ns: None }).unwrap().napi_pace_ns / 1000
         };
-        assert_eq!(pauses_us(1.5e6, 1000), (133, 50));
-        assert_eq!(pauses_us(5e5, 1000), (142, 100), "a seventh and a tenth of the bound");
-        assert_eq!(pauses_us(5e5, 5000), (400, 150));
-        assert_eq!(pauses_us(3e6, 1000), (0, 0), "the device queue would not hold what comes meanwhile");
-        assert_eq!(pauses_us(1.5e6, 250), (0, 0));
+        assert_eq!(pause_us(1.5e6, 1000), 50);
+        assert_eq!(pause_us(5e5, 1000), 142, "a seventh of the bound");
+        assert_eq!(pause_us(5e5, 5000), 150);
+        assert_eq!(pause_us(3e6, 1000), 0, "the device queue would not hold what comes meanwhile");
+        assert_eq!(pause_us(1.5e6, 250), 0);
     }
 
     #[test]

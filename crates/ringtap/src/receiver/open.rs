@@ -5,7 +5,7 @@
 use super::{Backend, Queues, ReceiverConfig};
 use crate::error::{Error, Result};
 use crate::interface::Interface;
-use crate::napi::{NapiPacing, NapiPause};
+use crate::napi::NapiPacing;
 use crate::pacer::Policy;
 use crate::source::Source;
 use crate::source::any::AnySource;
@@ -150,16 +150,16 @@ pub(super) fn pace_napi(
 ) -> Option<NapiPacing> {
     const DEFER_HARD_IRQS: u64 = 2;
     let busy_poll = opened.queues.iter().any(|(source, _)| source.description().busy_poll);
-    let pause = if busy_poll {
+    let flush_ns = if busy_poll {
         // Our thread runs the device's poll itself; the kernel's timer is only a net below, longer than our period
         // (Documentation/networking/napi.rst, busy polling).
-        NapiPause::constant(shortest_period_ns(&config.policy)? * 2)
-    } else if steering.attached() == Attach::Native && config.napi_pause.thick_ns > 0 {
-        config.napi_pause
+        shortest_period_ns(&config.policy)? * 2
+    } else if steering.attached() == Attach::Native && config.napi_pace_ns > 0 {
+        config.napi_pace_ns
     } else {
         return None;
     };
-    NapiPacing::set(&interface.name, interface.index, DEFER_HARD_IRQS, pause, warnings)
+    NapiPacing::set(&interface.name, interface.index, DEFER_HARD_IRQS, flush_ns, warnings)
 }
 
 /// The shortest timer period a policy may use, if it has a timer.

@@ -23,7 +23,6 @@ pub struct Running<H> {
     pub(super) stop: Arc<Stop>,
     pub(super) threads: Vec<JoinHandle<Finished<H>>>,
     pub(super) watch: Option<JoinHandle<()>>,
-    pub(super) napi: Option<JoinHandle<()>>,
     pub(super) meters: Vec<Arc<EngineMeters>>,
     pub(super) warnings: Vec<String>,
 }
@@ -128,7 +127,6 @@ impl<H> Drop for Running<H> {
             let _ = thread.join();
         }
         let _ = self.watch.take().map(JoinHandle::join);
-        let _ = self.napi.take().map(JoinHandle::join);
     }
 }
 
