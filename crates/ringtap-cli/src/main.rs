@@ -3,6 +3,7 @@
 //! Owns the list of subcommands, exit codes and the one line an error becomes. What a subcommand does is in its module;
 //! how it is done is in the crates below.
 
+mod alarms;
 mod capture;
 mod demo;
 mod doctor;
@@ -10,6 +11,7 @@ mod filter;
 mod generate;
 mod man;
 mod plan;
+mod trap;
 mod units;
 
 use std::process::ExitCode;
@@ -53,6 +55,8 @@ enum Command {
     Generate(generate::Args),
     Plan(plan::Args),
     Doctor(doctor::Args),
+    Trap(trap::Args),
+    Alarms(alarms::Args),
     #[command(hide = true)]
     Man(man::Args),
 }
@@ -65,6 +69,8 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Trap(args) => trap::run(args),
+        Command::Alarms(args) => alarms::run(args),
         Command::Man(args) => man::run(args),
     };
     outcome.unwrap_or_else(|error| {

@@ -376,8 +376,7 @@ mod tests {
     #[test]
     fn flapping_is_announced_no_more_until_it_is_quiet_but_the_state_stays_true() {
         let mut table = table();
-        let judged: Vec<Judgement> =
-            (0..10).map(|at| table.report(&key("3"), report(at % 2 == 0, at * S)).0).collect();
+        let judged: Vec<Judgement> = (0..10).map(|at| table.report(&key("3"), report(at % 2 == 0, at * S)).0).collect();
         assert_eq!(judged[..2], [Judgement::New, Judgement::Changed]);
         assert!(matches!(judged[9], Judgement::Flapping { penalty } if penalty > 4.0), "{judged:?}");
         let announced = judged.iter().filter(|judgement| judgement.is_announced()).count();

@@ -164,7 +164,9 @@ impl Names {
                 format!("{days}d {hours:02}:{minutes:02}:{:02}.{:02}", seconds % 60, ticks % 100)
             }
             Value::Opaque(bytes) => opaque(bytes),
-            Value::Exception(tag) => ["noSuchObject", "noSuchInstance", "endOfMibView"][usize::from(tag & 3).min(2)].to_owned(),
+            Value::Exception(tag) => {
+                ["noSuchObject", "noSuchInstance", "endOfMibView"][usize::from(tag & 3).min(2)].to_owned()
+            }
             Value::Other { tag, content } => format!("type 0x{tag:02x}: {}", hex(content)),
         }
     }
@@ -233,8 +235,7 @@ fn read(directories: &[PathBuf]) -> Result<Found> {
         if node.name().is_empty() || node.oid().len() < 2 {
             continue;
         }
-        let mut entry =
-            Entry { name: node.name().to_owned(), hint: String::new(), labels: Vec::new(), bits: false };
+        let mut entry = Entry { name: node.name().to_owned(), hint: String::new(), labels: Vec::new(), bits: false };
         if let Some(object) = node.object() {
             object.effective_display_hint().clone_into(&mut entry.hint);
             let bits = object.effective_bits();
@@ -303,7 +304,9 @@ END
         let folder = tempfile::tempdir().unwrap();
         let mibs = folder.path().join("mibs");
         std::fs::create_dir(&mibs).unwrap();
-        for (file, text) in [("EXAMPLE-MIB.txt", V2), ("EXAMPLE-TC.mib", TC), ("OLD-MIB.my", V1), ("noise.txt", "what?")] {
+        for (file, text) in
+            [("EXAMPLE-MIB.txt", V2), ("EXAMPLE-TC.mib", TC), ("OLD-MIB.my", V1), ("noise.txt", "what?")]
+        {
             std::fs::write(mibs.join(file), text).unwrap();
         }
         let cache = folder.path().join("cache.json");

@@ -59,9 +59,7 @@ fn syslog_content(raw: &[u8]) -> Option<Json> {
 
 fn snmp_content(stored: &Stored, names: &Names) -> Option<Json> {
     match crate::snmp::parse(&stored.raw).ok()? {
-        Message::Community { version, pdu, .. } => {
-            Some(snmp_object(&Notification::new(version, &pdu).ok()??, names))
-        }
+        Message::Community { version, pdu, .. } => Some(snmp_object(&Notification::new(version, &pdu).ok()??, names)),
         Message::V3(message) => {
             let bytes = match (message.data, &stored.decrypted) {
                 (ScopedData::Plain(bytes), _) => bytes,

@@ -151,7 +151,8 @@ impl Station {
             let _ = write!(key.resource, "{agent}");
             key.condition.clear();
             key.object.clear();
-            let mut report = Report { raises: None, severity: Severity::Indeterminate, at_ns: head.at_ns, notification: id };
+            let mut report =
+                Report { raises: None, severity: Severity::Indeterminate, at_ns: head.at_ns, notification: id };
             match self.config.rules.find(&notification.trap_oid) {
                 Some(rule) => {
                     key.condition.push_str(&rule.condition);
@@ -322,8 +323,8 @@ mod tests {
     fn each_datagram_is_a_row_or_a_cause() {
         let mut station = station();
         let mut job = Job::default();
-        let down = Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 3], 1)
-            .with(&[1, 3, 6, 1, 2, 1, 2, 2, 1, 1, 3], Item::Integer(3));
+        let down =
+            Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 3], 1).with(&[1, 3, 6, 1, 2, 1, 2, 2, 1, 1, 3], Item::Integer(3));
         let snmp = head("[::ffff:192.0.2.1]:999", Service::Snmp);
         assert_eq!(station.datagram(snmp, &down.v2c(b"x", 1), 1, &mut job), None);
         assert_eq!(station.datagram(snmp, &down.inform(b"x", 2), 1, &mut job), None);
@@ -338,7 +339,10 @@ mod tests {
         assert_eq!(job.answers.len(), 2, "the inform and its repetition");
         assert_eq!((job.answers[0].socket, job.answers[0].to), (2, snmp.source));
         let keys: Vec<&Key> = job.alarms.iter().map(|alarm| &alarm.key).collect();
-        assert_eq!((keys[0].resource.as_str(), keys[0].condition.as_str(), keys[0].object.as_str()), ("192.0.2.1", "linkDown", "3"));
+        assert_eq!(
+            (keys[0].resource.as_str(), keys[0].condition.as_str(), keys[0].object.as_str()),
+            ("192.0.2.1", "linkDown", "3")
+        );
         assert_eq!(keys[1].condition, "1.3.6.1.4.1.5.0.9", "a trap without a name is an alarm too");
         assert_eq!(station.take_announcements().len(), 2);
         let counts = station.counts();
@@ -350,13 +354,21 @@ mod tests {
         let mut station = station();
         let mut job = Job::default();
         let syslog = head("192.0.2.1:514", Service::Syslog);
-        for text in ["<11>Oct 11 22:14:15 core1 bgpd[7]: peer 10.0.0.1 down, 3 routes", "<11>Oct 11 22:14:16 core1 bgpd[7]: peer 10.0.0.25 down, 44 routes", "<14>Oct 11 22:14:16 core1 bgpd[7]: fine", "<13>"] {
+        for text in [
+            "<11>Oct 11 22:14:15 core1 bgpd[7]: peer 10.0.0.1 down, 3 routes",
+            "<11>Oct 11 22:14:16 core1 bgpd[7]: peer 10.0.0.25 down, 44 routes",
+            "<14>Oct 11 22:14:16 core1 bgpd[7]: fine",
+            "<13>",
+        ] {
             station.datagram(syslog, text.as_bytes(), 1, &mut job);
         }
         station.complete(&mut job);
         assert_eq!((job.rows.len(), job.alarms.len()), (3, 1));
         let alarm = &job.alarms[0];
-        assert_eq!((alarm.key.resource.as_str(), alarm.key.condition.as_str(), alarm.count), ("core1", "syslog:bgpd", 2));
+        assert_eq!(
+            (alarm.key.resource.as_str(), alarm.key.condition.as_str(), alarm.count),
+            ("core1", "syslog:bgpd", 2)
+        );
         assert_eq!((alarm.key.object.as_str(), alarm.severity), ("peer #.#.#.# down, # routes", Severity::Major));
         assert_eq!(job.rows[2].judgement, Judgement::BelowThreshold);
         assert_eq!(station.counts().causes.read(Cause::EmptySyslog), 1);

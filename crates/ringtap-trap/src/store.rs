@@ -473,9 +473,9 @@ fn explain(operation: &str, object: &str, error: &rusqlite::Error) -> Error {
         Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
             "move the directory away and begin a new store"
         }
-        Some(rusqlite::ErrorCode::PermissionDenied | rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly) => {
-            "run as its owner"
-        }
+        Some(
+            rusqlite::ErrorCode::PermissionDenied | rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly,
+        ) => "run as its owner",
         _ => "",
     };
     let error = Error::failed(operation, object, error);

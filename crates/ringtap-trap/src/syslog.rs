@@ -206,7 +206,8 @@ mod tests {
         assert_eq!(new.structured, [("exampleSDID@32473".to_owned(), "iut".to_owned(), "3".to_owned())]);
         assert_eq!(new.text, "An event");
         assert_eq!(new.time_ms, Some(1_065_910_455_003));
-        let old = parse(b"<34>Oct 11 22:14:15 mymachine su[42]: 'su root' failed for lonvick on /dev/pts/8\n\0").unwrap();
+        let old =
+            parse(b"<34>Oct 11 22:14:15 mymachine su[42]: 'su root' failed for lonvick on /dev/pts/8\n\0").unwrap();
         assert_eq!((old.facility, old.severity, old.rfc5424), (4, 2, false));
         assert_eq!((old.host.as_deref(), old.app.as_deref()), (Some("mymachine"), Some("su")));
         assert_eq!(old.process.as_deref(), Some("42"));
