@@ -41,6 +41,9 @@ pub struct Args {
     /// One JSON object a line
     #[arg(long, global = true)]
     json: bool,
+    /// Show the notifications' bytes too; they hold the communities
+    #[arg(long, global = true)]
+    raw: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -106,9 +109,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
             let mut out = BufWriter::new(io::stdout().lock());
             print(&mut out, &render::alarm(&alarm, &names), args.json)
                 .and_then(|()| {
-                    notifications
-                        .iter()
-                        .try_for_each(|stored| print(&mut out, &render::notification(stored, &names), args.json))
+                    notifications.iter().try_for_each(|stored| {
+                        print(&mut out, &render::notification(stored, &names, args.raw), args.json)
+                    })
                 })
                 .and_then(|()| out.flush())
         }
@@ -121,7 +124,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             clear(&args, &store, *id, &operator)?;
             Ok(())
         }
-        Command::Export { from } => export(&store, *from, &names)?,
+        Command::Export { from } => export(&store, *from, &names, args.raw)?,
     };
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -176,7 +179,7 @@ fn print(out: &mut impl Write, value: &serde_json::Value, json: bool) -> io::Res
     if json { writeln!(out, "{value}") } else { writeln!(out, "{value:#}") }
 }
 
-fn export(store: &Store, from: u64, names: &Names) -> Result<io::Result<()>> {
+fn export(store: &Store, from: u64, names: &Names, raw: bool) -> Result<io::Result<()>> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut next = from;
     loop {
@@ -184,7 +187,7 @@ fn export(store: &Store, from: u64, names: &Names) -> Result<io::Result<()>> {
         let Some(last) = page.last() else { return Ok(out.flush()) };
         next = last.id + 1;
         for stored in &page {
-            if let Err(error) = writeln!(out, "{}", render::notification(stored, names)) {
+            if let Err(error) = writeln!(out, "{}", render::notification(stored, names, raw)) {
                 return Ok(Err(error));
             }
         }

@@ -313,6 +313,11 @@ impl AlarmTable {
         settled.into_iter().map(|index| self.alarms[index].clone()).collect()
     }
 
+    /// Whether an alarm changed since the last [`AlarmTable::take_changed`].
+    pub fn has_changes(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
     /// The alarms that changed since the last call, for the store.
     pub fn take_changed(&mut self) -> Vec<Alarm> {
         let dirty = std::mem::take(&mut self.dirty);

@@ -55,6 +55,13 @@ impl Trap {
         self
     }
 
+    /// With another sysUpTime, hundredths of a second.
+    #[must_use]
+    pub fn at(mut self, uptime: u32) -> Self {
+        self.uptime = uptime;
+        self
+    }
+
     /// As a trap of SNMPv2c.
     pub fn v2c(&self, community: &[u8], request_id: i32) -> Vec<u8> {
         let mut writer = Writer::default();

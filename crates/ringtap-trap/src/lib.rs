@@ -17,6 +17,6 @@ pub mod snmp;
 pub mod spool;
 pub mod station;
 pub mod store;
-// pub mod storm;
+pub mod storm;
 pub mod syslog;
 pub mod usm;

@@ -21,8 +21,8 @@ pub fn alarm(alarm: &Alarm, names: &Names) -> Json {
     object
 }
 
-/// A stored notification, decoded again.
-pub fn notification(stored: &Stored, names: &Names) -> Json {
+/// A stored notification, decoded again; with its bytes in hexadecimal digits if `raw` (a community is among them).
+pub fn notification(stored: &Stored, names: &Names, raw: bool) -> Json {
     let mut object = json!({
         "id": stored.id,
         "at_ns": stored.at_ns,
@@ -36,7 +36,9 @@ pub fn notification(stored: &Stored, names: &Names) -> Json {
         _ => snmp_content(stored, names),
     };
     object["content"] = content.unwrap_or(Json::Null);
-    object["raw"] = hex(&stored.raw).replace(':', "").into();
+    if raw {
+        object["raw"] = hex(&stored.raw).replace(':', "").into();
+    }
     object
 }
 

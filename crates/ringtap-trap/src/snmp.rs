@@ -207,12 +207,8 @@ fn v3<'a>(datagram: &[u8], whole: &'a [u8], mut body: &'a [u8]) -> Result<V3Mess
     if model == 3 {
         let mut usm = ber::expect(&mut security, ber::SEQUENCE, "UsmSecurityParameters")?;
         message.engine_id = ber::expect(&mut usm, ber::OCTET_STRING, "msgAuthoritativeEngineID")?;
-        message.boots = ber::expect_i32(&mut usm, "msgAuthoritativeEngineBoots")?
-            .try_into()
-            .map_err(|_| Malformed("msgAuthoritativeEngineBoots above 0"))?;
-        message.time = ber::expect_i32(&mut usm, "msgAuthoritativeEngineTime")?
-            .try_into()
-            .map_err(|_| Malformed("msgAuthoritativeEngineTime above 0"))?;
+        message.boots = clock(&mut usm, "msgAuthoritativeEngineBoots")?;
+        message.time = clock(&mut usm, "msgAuthoritativeEngineTime")?;
         message.user = ber::expect(&mut usm, ber::OCTET_STRING, "msgUserName")?;
         message.mac = ber::expect(&mut usm, ber::OCTET_STRING, "msgAuthenticationParameters")?;
         message.mac_at = offset(datagram, message.mac);
@@ -228,6 +224,12 @@ fn v3<'a>(datagram: &[u8], whole: &'a [u8], mut body: &'a [u8]) -> Result<V3Mess
         _ => return Err(Malformed("msgData as msgFlags say")),
     };
     Ok(message)
+}
+
+/// INTEGER (0..2147483647); agents are seen that leave out the zero byte before a high first bit.
+fn clock(input: &mut &[u8], expected: &'static str) -> Result<u32, Malformed> {
+    let value = ber::unsigned(ber::expect(input, ber::INTEGER, expected)?).filter(|&value| value <= 0x7fff_ffff);
+    value.map(|value| value as u32).ok_or(Malformed(expected))
 }
 
 /// Where `part` begins within `all`, of which it is a part.

@@ -256,7 +256,12 @@ impl Station {
         std::mem::take(&mut self.announcements)
     }
 
-    /// Adds the alarms that changed to a job that goes to the store.
+    /// Whether alarms changed since the last [`Station::complete`].
+    pub fn has_changes(&self) -> bool {
+        self.config.alarms.has_changes()
+    }
+
+    /// Moves the alarms that changed into a job that goes to the store now.
     pub fn complete(&mut self, job: &mut Job) {
         job.alarms = self.config.alarms.take_changed();
     }

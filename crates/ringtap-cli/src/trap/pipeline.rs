@@ -178,6 +178,7 @@ impl Decoder {
             if self.shared.ending.load(Ordering::Relaxed)
                 && self.consumers.iter().all(SpoolConsumer::is_finished)
                 && job.is_empty()
+                && !self.station.has_changes()
             {
                 // Dropping `jobs` ends the writer.
                 return self.outputs;
@@ -209,11 +210,11 @@ impl Decoder {
 
     /// Gives the job to the writer when that has nothing to do.
     fn hand_over(&mut self, job: &mut Job) -> bool {
-        self.station.complete(job);
-        if job.is_empty() {
+        if job.is_empty() && !self.station.has_changes() {
             return false;
         }
         let Ok(empty) = self.empties.try_recv() else { return false };
+        self.station.complete(job);
         let full = std::mem::replace(job, empty);
         self.jobs.send(full).is_ok()
     }

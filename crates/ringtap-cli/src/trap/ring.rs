@@ -39,7 +39,7 @@ const ETHERNET: u16 = 1;
 
 /// The running ring.
 pub(super) struct Ring {
-    running: Running<Maybe>,
+    running: Running<QueueHandler>,
 }
 
 impl Ring {
@@ -149,7 +149,7 @@ pub(super) fn start(
         copiers.push(Some(Copier { spool, ports: Arc::clone(&ports), counts, is_realtime, offset_ns: offset_ns() }));
     }
     // One handler per queue; the receiver asks once for each.
-    let running = receiver.start(|queue, _| Maybe(copiers.get_mut(queue).and_then(Option::take)))?;
+    let running = receiver.start(|queue, _| QueueHandler(copiers.get_mut(queue).and_then(Option::take)))?;
     for warning in running.warnings() {
         eprintln!("ringtap: {warning}");
     }
@@ -216,10 +216,10 @@ impl Copier {
     }
 }
 
-/// A queue's copier.
-pub(super) struct Maybe(Option<Copier>);
+/// A queue's copier; `None` is never seen, as the receiver asks once for each queue.
+pub(super) struct QueueHandler(Option<Copier>);
 
-impl Handler for Maybe {
+impl Handler for QueueHandler {
     fn packet(&mut self, packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {
         let Some(copier) = &mut self.0 else { return };
         match copier.copy(packet) {

@@ -127,17 +127,23 @@ pub(super) fn start(
 }
 
 fn receive(bound: &[Bound], mut producer: SpoolProducer, counts: &ReceiveCounts, stop: &AtomicBool) {
-    let control = nix::cmsg_space!(nix::sys::time::TimeSpec);
-    let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(BATCH, Some(control));
+    // Of its own for each socket: the length of the last sender's address is the room for the next one's.
+    let mut headers: Vec<_> = bound
+        .iter()
+        .map(|_| {
+            let control = nix::cmsg_space!(nix::sys::time::TimeSpec);
+            MultiHeaders::<SockaddrStorage>::preallocate(BATCH, Some(control))
+        })
+        .collect();
     let mut memory = vec![0u8; BATCH * DATAGRAM_BYTES];
     loop {
         // Looked at first: what came before the stop is still read.
         let stopping = stop.load(Ordering::Relaxed);
         let mut most = 0;
-        for (index, bound) in bound.iter().enumerate() {
+        for (index, (bound, headers)) in bound.iter().zip(&mut headers).enumerate() {
             // A socket that is never empty must not outlive the stop, nor starve the others.
             for _ in 0..64 {
-                let count = read(bound, index as u8, &mut headers, &mut memory, &mut producer, counts);
+                let count = read(bound, index as u8, headers, &mut memory, &mut producer, counts);
                 most = most.max(count);
                 if count < BATCH {
                     break;
