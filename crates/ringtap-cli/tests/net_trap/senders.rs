@@ -8,7 +8,8 @@ use crate::support::{RINGTAP, Station, config, port, run};
 const LINK_DOWN: [&str; 5] = ["55", "1.3.6.1.6.3.1.1.5.3", "1.3.6.1.2.1.2.2.1.1.3", "i", "3"];
 const ENGINE: &str = "0x8000000001020304";
 /// User, net-snmp's words for it, protocols of the configuration.
-const USERS: [(&str, &[&str], Option<&str>, Option<&str>); 10] = [
+type UserRow = (&'static str, &'static [&'static str], Option<&'static str>, Option<&'static str>);
+const USERS: [UserRow; 10] = [
     ("plain", &["-l", "noAuthNoPriv"], None, None),
     ("md5", &["-l", "authNoPriv", "-a", "MD5"], Some("MD5"), None),
     ("sha", &["-l", "authNoPriv", "-a", "SHA"], Some("SHA"), None),
