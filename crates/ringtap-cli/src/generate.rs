@@ -6,6 +6,7 @@
 mod report;
 mod target;
 mod traffic;
+mod traps;
 
 use std::io::{IsTerminal, Write};
 use std::net::IpAddr;
@@ -41,7 +42,11 @@ Examples:
   ringtap generate -i eth1 --rate 148k --size 64 --count 1M
   ringtap generate -i eth1 --rate 20k --pattern burst --burst-length 64 --burst-rate 1M --duration 10s
   ringtap generate -i eth1 --rate 1k --pattern ramp --ramp-to 500k --duration 30s
-  ringtap generate -i eth1 --replay storm.pcapng --pace 2x --loop 10")]
+  ringtap generate -i eth1 --replay storm.pcapng --pace 2x --loop 10
+  ringtap generate -i eth1 --traps core-router-fails --rate 50k --count 1M
+
+The words of a file for --traps are those of snmptrap(1), one trap a line, in numbers:
+  1.3.6.1.6.3.1.1.5.3 1.3.6.1.2.1.2.2.1.1.3 i 3")]
 pub struct Args {
     /// Interface to send on
     #[arg(short, long, value_name = "IF")]
@@ -109,6 +114,16 @@ pub struct Args {
     #[arg(long = "loop", value_name = "N", value_parser = units::count, help_heading = "Replay")]
     passes: Option<u64>,
 
+    /// Send SNMP traps instead: the profile core-router-fails, or a file with one trap a line
+    #[arg(long, value_name = "FILE|PROFILE", conflicts_with_all = ["replay", "size", "pattern"], requires = "count", help_heading = "Traps")]
+    traps: Option<String>,
+    /// Source addresses of the traps, from 10.64.0.1 on (1 to 65000)
+    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=65_000), help_heading = "Traps")]
+    nodes: u32,
+    /// Community of the traps
+    #[arg(long, value_name = "NAME", default_value = "public", help_heading = "Traps")]
+    community: String,
+
     /// CPU to send from [default: the scheduler's choice]
     #[arg(long, value_name = "CPU", help_heading = "Sender")]
     cpu: Option<usize>,
@@ -128,7 +143,10 @@ pub struct Args {
 
 /// Runs the command. Fails when fewer packets were sent than asked for, unless a signal ended it.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let traffic = traffic::read(&args)?;
+    let traffic = match &args.traps {
+        Some(traps) => Traffic::Traps(traps::read(&args, traps)?),
+        None => traffic::read(&args)?,
+    };
     let interface = Interface::find(&args.interface)?;
     let private = in_testbed_namespace()?;
     if !private && !args.yes_really {
@@ -155,6 +173,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 ..GeneratorConfig::new(&args.interface, frame, profile)
             };
             (Generator::start(config)?, args.duration.map(|duration| duration + OVERTIME))
+        }
+        Traffic::Traps(storm) => {
+            let generator = traps::start(&args, &interface, private, storm, priority)?;
+            (generator, args.duration.map(|duration| duration + OVERTIME))
         }
         Traffic::Replay(replay) => {
             let replay = Replay { core: args.cpu, priority, anywhere: args.yes_really, ..replay };

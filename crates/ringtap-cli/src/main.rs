@@ -4,6 +4,7 @@
 //! how it is done is in the crates below.
 
 mod bench;
+mod alarms;
 mod capture;
 mod demo;
 mod doctor;
@@ -11,6 +12,7 @@ mod filter;
 mod generate;
 mod man;
 mod plan;
+mod trap;
 mod units;
 
 use std::process::ExitCode;
@@ -55,6 +57,8 @@ enum Command {
     Plan(plan::Args),
     Bench(bench::Args),
     Doctor(doctor::Args),
+    Trap(trap::Args),
+    Alarms(alarms::Args),
     #[command(hide = true)]
     Man(man::Args),
 }
@@ -68,6 +72,8 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Trap(args) => trap::run(args),
+        Command::Alarms(args) => alarms::run(args),
         Command::Man(args) => man::run(args),
     };
     outcome.unwrap_or_else(|error| {

@@ -8,6 +8,8 @@ use ringtap_testbed::generate::{RATE_PPS, Replay, ReplayPace, Segment};
 use ringtap_testbed::{GeneratorBackend, Pattern, Profile};
 
 use super::Args;
+use ringtap_trap::storm::Storm;
+
 use crate::units;
 
 /// Burst length when none is given.
@@ -21,6 +23,8 @@ pub(super) enum Traffic {
     Stamped { profile: Profile, sizes: Option<Vec<usize>>, count: Option<u64> },
     /// Files.
     Replay(Replay),
+    /// SNMP traps.
+    Traps(Storm),
 }
 
 /// Names of the patterns.

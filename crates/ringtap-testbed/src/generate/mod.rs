@@ -5,7 +5,7 @@
 //!
 //! Owns what can be asked for and the running generator as others see it. In the kernel: `run` has the loop, `program` the
 //! BPF side. In user space: `ring` has the loop, `pace` and `fill` mirror the BPF program, `sender` waits and sends,
-//! `replay` and `reel` are capture files. For both: `schedule` the patterns, `frame` the headers, `check` what is refused
+//! `replay` and `reel` are capture files, `prepared` are frames that the caller makes. For both: `schedule` the patterns, `frame` the headers, `check` what is refused
 //! beforehand, `report` the result.
 
 mod check;
@@ -15,6 +15,7 @@ mod frame;
 mod oracle;
 mod pace;
 mod peers;
+mod prepared;
 mod program;
 mod reel;
 mod replay;
@@ -35,6 +36,7 @@ use serde::{Deserialize, Serialize};
 
 pub use frame::{DEFAULT_PORT, FrameSpec, MAX_FRAME_BYTES, MAX_SIZES, MIN_FRAME_BYTES};
 pub use peers::{Neighbour, neighbours_here};
+pub use prepared::Prepared;
 pub use replay::{Replay, ReplayPace, Replayed};
 pub use report::{GeneratorReport, Lateness, RATE_TOLERANCE};
 pub use schedule::{MAX_SEGMENTS, Pattern, Profile, RATE_PPS, Segment};

@@ -1,0 +1,209 @@
+//! `ringtap alarms`: what the management station's store holds, for people and programs.
+//!
+//! Owns the options and the shape of lists. A store that a station writes to is read beside it; clearing is left to the
+//! station, or done here when none runs.
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use ringtap::sys::clock;
+use ringtap::{Error, Result};
+use ringtap_trap::alarm::{Alarm, AlarmTable, FlapPolicy, Severity};
+use ringtap_trap::names::Names;
+use ringtap_trap::render;
+use ringtap_trap::store::{Job, Store};
+
+use crate::units;
+
+/// Notifications read from the store at a time.
+const PAGE: u64 = 1000;
+
+/// List, show, clear and export alarms of the management station
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ringtap alarms list --store /var/lib/ringtap-trap               what is raised
+  ringtap alarms list --store DIR --all --json                    all, one JSON object a line
+  ringtap alarms show 17 --store DIR --mibs /usr/share/snmp/mibs  one alarm and its notifications, with names
+  ringtap alarms clear 17 --store DIR --by alice
+  ringtap alarms export --store DIR > notifications.jsonl         every notification as it came")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+    /// Directory of the station's store
+    #[arg(long, value_name = "DIR", default_value = "ringtap-trap", global = true)]
+    store: PathBuf,
+    /// Directory with MIB files (may be given several times)
+    #[arg(long, value_name = "DIR", global = true)]
+    mibs: Vec<PathBuf>,
+    /// One JSON object a line
+    #[arg(long, global = true)]
+    json: bool,
+    /// Show the notifications' bytes too; they hold the communities
+    #[arg(long, global = true)]
+    raw: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Alarms that are raised
+    List {
+        /// Cleared ones too
+        #[arg(long)]
+        all: bool,
+        /// Only this severity and worse: indeterminate, warning, minor, major, critical
+        #[arg(long, value_name = "SEVERITY", value_parser = severity)]
+        severity: Option<Severity>,
+    },
+    /// One alarm and its latest notifications
+    Show {
+        /// The alarm's number
+        id: u64,
+        /// Notifications to show, from the first on
+        #[arg(long, value_name = "N", default_value = "100", value_parser = units::count)]
+        count: u64,
+    },
+    /// Clear an alarm by hand
+    Clear {
+        /// The alarm's number
+        id: u64,
+        /// Who clears it [default: $USER]
+        #[arg(long, value_name = "NAME")]
+        by: Option<String>,
+    },
+    /// Every notification, decoded, one JSON object a line
+    Export {
+        /// From this number on
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        from: u64,
+    },
+}
+
+fn severity(text: &str) -> Result<Severity, String> {
+    Severity::from_name(text).ok_or_else(|| "give one of indeterminate, warning, minor, major, critical".to_owned())
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// There is no store, no such alarm, or it can't be read or written.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let names = if args.mibs.is_empty() { Names::default() } else { Names::load(&args.mibs, None)? };
+    for warning in names.warnings() {
+        eprintln!("ringtap: {warning}");
+    }
+    let store = Store::open_beside(&args.store)?;
+    let written = match &args.command {
+        Command::List { all, severity } => {
+            let alarms = store.alarms()?;
+            let wanted = alarms
+                .iter()
+                .filter(|alarm| (*all || !alarm.cleared) && severity.is_none_or(|least| alarm.severity >= least));
+            list(wanted, &names, args.json)
+        }
+        Command::Show { id, count } => {
+            let alarm = find(&store, *id)?;
+            let notifications = store.notifications(Some(*id), 0, *count)?;
+            let mut out = BufWriter::new(io::stdout().lock());
+            print(&mut out, &render::alarm(&alarm, &names), args.json)
+                .and_then(|()| {
+                    notifications.iter().try_for_each(|stored| {
+                        print(&mut out, &render::notification(stored, &names, args.raw), args.json)
+                    })
+                })
+                .and_then(|()| out.flush())
+        }
+        Command::Clear { id, by } => {
+            let alarm = find(&store, *id)?;
+            if alarm.cleared {
+                return Err(Error::failed("clear", format!("alarm {id}"), "it is cleared already"));
+            }
+            let operator = by.clone().or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "unknown".to_owned());
+            clear(&args, &store, *id, &operator)?;
+            Ok(())
+        }
+        Command::Export { from } => export(&store, *from, &names, args.raw)?,
+    };
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::os("write to", "standard output", &error))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn find(store: &Store, id: u64) -> Result<Alarm> {
+    store.alarms()?.into_iter().find(|alarm| alarm.id == id).ok_or_else(|| {
+        Error::failed("find", format!("alarm {id}"), "there is none with this number")
+            .way_out("`ringtap alarms list --all` shows the numbers")
+    })
+}
+
+fn list<'a>(alarms: impl Iterator<Item = &'a Alarm>, names: &Names, json: bool) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    for alarm in alarms {
+        if json {
+            writeln!(out, "{}", render::alarm(alarm, names))?;
+            continue;
+        }
+        let state = match (alarm.cleared, alarm.flapping) {
+            (_, true) => "flapping",
+            (true, false) => "cleared",
+            (false, false) => "raised",
+        };
+        let name = names
+            .resolve(&alarm.key.condition)
+            .and_then(|bytes| Some(names.name(ringtap_trap::oid::Oid::new(&bytes)?)));
+        let what = format!("{} {}", name.as_deref().unwrap_or(&alarm.key.condition), alarm.key.object);
+        writeln!(
+            out,
+            "{:>8} {state:<8} {:<13} {:>9} x {} {}",
+            alarm.id,
+            alarm.severity.name(),
+            alarm.count,
+            printable(&alarm.key.resource),
+            printable(what.trim_end())
+        )?;
+    }
+    out.flush()
+}
+
+/// What came from the network must not steer a terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+fn print(out: &mut impl Write, value: &serde_json::Value, json: bool) -> io::Result<()> {
+    if json { writeln!(out, "{value}") } else { writeln!(out, "{value:#}") }
+}
+
+fn export(store: &Store, from: u64, names: &Names, raw: bool) -> Result<io::Result<()>> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut next = from;
+    loop {
+        let page = store.notifications(None, next, PAGE)?;
+        let Some(last) = page.last() else { return Ok(out.flush()) };
+        next = last.id + 1;
+        for stored in &page {
+            if let Err(error) = writeln!(out, "{}", render::notification(stored, names, raw)) {
+                return Ok(Err(error));
+            }
+        }
+    }
+}
+
+/// Leaves it to the running station; without one, writes it.
+fn clear(args: &Args, beside: &Store, id: u64, operator: &str) -> Result<()> {
+    let Ok(mut store) = Store::open(&args.store) else {
+        beside.request_clear(id, operator)?;
+        eprintln!("ringtap: the running station will clear alarm {id}");
+        return Ok(());
+    };
+    let alarms = store.alarms()?;
+    let limit = alarms.len();
+    let mut table = AlarmTable::new(alarms, FlapPolicy::default(), limit);
+    table.clear(id, operator, clock::realtime_ns());
+    store.write(&Job { alarms: table.take_changed(), ..Job::default() })
+}

@@ -1,0 +1,288 @@
+//! `ringtap trap`: the management station, from sockets or a ring to the store.
+//!
+//! Owns the options and the order of things: what needs privileges first, then the store with the user's rights, then
+//! threads, then privileges go. `sockets`, `stream` and `ring` receive, `pipeline` decodes and stores, `outputs` tells the
+//! outside, `status` accounts, `metrics` and `top` show.
+
+mod config;
+mod metrics;
+mod outputs;
+mod pipeline;
+mod ring;
+mod sockets;
+mod status;
+mod stream;
+mod top;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::{Subcommand, ValueEnum};
+use ringtap::{Error, Result};
+use ringtap_trap::names::Names;
+use ringtap_trap::spool::{self, Bell, Service};
+use ringtap_trap::store::{Retention, Store};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::capture::user::Successor;
+use crate::units;
+use config::Config;
+use pipeline::Pipeline;
+use status::Sources;
+
+/// How often signals and the end are looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Receive SNMP traps, informs and syslog, and turn them into alarms in a store.
+///
+/// Takes SNMP v1, v2c and v3 and syslog over UDP and TCP, IPv4 and IPv6. Every notification is stored as it came, with what became
+/// of it; an inform is acknowledged when it is on the disk. With -i packets are taken by the ring (needs root), else by plain sockets.
+///
+/// Ends on Ctrl-C or SIGTERM, when all that was received is stored, with the ledger.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Take packets from this interface by the ring instead of plain sockets
+    #[arg(short, long, value_name = "IF")]
+    interface: Option<String>,
+    /// Address and port for SNMP [default: 0.0.0.0:162 and [::]:162]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Vec<SocketAddr>,
+    /// Address and port for syslog over UDP [default: 0.0.0.0:514 and [::]:514, none with --listen]
+    #[arg(long, value_name = "ADDR:PORT")]
+    syslog: Vec<SocketAddr>,
+    /// Address and port for syslog over TCP [default: none]
+    #[arg(long, value_name = "ADDR:PORT")]
+    syslog_tcp: Vec<SocketAddr>,
+    /// Directory of the store; made when it is not there
+    #[arg(long, value_name = "DIR", default_value = "ringtap-trap")]
+    store: PathBuf,
+    /// How the ring takes packets; auto takes AF_XDP, then the packet socket
+    #[arg(long, value_name = "HOW", default_value = "auto", requires = "interface")]
+    backend: Backend,
+    /// Configuration: communities, users, rules, outputs; readable by its owner only
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Directory with MIB files (may be given several times)
+    #[arg(long, value_name = "DIR")]
+    mibs: Vec<PathBuf>,
+    /// Append announced alarms to this file, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Memory between receiving and decoding
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size)]
+    spool: u64,
+    /// Receive buffer of each socket, or of each ring
+    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = units::size)]
+    buffer: u64,
+    /// Delete notifications and cleared alarms that are older [default: never]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    keep: Option<Duration>,
+    /// Delete the oldest notifications when the store is larger [default: never]
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    keep_size: Option<u64>,
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Once all is set up, go on as this user; the store is made with that user's rights
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// End after this time
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    duration: Option<Duration>,
+    /// Print the ledger this often
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    stats: Option<Duration>,
+    /// One JSON object at the end (and for each --stats) on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo ringtap trap --store /var/lib/ringtap-trap --user nobody       ports 162 and 514, plain sockets
+  ringtap trap --listen 127.0.0.1:10162 --store ./store --stats 1s   without privileges
+  sudo ringtap trap -i eth1 --store ./store --config ringtap.toml    by the ring
+  ringtap trap top --store ./store                                    rates, losses and alarms of a running station
+
+Configuration (TOML), all of it optional:
+  [trap]
+  communities = [\"public\"]          # others are refused; without this line any is taken
+  syslog-severity = 4               # this or worse (0-7) becomes an alarm
+  [[trap.user]]
+  name = \"operator\"
+  auth = \"SHA-256\"                  # MD5 SHA SHA-224 SHA-256 SHA-384 SHA-512
+  auth-password = \"…\"
+  privacy = \"AES\"                   # DES AES AES-192 AES-256, -C for Cisco's
+  privacy-password = \"…\"
+  [[trap.rule]]
+  notification = \"1.3.6.1.4.1.9.9.43.2.0.1\"   # or a name, with --mibs
+  condition = \"configChanged\"
+  effect = \"event\"                  # raise, clear or event
+  severity = \"warning\"
+  [trap.webhook]
+  url = \"http://127.0.0.1:8080/alarms\"";
+
+/// How the ring takes packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Backend {
+    /// AF_XDP, else the packet socket
+    Auto,
+    /// AF_XDP: taken out of the host's stack
+    Xdp,
+    /// Packet socket: copied beside the host's stack
+    Packet,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Top(top::Args),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Wrong options, missing privileges, a store that can't be opened, or one that could not be written to the end.
+pub fn run(args: Args) -> Result<ExitCode> {
+    if let Some(Command::Top(top)) = &args.command {
+        return top::run(top);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Error::os("handle signal", signal.to_string(), &error))?;
+    }
+    let successor = args.user.as_deref().map(Successor::find).transpose()?;
+    let config = args.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
+    let bell = Arc::new(Bell::default());
+    let mut sources = Sources::default();
+    let mut consumers = Vec::new();
+
+    // What needs privileges.
+    let (snmp, syslog) = args.addresses();
+    let buffer = if args.interface.is_some() { 0 } else { args.buffer };
+    let mut bound = Vec::new();
+    for (addresses, service) in [(&snmp, Service::Snmp), (&syslog, Service::Syslog)] {
+        for &address in addresses {
+            bound.push(sockets::Bound::open(address, service, buffer)?);
+        }
+    }
+    let answers = bound.iter().map(sockets::Bound::share).collect::<Result<Vec<_>>>()?;
+    let listeners = args.syslog_tcp.iter().map(|&address| stream::listen(address)).collect::<Result<Vec<_>>>()?;
+    let receiver = args.interface.as_deref().map(|name| ring::open(name, &args, &snmp, &syslog)).transpose()?;
+    let metrics = args.metrics.map(metrics::bind).transpose()?;
+
+    // What the user must be able to write.
+    let open = || -> Result<(Store, Names)> {
+        let store = Store::open(&args.store)?;
+        let mibs = [&args.mibs[..], config.mibs()].concat();
+        let names =
+            if mibs.is_empty() { Names::default() } else { Names::load(&mibs, Some(&args.store.join("names.json")))? };
+        Ok((store, names))
+    };
+    let (store, names) = match &successor {
+        Some(successor) => successor.with_file_rights(open)?,
+        None => open()?,
+    };
+    for warning in names.warnings() {
+        eprintln!("ringtap: {warning}");
+    }
+    let outputs = match &successor {
+        Some(successor) => successor.with_file_rights(|| outputs::start(args.output.as_deref(), config.webhook()))?,
+        None => outputs::start(args.output.as_deref(), config.webhook())?,
+    };
+
+    // Threads.
+    let mut receivers = Vec::new();
+    let mut running = None;
+    if let Some(receiver) = receiver {
+        let (ring, spools) = ring::start(receiver, &bound, args.spool as usize, &bell, &mut sources)?;
+        consumers.extend(spools);
+        running = Some(ring);
+    } else if !bound.is_empty() {
+        let (producer, consumer) = spool::spool(args.spool as usize, Arc::clone(&bell))?;
+        consumers.push(consumer);
+        receivers.push(sockets::start(bound, producer, &mut sources, Arc::clone(&stop))?);
+    }
+    let framing = Arc::default();
+    if !listeners.is_empty() {
+        let (producer, consumer) = spool::spool(args.spool as usize, Arc::clone(&bell))?;
+        consumers.push(consumer);
+        receivers.push(stream::start(listeners, producer, &mut sources, Arc::clone(&framing), Arc::clone(&stop))?);
+    }
+    let retention = Retention { age: args.keep, bytes: args.keep_size };
+    let station = config.station(&store, &names)?;
+    let pipeline = Pipeline::start(station, store, consumers, answers, outputs, bell, retention)?;
+    sources.attach(&pipeline, framing);
+    let sources = Arc::new(sources);
+    if let Some(listener) = metrics {
+        metrics::start(listener, Arc::clone(&sources))?;
+    }
+    if let Some(successor) = &successor {
+        successor.take_over()?;
+    }
+
+    watch(&args, &sources, &pipeline, &stop);
+    if !args.json {
+        eprintln!("ringtap: ending: what was received is being stored");
+    }
+    stop.store(true, Ordering::Relaxed);
+    for receiver in receivers {
+        receiver.join().map_err(|_| Error::failed("receive", "notifications", "the receiving thread panicked"))?;
+    }
+    if let Some(ring) = running {
+        sources.finish_ring(ring.finish()?);
+    }
+    let outcome = pipeline.finish();
+    let status = sources.status();
+    if args.json {
+        println!("{}", status.json());
+    } else {
+        print!("{status}");
+    }
+    outcome?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Until a signal, the deadline, or the end of a thread that should not end.
+fn watch(args: &Args, sources: &Sources, pipeline: &Pipeline, stop: &AtomicBool) {
+    let started = Instant::now();
+    let mut last_status = Instant::now();
+    let mut next_stats = args.stats.map(|every| started + every);
+    while !stop.load(Ordering::Relaxed)
+        && args.duration.is_none_or(|duration| started.elapsed() < duration)
+        && !pipeline.has_ended()
+    {
+        std::thread::sleep(LOOK);
+        if last_status.elapsed() >= Duration::from_secs(1) {
+            last_status = Instant::now();
+            pipeline.publish(sources.status().json().to_string());
+        }
+        if let Some((next, every)) = next_stats.zip(args.stats)
+            && Instant::now() >= next
+        {
+            next_stats = Some(next + every);
+            let status = sources.status();
+            if args.json {
+                println!("{}", status.json());
+            } else {
+                println!("{}", status.line());
+            }
+        }
+    }
+}
+
+impl Args {
+    /// Addresses for SNMP and for syslog over UDP.
+    fn addresses(&self) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
+        let any = |port: u16| vec![SocketAddr::from(([0, 0, 0, 0], port)), SocketAddr::from(([0u16; 8], port))];
+        let is_default = self.listen.is_empty() && self.syslog.is_empty() && self.syslog_tcp.is_empty();
+        if is_default { (any(162), any(514)) } else { (self.listen.clone(), self.syslog.clone()) }
+    }
+}

@@ -1,0 +1,299 @@
+//! The `[trap]` table of ringtap.toml, and the station made from it.
+//!
+//! Owns its reading and the check that nobody else can read the secrets in it.
+
+use std::fmt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use ringtap::sys::clock;
+use ringtap::{Error, Result};
+use ringtap_trap::alarm::{AlarmTable, FlapPolicy, Severity};
+use ringtap_trap::decode::SnmpDecoder;
+use ringtap_trap::known::{Effect, Rule, Rules};
+use ringtap_trap::names::Names;
+use ringtap_trap::station::{Station, StationConfig};
+use ringtap_trap::store::Store;
+use ringtap_trap::usm::{AuthProtocol, LocalEngine, PrivProtocol, User, Usm};
+use serde::Deserialize;
+
+/// Syslog warning and worse become alarms.
+const DEFAULT_SYSLOG_SEVERITY: u8 = 4;
+/// Most alarms in the table: some 300 bytes each.
+const DEFAULT_MAX_ALARMS: usize = 1_000_000;
+
+/// A word that is never shown.
+#[derive(Clone, Deserialize)]
+#[serde(transparent)]
+struct Secret(String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(not shown)")
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct File {
+    #[serde(default)]
+    trap: Trap,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Trap {
+    #[serde(default)]
+    communities: Vec<Secret>,
+    #[serde(default)]
+    mibs: Vec<PathBuf>,
+    syslog_severity: Option<u8>,
+    max_alarms: Option<usize>,
+    #[serde(default)]
+    user: Vec<UserTable>,
+    #[serde(default)]
+    rule: Vec<RuleTable>,
+    webhook: Option<Webhook>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct UserTable {
+    name: String,
+    auth: Option<String>,
+    auth_password: Option<Secret>,
+    privacy: Option<String>,
+    privacy_password: Option<Secret>,
+    #[serde(default)]
+    engines: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RuleTable {
+    notification: String,
+    condition: String,
+    effect: EffectName,
+    severity: Severity,
+    #[serde(default)]
+    object: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum EffectName {
+    Raise,
+    Clear,
+    Event,
+}
+
+/// Where announced alarms are posted.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Webhook {
+    /// `http://HOST[:PORT]/PATH`.
+    pub(super) url: String,
+}
+
+/// The configuration.
+#[derive(Debug, Default)]
+pub(super) struct Config {
+    trap: Trap,
+    path: PathBuf,
+}
+
+impl Config {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It can't be read, others may read it, or something in it is not understood (with its place).
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let name = path.display().to_string();
+        let failed = |error: std::io::Error| Error::os("read the configuration", &name, &error);
+        let mode = path.metadata().map_err(failed)?.permissions().mode();
+        if mode & 0o077 != 0 {
+            return Err(Error::failed("read the configuration", &name, format!("its mode is {:04o}", mode & 0o7777))
+                .way_out(format!("it may hold secrets: chmod 600 {name}")));
+        }
+        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let file: File = toml::from_str(&text).map_err(|error| {
+            // The message alone: the lines around the place may hold a secret.
+            let at = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
+            Error::usage("read the configuration", format!("{name}:{at}"), error.message())
+        })?;
+        if let Some(webhook) = &file.trap.webhook
+            && !webhook.url.starts_with("http://")
+        {
+            return Err(Error::usage("use", format!("{:?} as webhook", webhook.url), "only http:// is spoken")
+                .way_out("post to a relay on this host that speaks TLS"));
+        }
+        Ok(Self { trap: file.trap, path: path.to_owned() })
+    }
+
+    /// Directories of MIB files.
+    pub(super) fn mibs(&self) -> &[PathBuf] {
+        &self.trap.mibs
+    }
+
+    /// Where announced alarms are posted.
+    pub(super) fn webhook(&self) -> Option<&Webhook> {
+        self.trap.webhook.as_ref()
+    }
+
+    /// The station, going on from what the store holds.
+    ///
+    /// # Errors
+    /// A user, rule or name that makes no sense; a store that can't be read.
+    pub(super) fn station(&self, store: &Store, names: &Names) -> Result<Station> {
+        let usm = Usm::new(local_engine(store)?, self.users()?, random()?);
+        let communities = self.trap.communities.iter().map(|secret| secret.0.clone().into_bytes()).collect();
+        let limit = self.trap.max_alarms.unwrap_or(DEFAULT_MAX_ALARMS);
+        Ok(Station::new(StationConfig {
+            decoder: SnmpDecoder::new(communities, usm),
+            rules: self.rules(names)?,
+            alarms: AlarmTable::new(store.alarms()?, FlapPolicy::default(), limit),
+            last_id: store.last_id()?,
+            syslog_severity: self.trap.syslog_severity.unwrap_or(DEFAULT_SYSLOG_SEVERITY),
+        }))
+    }
+
+    fn wrong(&self, object: &str, cause: &str) -> Error {
+        Error::usage("use", format!("{object} of {}", self.path.display()), cause)
+    }
+
+    fn users(&self) -> Result<Vec<User>> {
+        let mut users = Vec::new();
+        for table in &self.trap.user {
+            let object = format!("user {:?}", table.name);
+            let wrong = |cause: &str| self.wrong(&object, cause);
+            let auth = match (&table.auth, &table.auth_password) {
+                (None, None) => None,
+                (Some(protocol), Some(password)) => Some((
+                    AuthProtocol::from_name(protocol)
+                        .ok_or_else(|| wrong("auth is one of MD5, SHA, SHA-224, SHA-256, SHA-384, SHA-512"))?,
+                    password.0.as_str(),
+                )),
+                _ => return Err(wrong("auth and auth-password go together")),
+            };
+            let privacy = match (&table.privacy, &table.privacy_password) {
+                (None, None) => None,
+                (Some(protocol), Some(password)) => Some((
+                    PrivProtocol::from_name(protocol)
+                        .ok_or_else(|| wrong("privacy is one of DES, AES, AES-192, AES-256, AES-192-C, AES-256-C"))?,
+                    password.0.as_str(),
+                )),
+                _ => return Err(wrong("privacy and privacy-password go together")),
+            };
+            let engines: Option<Vec<Vec<u8>>> = table.engines.iter().map(|text| from_hex(text)).collect();
+            let engines = engines.ok_or_else(|| wrong("an engine ID is written in hexadecimal digits"))?;
+            users.push(User::new(&table.name, auth, privacy).map_err(wrong)?.only_from(engines));
+        }
+        Ok(users)
+    }
+
+    fn rules(&self, names: &Names) -> Result<Rules> {
+        let mut rules = Rules::standard();
+        for table in &self.trap.rule {
+            let resolve = |name: &str| {
+                names.resolve(name).ok_or_else(|| {
+                    self.wrong(&format!("rule for {:?}", table.notification), &format!("{name:?} is not known"))
+                        .way_out("write it in numbers, or name its MIB's directory with --mibs")
+                })
+            };
+            let rule = Rule {
+                condition: table.condition.clone(),
+                severity: table.severity,
+                effect: match table.effect {
+                    EffectName::Raise => Effect::Raise,
+                    EffectName::Clear => Effect::Clear,
+                    EffectName::Event => Effect::Event,
+                },
+                object: table.object.iter().map(|name| resolve(name)).collect::<Result<_>>()?,
+            };
+            rules.insert(resolve(&table.notification)?, rule);
+        }
+        Ok(rules)
+    }
+}
+
+/// This station's engine ID, kept in the store, and one more boot (RFC 3414 §2.2).
+fn local_engine(store: &Store) -> Result<LocalEngine> {
+    let kept = store.meta("engine_id")?.as_deref().and_then(from_hex);
+    let id = match kept {
+        Some(id) => id,
+        None => {
+            // RFC 3411 §5: no enterprise of our own, so 0; format 5: administratively assigned octets.
+            let id = [&[0x80, 0, 0, 0, 5][..], &random()?.to_be_bytes()].concat();
+            let text: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+            store.set_meta("engine_id", &text)?;
+            id
+        }
+    };
+    let boots = store.meta("engine_boots")?.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+    let boots = boots.saturating_add(1).min(0x7fff_ffff);
+    store.set_meta("engine_boots", &boots.to_string())?;
+    Ok(LocalEngine { id, boots, started_ns: clock::monotonic_ns() })
+}
+
+fn random() -> Result<u64> {
+    use std::io::Read;
+    let mut bytes = [0; 8];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|error| Error::os("read", "/dev/urandom", &error))?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
+        return None;
+    }
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, mode: u32) -> Result<Config> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        Config::read(file.path())
+    }
+
+    #[test]
+    fn faults_are_named_with_their_line_and_without_secrets() {
+        let text = "[trap]\ncommunities = [\"hushhush\"]\nbogus = \"hushhush2\"\n";
+        let error = read(text, 0o600).unwrap_err().to_string();
+        assert!(error.contains(":3") && error.contains("bogus") && !error.contains("hushhush"), "{error}");
+        let error = read("[trap]\n", 0o644).unwrap_err().to_string();
+        assert!(error.contains("0644") && error.contains("chmod 600"), "{error}");
+        let error = read("[trap.webhook]\nurl = \"https://x\"\n", 0o600).unwrap_err().to_string();
+        assert!(error.contains("only http://"), "{error}");
+        let config = read("[trap]\ncommunities = [\"hushhush\"]\n[sensor]\nanything = 1\n", 0o600).unwrap();
+        assert!(!format!("{config:?}").contains("hushhush"));
+    }
+
+    #[test]
+    fn users_and_rules_are_checked() {
+        let user = |rest: &str| read(&format!("[[trap.user]]\nname = \"bob\"\n{rest}"), 0o600).unwrap().users();
+        assert_eq!(user("auth = \"SHA\"\nauth-password = \"long enough\"").unwrap().len(), 1);
+        for (rest, expected) in [
+            ("auth = \"SHA\"", "go together"),
+            ("auth = \"ROT13\"\nauth-password = \"long enough\"", "auth is one of"),
+            ("auth = \"SHA\"\nauth-password = \"short\"", "at least 8"),
+            ("privacy = \"AES\"\nprivacy-password = \"long enough\"", "needs authentication"),
+            ("engines = [\"xyz\"]", "hexadecimal"),
+        ] {
+            let error = user(rest).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains("bob"), "{error}");
+        }
+        let rule =
+            "[[trap.rule]]\nnotification = \"nameless\"\ncondition = \"x\"\neffect = \"raise\"\nseverity = \"minor\"\n";
+        let error = read(rule, 0o600).unwrap().rules(&Names::default()).unwrap_err().to_string();
+        assert!(error.contains("nameless") && error.contains("--mibs"), "{error}");
+        let rule = rule.replace("nameless", "1.3.6.1.4.1.5");
+        assert!(read(&rule, 0o600).unwrap().rules(&Names::default()).is_ok());
+    }
+}

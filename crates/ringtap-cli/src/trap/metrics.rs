@@ -1,0 +1,119 @@
+//! `/metrics`: the account for Prometheus, in OpenMetrics text.
+//!
+//! Owns the names of metrics and one small HTTP thread. Meant for loopback; who binds it elsewhere shows the account to whoever asks.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::{Registry, Unit};
+use ringtap::{Error, Result};
+
+use super::status::{Sources, Status};
+
+/// A listening HTTP server.
+pub(super) struct Listener(tiny_http::Server);
+
+/// Listens.
+pub(super) fn bind(address: SocketAddr) -> Result<Listener> {
+    let server = tiny_http::Server::http(address)
+        .map_err(|error| Error::failed("serve metrics at", address.to_string(), error))?;
+    if !address.ip().is_loopback() {
+        eprintln!("ringtap: metrics at {address} are open to whoever can reach this address");
+    }
+    Ok(Listener(server))
+}
+
+/// Starts the thread; it ends with the process.
+pub(super) fn start(listener: Listener, sources: Arc<Sources>) -> Result<()> {
+    let serve = move || {
+        for request in listener.0.incoming_requests() {
+            let path = request.url().split('?').next().unwrap_or_default();
+            let response = if path == "/metrics" {
+                tiny_http::Response::from_string(text(&sources.status()))
+            } else {
+                tiny_http::Response::from_string("the metrics are at /metrics\n").with_status_code(404)
+            };
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            let header = tiny_http::Header::from_bytes("Content-Type", kind);
+            let response = match header {
+                Ok(header) if path == "/metrics" => response.with_header(header),
+                _ => response,
+            };
+            // Whoever asked may have gone.
+            let _ = request.respond(response);
+        }
+    };
+    std::thread::Builder::new()
+        .name("ringtap-metrics".to_owned())
+        .spawn(serve)
+        .map(drop)
+        .map_err(|error| Error::os("start the thread of", "the metrics", &error))
+}
+
+type Labelled = Family<Vec<(String, String)>, Gauge>;
+
+fn text(status: &Status) -> String {
+    let mut registry = Registry::with_prefix("ringtap_trap");
+    let mut counter = |name: &str, help: &str, value: u64| registry.register(name, help, ConstCounter::new(value));
+    counter("delivered", "Datagrams that reached the station", status.ledger.delivered);
+    counter("informs", "Informs among the notifications", status.informs);
+    counter("stored", "Notifications on the disk", status.stored);
+    counter("answered", "Answers and Reports sent", status.answered);
+    counter("announced", "Changes of alarms announced", status.announced);
+    counter("not_told", "Announcements that an output could not take", status.not_told);
+    if let Some(offered) = status.ledger.offered {
+        counter("offered", "Datagrams that came for the station", offered);
+    }
+    if let Some(filtered) = status.ledger.filtered {
+        counter("filtered", "Packets that nobody asked for", filtered);
+    }
+    let mut gauge = |name: &str, help: &str, value: i64| registry.register(name, help, ConstGauge::new(value));
+    gauge("alarms", "Alarms in the table", status.alarms as i64);
+    gauge("raised", "Alarms that are raised", status.raised as i64);
+    gauge("waiting", "Datagrams received and not looked at yet", status.waiting as i64);
+    gauge("not_stored_yet", "Notifications not in the store yet", status.not_stored_yet as i64);
+    gauge("store_failing", "1 while the store can't be written", status.error.is_some().into());
+    if let Some(unaccounted) = status.unaccounted() {
+        gauge("unaccounted", "Datagrams that no counter explains", unaccounted);
+    }
+    let mut family = |name: &str, help: &str, label: &str, values: Vec<(&str, u64)>| {
+        let family = Labelled::default();
+        for (value, count) in values {
+            family.get_or_create(&vec![(label.to_owned(), value.to_owned())]).set(count as i64);
+        }
+        registry.register(name, help, family);
+    };
+    let drops = status.ledger.drops.iter().filter_map(|(cause, count)| Some((cause.name(), (*count)?))).collect();
+    family("dropped", "Datagrams lost, by cause; one that can't be read is left out", "cause", drops);
+    family("refused", "Datagrams that became no notification, by cause", "cause", status.causes.clone());
+    let [v1, v2c, v3] = status.snmp;
+    let kinds = vec![("snmp_v1", v1), ("snmp_v2c", v2c), ("snmp_v3", v3), ("syslog", status.syslog)];
+    family("notifications", "Notifications taken, by kind", "kind", kinds);
+    let below = |limit_ns: u64| -> u64 {
+        status.to_alarm_buckets.iter().filter(|(edge, _)| *edge <= limit_ns).map(|(_, count)| count).sum()
+    };
+    let buckets: Vec<(String, u64)> =
+        [100_000u64, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 50_000_000, 1_000_000_000]
+            .iter()
+            .map(|&limit| ((limit as f64 / 1e9).to_string(), below(limit)))
+            .chain([("+Inf".to_owned(), status.to_alarm.count)])
+            .collect();
+    let buckets = buckets.iter().map(|(edge, count)| (edge.as_str(), *count)).collect();
+    family("to_alarm_within_seconds", "Notifications by time from arrival to alarm, cumulative", "le", buckets);
+    if let Some(bytes) = status.rss_bytes {
+        registry.register_with_unit(
+            "most_resident",
+            "Most resident memory so far",
+            Unit::Bytes,
+            ConstGauge::new(bytes as i64),
+        );
+    }
+    let mut out = String::new();
+    // Writing to a string can't fail.
+    let _ = encode(&mut out, &registry);
+    out
+}

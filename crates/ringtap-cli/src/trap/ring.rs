@@ -1,0 +1,242 @@
+//! Receiving by the ring: UDP to the ports listened on, taken out of the stack where AF_XDP can.
+//!
+//! Owns the rules, and the handler that finds the datagram in a frame and copies it into the spool. Answers go out by the plain sockets
+//! that hold the same ports.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ringtap::burst::Packet;
+use ringtap::calibrate::{Calibration, Wishes};
+use ringtap::engine::Handler;
+use ringtap::interface::Interface;
+use ringtap::ledger::Ledger;
+use ringtap::pacer::Policy;
+use ringtap::receiver::{self, Receiver, ReceiverConfig, Running};
+use ringtap::source::StampClock;
+use ringtap::steer::{Rule, Side};
+use ringtap::sys::{clock, sched};
+use ringtap::transmit::Outbox;
+use ringtap::{Error, Result};
+use ringtap_trap::cause::{Cause, CauseCounts};
+use ringtap_trap::spool::{self, Bell, Head, Service, SpoolConsumer, SpoolProducer};
+use ringtap_wire::{Layers, LinkType};
+
+use super::sockets::Bound;
+use super::status::{RingState, Sources};
+use super::{Args, Backend};
+use crate::filter::Filter;
+
+/// Longest from arrival to the spool.
+const MAX_LATENCY: Duration = Duration::from_millis(1);
+/// Bytes that a slot of the ring stands for, when a buffer is turned into slots.
+const SLOT_BYTES: u64 = 2048;
+/// LINKTYPE_ETHERNET.
+const ETHERNET: u16 = 1;
+
+/// The running ring.
+pub(super) struct Ring {
+    running: Running<QueueHandler>,
+}
+
+impl Ring {
+    /// The core's ledger as of now.
+    pub(super) fn ledger(&mut self) -> Ledger {
+        self.running.ledger()
+    }
+}
+
+/// What the handlers counted.
+#[derive(Debug, Default)]
+pub(super) struct RingCounts {
+    /// Packets that are no datagram to one of our ports.
+    pub(super) not_ours: AtomicU64,
+    /// Datagrams that could not be taken.
+    pub(super) causes: CauseCounts,
+}
+
+/// The owner of the running ring, for its end.
+pub(super) struct RingHandle(Arc<Mutex<RingState>>);
+
+impl RingHandle {
+    /// Ends it with nothing left in the rings.
+    pub(super) fn finish(self) -> Result<Ledger> {
+        let empty = RingState::Ended(Ledger::default());
+        let state = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), empty);
+        match state {
+            RingState::Running(ring) => Ok(ring.running.finish()?.ledger),
+            RingState::Ended(ledger) => Ok(ledger),
+        }
+    }
+}
+
+/// Opens the interface.
+pub(super) fn open(name: &str, args: &Args, snmp: &[SocketAddr], syslog: &[SocketAddr]) -> Result<Receiver> {
+    let interface = Interface::find_up(name)?;
+    if !interface.ethernet {
+        return Err(Error::failed("take packets from", name, "it carries no Ethernet frames")
+            .way_out("leave -i out: plain sockets work on any interface"));
+    }
+    let mut rules = Vec::new();
+    let mut words = BTreeSet::new();
+    for address in snmp.iter().chain(syslog) {
+        let port = address.port();
+        let (ip, bits) = (address.ip(), if address.is_ipv6() { 128 } else { 32 });
+        rules.push(Rule {
+            family: Some(if address.is_ipv6() { 6 } else { 4 }),
+            protocol: Some(17),
+            prefix: (!ip.is_unspecified()).then_some((ip, bits)),
+            ports: Some((port, port)),
+            side: Side::Destination,
+            ..Rule::default()
+        });
+        words.insert(format!("udp dst port {port}"));
+    }
+    let words: Vec<String> = words.into_iter().collect();
+    let cpu = sched::allowed_cpus().last().copied().unwrap_or(0);
+    let calibration = Calibration::load_or_measure(cpu, &mut |text| eprintln!("ringtap: {text}"))?;
+    let plan = calibration.plan(&Wishes { max_latency: MAX_LATENCY, ..Wishes::default() })?;
+    let slots = (args.buffer / SLOT_BYTES).clamp(u64::from(plan.ring_slots), 1 << 16).next_power_of_two() as u32;
+    let policy =
+        if plan.period_ns == 0 || plan.threshold_pps.is_infinite() { Policy::Interrupt } else { plan.policy() };
+    Receiver::open(ReceiverConfig {
+        backend: match args.backend {
+            Backend::Auto => receiver::Backend::Auto,
+            Backend::Xdp => receiver::Backend::Xdp,
+            Backend::Packet => receiver::Backend::Packet,
+        },
+        // Our own ports are taken out of the stack; that is what was asked for.
+        take: true,
+        rules,
+        ring_slots: slots,
+        filter: Some(Filter::compile(&words.join(" or "), ETHERNET)?.in_kernel()),
+        incoming_only: true,
+        promiscuous: false,
+        napi_pace_ns: if args.backend == Backend::Packet { 0 } else { plan.napi_pace_ns },
+        ..ReceiverConfig::new(name, policy)
+    })
+}
+
+/// Starts the engines.
+pub(super) fn start(
+    receiver: Receiver,
+    bound: &[Bound],
+    spool_bytes: usize,
+    bell: &Arc<Bell>,
+    sources: &mut Sources,
+) -> Result<(RingHandle, Vec<SpoolConsumer>)> {
+    let ports: Arc<Vec<Port>> = Arc::new(
+        bound
+            .iter()
+            .enumerate()
+            .filter_map(|(index, bound)| {
+                Some(Port { address: bound.address()?, service: bound.service(), socket: index as u8 })
+            })
+            .collect(),
+    );
+    let is_realtime = receiver.stamp_clock() == Some(StampClock::Realtime);
+    let queues = receiver.descriptions().len();
+    let mut copiers = Vec::new();
+    let mut consumers = Vec::new();
+    for _ in 0..queues {
+        let (spool, consumer) = spool::spool(spool_bytes / queues, Arc::clone(bell))?;
+        let counts = Arc::new(RingCounts::default());
+        sources.add_ring_queue(Arc::clone(&counts), spool.lost());
+        consumers.push(consumer);
+        copiers.push(Some(Copier { spool, ports: Arc::clone(&ports), counts, is_realtime, offset_ns: offset_ns() }));
+    }
+    // One handler per queue; the receiver asks once for each.
+    let running = receiver.start(|queue, _| QueueHandler(copiers.get_mut(queue).and_then(Option::take)))?;
+    for warning in running.warnings() {
+        eprintln!("ringtap: {warning}");
+    }
+    let state = Arc::new(Mutex::new(RingState::Running(Box::new(Ring { running }))));
+    sources.add_ring(Arc::clone(&state));
+    Ok((RingHandle(state), consumers))
+}
+
+/// A socket that holds a port.
+#[derive(Debug, Clone, Copy)]
+struct Port {
+    address: SocketAddr,
+    service: Service,
+    socket: u8,
+}
+
+impl Port {
+    fn takes(&self, to: SocketAddr) -> bool {
+        let ip = self.address.ip();
+        self.address.port() == to.port() && ip.is_ipv6() == to.is_ipv6() && (ip.is_unspecified() || ip == to.ip())
+    }
+}
+
+/// Copies datagrams from frames to the spool.
+pub(super) struct Copier {
+    spool: SpoolProducer,
+    ports: Arc<Vec<Port>>,
+    counts: Arc<RingCounts>,
+    /// Stamps are nanoseconds since 1970.
+    is_realtime: bool,
+    /// What to add to a stamp otherwise; taken anew in each cycle.
+    offset_ns: u64,
+}
+
+/// From the monotonic clock to the time since 1970.
+fn offset_ns() -> u64 {
+    clock::realtime_ns().saturating_sub(clock::monotonic_ns())
+}
+
+impl Copier {
+    /// `Err(None)`: nothing for us.
+    fn copy(&mut self, packet: &Packet<'_>) -> Result<(), Option<Cause>> {
+        let data = packet.data;
+        let layers = Layers::parse(data, LinkType::Ethernet);
+        let span = layers.outer_ip().ok_or(None)?;
+        if span.is_fragment() {
+            return Err(Some(Cause::Fragment));
+        }
+        let ip = span.view(data).ok_or(None)?;
+        let udp = layers.udp(data).ok_or(None)?;
+        let to = SocketAddr::new(ip.destination(), udp.destination_port());
+        let port = *self.ports.iter().find(|port| port.takes(to)).ok_or(None)?;
+        if layers.is_cut() {
+            return Err(Some(Cause::Oversize));
+        }
+        let at_ns = match (self.is_realtime, packet.arrival_ns) {
+            (_, 0) => clock::realtime_ns(),
+            (true, stamp) => stamp,
+            (false, stamp) => stamp.saturating_add(self.offset_ns),
+        };
+        let source = SocketAddr::new(ip.source(), udp.source_port());
+        self.spool.push(Head { at_ns, source, service: port.service, socket: port.socket }, layers.payload(data));
+        Ok(())
+    }
+}
+
+/// A queue's copier; `None` is never seen, as the receiver asks once for each queue.
+pub(super) struct QueueHandler(Option<Copier>);
+
+impl Handler for QueueHandler {
+    fn packet(&mut self, packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {
+        let Some(copier) = &mut self.0 else { return };
+        match copier.copy(packet) {
+            Ok(()) => {}
+            Err(Some(cause)) => copier.counts.causes.add(cause),
+            Err(None) => {
+                copier.counts.not_ours.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn cycle_end(&mut self, _outbox: &mut Outbox<'_>) {
+        if let Some(copier) = &mut self.0 {
+            copier.spool.cycle_end();
+            if !copier.is_realtime {
+                copier.offset_ns = offset_ns();
+            }
+        }
+    }
+}

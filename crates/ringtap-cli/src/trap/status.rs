@@ -1,0 +1,310 @@
+//! The station's account: one ledger from the wire to the disk, with the causes of everything that is not stored.
+//!
+//! Owns the sum. It is shown as text, as JSON, in the store for `top`, and as metrics.
+
+use std::fmt;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use ringtap::histogram::Quantiles;
+use ringtap::ledger::{Cause as Loss, Ledger};
+use ringtap_trap::cause::{CAUSES, CauseCounts};
+use ringtap_trap::spool::Lost;
+use ringtap_trap::station::StationCounts;
+use serde_json::{Value, json};
+
+use super::pipeline::Pipeline;
+use super::ring::{Ring, RingCounts};
+use super::sockets;
+use crate::units;
+
+/// What a receiving thread took from its sockets.
+#[derive(Debug, Default)]
+pub(super) struct ReceiveCounts {
+    /// Datagrams, or messages of a stream.
+    pub(super) datagrams: AtomicU64,
+}
+
+/// Everything that counts.
+#[derive(Default)]
+pub(super) struct Sources {
+    received: Vec<Arc<ReceiveCounts>>,
+    lost: Vec<Arc<Lost>>,
+    inodes: Vec<(u64, bool)>,
+    _sockets: Vec<UdpSocket>,
+    ring: Option<Arc<Mutex<RingState>>>,
+    ring_counts: Vec<Arc<RingCounts>>,
+    station: Arc<StationCounts>,
+    framing: Arc<CauseCounts>,
+    not_told: Arc<AtomicU64>,
+    error: Arc<Mutex<Option<String>>>,
+    started: Option<Instant>,
+}
+
+/// The ring while it runs, and what it left.
+pub(super) enum RingState {
+    /// It runs.
+    Running(Box<Ring>),
+    /// It has ended.
+    Ended(Ledger),
+}
+
+impl Sources {
+    pub(super) fn add_sockets(
+        &mut self,
+        counts: Arc<ReceiveCounts>,
+        lost: Arc<Lost>,
+        inodes: Vec<(u64, bool)>,
+        sockets: Vec<UdpSocket>,
+    ) {
+        self.received.push(counts);
+        self.lost.push(lost);
+        self.inodes = inodes;
+        self._sockets = sockets;
+    }
+
+    pub(super) fn add_stream(&mut self, counts: Arc<ReceiveCounts>, lost: Arc<Lost>) {
+        self.received.push(counts);
+        self.lost.push(lost);
+    }
+
+    pub(super) fn add_ring(&mut self, ring: Arc<Mutex<RingState>>) {
+        self.ring = Some(ring);
+    }
+
+    pub(super) fn add_ring_queue(&mut self, counts: Arc<RingCounts>, lost: Arc<Lost>) {
+        self.ring_counts.push(counts);
+        self.lost.push(lost);
+    }
+
+    pub(super) fn attach(&mut self, pipeline: &Pipeline, framing: Arc<CauseCounts>) {
+        self.station = pipeline.counts();
+        self.error = pipeline.error();
+        self.not_told = pipeline.not_told();
+        self.framing = framing;
+        self.started = Some(Instant::now());
+    }
+
+    /// The ring has ended with this ledger.
+    pub(super) fn finish_ring(&self, ledger: Ledger) {
+        if let Some(ring) = &self.ring {
+            *ring.lock().unwrap_or_else(PoisonError::into_inner) = RingState::Ended(ledger);
+        }
+    }
+
+    /// Everything as of now.
+    pub(super) fn status(&self) -> Status {
+        let station = &self.station;
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        // What is behind is read first, so that a part never exceeds the whole.
+        let (stored, not_stored) = (load(&station.stored), load(&station.not_stored));
+        let snmp = [0, 1, 2].map(|version| load(&station.snmp[version]));
+        let syslog = load(&station.syslog);
+        let causes: Vec<(&'static str, u64)> = CAUSES
+            .into_iter()
+            .map(|cause| {
+                let at_ring: u64 = self.ring_counts.iter().map(|ring| ring.causes.read(cause)).sum();
+                (cause.name(), station.causes.read(cause) + self.framing.read(cause) + at_ring)
+            })
+            .collect();
+        let refused = station.causes.total();
+        let seen = load(&station.seen);
+        let spooled_lost: u64 = self.lost.iter().map(|lost| lost.read().0).sum();
+        let mut ledger = match &self.ring {
+            None => Ledger { offered: Some(0), filtered: Some(0), ..Ledger::default() },
+            Some(ring) => match &mut *ring.lock().unwrap_or_else(PoisonError::into_inner) {
+                RingState::Running(ring) => ring.ledger(),
+                RingState::Ended(ledger) => ledger.clone(),
+            },
+        };
+        // Packets that the ring took and that carry nothing for us.
+        let not_ours: u64 = self.ring_counts.iter().map(|ring| load(&ring.not_ours)).sum();
+        ledger.delivered = ledger.delivered.saturating_sub(not_ours);
+        ledger.filtered = ledger.filtered.map(|filtered| filtered + not_ours);
+        let datagrams: u64 = self.received.iter().map(|counts| load(&counts.datagrams)).sum();
+        let at_sockets = if self.inodes.is_empty() { Some(0) } else { sockets::kernel_drops(&self.inodes) };
+        ledger.delivered = (ledger.delivered + datagrams).saturating_sub(spooled_lost);
+        ledger.offered = ledger.offered.zip(at_sockets).map(|(offered, drops)| offered + datagrams + drops);
+        ledger.drop(Loss::RingFull, at_sockets);
+        ledger.drop(Loss::SlowOutput, Some(spooled_lost));
+        ledger.drop(Loss::OutputFailed, Some(not_stored));
+        ledger.delivered = ledger.delivered.saturating_sub(not_stored);
+        let at_ring: u64 = self.ring_counts.iter().map(|ring| ring.causes.total()).sum();
+        Status {
+            seconds: self.started.map_or(0.0, |started| started.elapsed().as_secs_f64()),
+            waiting: (ledger.delivered + not_stored).saturating_sub(seen + at_ring),
+            not_stored_yet: snmp.iter().sum::<u64>() + syslog
+                - (stored + not_stored).min(snmp.iter().sum::<u64>() + syslog),
+            ledger,
+            seen,
+            refused,
+            snmp,
+            syslog,
+            informs: load(&station.informs),
+            damaged: load(&station.damaged),
+            causes,
+            stored,
+            alarms: load(&station.alarms),
+            raised: load(&station.raised),
+            announced: load(&station.announced),
+            not_told: load(&self.not_told),
+            answered: load(&station.answered),
+            to_alarm: station.to_alarm.snapshot().quantiles_us(),
+            to_disk: station.to_disk.snapshot().quantiles_us(),
+            to_alarm_buckets: station.to_alarm.snapshot().buckets().collect(),
+            error: self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            rss_bytes: resident_bytes(),
+        }
+    }
+}
+
+/// Resident memory of this process (proc_pid_status(5), VmHWM: the most it ever was).
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// One look at everything.
+#[derive(Debug, Clone)]
+pub(super) struct Status {
+    /// Since the start.
+    pub(super) seconds: f64,
+    /// From the wire to the station; `delivered` are datagrams that the station got and could keep.
+    pub(super) ledger: Ledger,
+    /// Received and not looked at yet.
+    pub(super) waiting: u64,
+    /// Taken and not in the store yet.
+    pub(super) not_stored_yet: u64,
+    /// Looked at.
+    pub(super) seen: u64,
+    /// Not taken, by the station.
+    pub(super) refused: u64,
+    /// Notifications by version.
+    pub(super) snmp: [u64; 3],
+    /// Syslog messages.
+    pub(super) syslog: u64,
+    /// Informs.
+    pub(super) informs: u64,
+    /// Notifications with varbinds that can't be read.
+    pub(super) damaged: u64,
+    /// Not taken, by cause.
+    pub(super) causes: Vec<(&'static str, u64)>,
+    /// Notifications on the disk.
+    pub(super) stored: u64,
+    /// Alarms.
+    pub(super) alarms: u64,
+    /// Raised ones.
+    pub(super) raised: u64,
+    /// Changes announced.
+    pub(super) announced: u64,
+    /// Announcements that an output could not take.
+    pub(super) not_told: u64,
+    /// Answers and Reports sent.
+    pub(super) answered: u64,
+    /// Latency from arrival to alarm.
+    pub(super) to_alarm: Quantiles,
+    /// Latency from arrival to the disk.
+    pub(super) to_disk: Quantiles,
+    /// Upper edges in nanoseconds and counts.
+    pub(super) to_alarm_buckets: Vec<(u64, u64)>,
+    /// What is wrong with the store.
+    pub(super) error: Option<String>,
+    /// Most resident memory so far.
+    pub(super) rss_bytes: Option<u64>,
+}
+
+impl Status {
+    /// What no counter explains, from the wire to the disk; `None` when a part is unknown.
+    pub(super) fn unaccounted(&self) -> Option<i64> {
+        let taken = self.snmp.iter().sum::<u64>() + self.syslog;
+        Some(self.ledger.unaccounted()? + self.seen as i64 - (taken + self.refused) as i64)
+    }
+
+    /// For programs.
+    pub(super) fn json(&self) -> Value {
+        let causes: serde_json::Map<String, Value> = self
+            .causes
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| ((*name).to_owned(), (*count).into()))
+            .collect();
+        json!({
+            "type": "station",
+            "seconds": self.seconds,
+            "ledger": self.ledger,
+            "unaccounted": self.unaccounted(),
+            "waiting": self.waiting,
+            "not_stored_yet": self.not_stored_yet,
+            "notifications": {"v1": self.snmp[0], "v2c": self.snmp[1], "v3": self.snmp[2], "syslog": self.syslog},
+            "informs": self.informs,
+            "damaged": self.damaged,
+            "refused": causes,
+            "stored": self.stored,
+            "answered": self.answered,
+            "alarms": self.alarms,
+            "raised": self.raised,
+            "announced": self.announced,
+            "not_told": self.not_told,
+            "to_alarm_us": self.to_alarm,
+            "to_disk_us": self.to_disk,
+            "error": self.error,
+            "most_resident_bytes": self.rss_bytes,
+        })
+    }
+
+    /// For a line of progress.
+    pub(super) fn line(&self) -> String {
+        format!(
+            "{} stored, {} alarms raised of {}; {}",
+            units::grouped(self.stored),
+            units::grouped(self.raised),
+            units::grouped(self.alarms),
+            self.ledger
+        )
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unaccounted = self.unaccounted().map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+        writeln!(f, "ledger         {}", self.ledger)?;
+        writeln!(f, "unaccounted    {unaccounted} from the wire to the store")?;
+        writeln!(
+            f,
+            "notifications  {} v1, {} v2c, {} v3, {} syslog; {} informs; {} with damaged varbinds",
+            self.snmp[0], self.snmp[1], self.snmp[2], self.syslog, self.informs, self.damaged
+        )?;
+        for (name, count) in self.causes.iter().filter(|(_, count)| *count > 0) {
+            writeln!(f, "refused        {count} {name}")?;
+        }
+        writeln!(
+            f,
+            "stored         {} ({} not yet), {} answers sent",
+            self.stored, self.not_stored_yet, self.answered
+        )?;
+        writeln!(
+            f,
+            "alarms         {} raised of {}; {} changes announced, {} of them not taken by an output",
+            self.raised, self.alarms, self.announced, self.not_told
+        )?;
+        writeln!(
+            f,
+            "latency        to alarm p50 {} p99 {} max {}; to disk p50 {} max {}",
+            units::shown_us(self.to_alarm.p50),
+            units::shown_us(self.to_alarm.p99),
+            units::shown_us(self.to_alarm.max),
+            units::shown_us(self.to_disk.p50),
+            units::shown_us(self.to_disk.max)
+        )?;
+        if let Some(bytes) = self.rss_bytes {
+            writeln!(f, "memory         {} resident at most", units::shown_size(bytes))?;
+        }
+        if let Some(error) = &self.error {
+            writeln!(f, "store          {error}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! `ringtap trap top`: a running station on the terminal, from what it leaves in its store each second.
+//!
+//! Owns the screen. It reads beside the station and never delays it.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ringtap::{Error, Result};
+use ringtap_trap::alarm::Alarm;
+use ringtap_trap::store::Store;
+use serde_json::Value;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::units;
+
+/// Alarms of each list.
+const SHOWN: usize = 10;
+/// How often signals are looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Show rates, losses and alarms of a running station.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Directory of the station's store
+    #[arg(long, value_name = "DIR", default_value = "ringtap-trap")]
+    store: PathBuf,
+    /// Time between two looks
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
+    every: Duration,
+    /// End after so many looks [default: on Ctrl-C]
+    #[arg(long, value_name = "N", value_parser = units::count)]
+    count: Option<u64>,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Error::os("handle signal", signal.to_string(), &error))?;
+    }
+    let store = Store::open_beside(&args.store)?;
+    let clears = std::io::stdout().is_terminal();
+    let mut last: Option<(f64, u64)> = None;
+    let mut looks = 0;
+    loop {
+        let status: Value = match store.meta("status")? {
+            Some(text) => serde_json::from_str(&text).unwrap_or_default(),
+            None => Value::Null,
+        };
+        let alarms = store.alarms()?;
+        let seconds = status["seconds"].as_f64().unwrap_or(0.0);
+        let stored = status["stored"].as_u64().unwrap_or(0);
+        let rate = last
+            .filter(|(then, _)| *then < seconds)
+            .map(|(then, before)| stored.saturating_sub(before) as f64 / (seconds - then));
+        last = Some((seconds, stored));
+        let screen = screen(&status, rate, &alarms);
+        let mut out = std::io::stdout().lock();
+        let shown = if clears { write!(out, "\x1b[H\x1b[2J{screen}") } else { write!(out, "{screen}") };
+        // Nobody may be left to read it.
+        if shown.and_then(|()| out.flush()).is_err() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        drop(out);
+        looks += 1;
+        let next = Instant::now() + args.every;
+        while Instant::now() < next && args.count.is_none_or(|count| looks < count) {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(ExitCode::SUCCESS);
+            }
+            std::thread::sleep(LOOK);
+        }
+        if args.count.is_some_and(|count| looks >= count) {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+fn screen(status: &Value, rate: Option<f64>, alarms: &[Alarm]) -> String {
+    use std::fmt::Write;
+    let mut out = String::new();
+    let mut line = |text: String| {
+        let _ = writeln!(out, "{text}");
+    };
+    if status.is_null() {
+        line("no station has left its status here yet".to_owned());
+    } else {
+        let number = |value: &Value| value.as_i64().map_or_else(|| "unknown".to_owned(), |number| number.to_string());
+        let rate = rate.map_or_else(|| "-".to_owned(), units::shown_rate);
+        line(format!("stored         {} ({rate}), waiting {}", number(&status["stored"]), number(&status["waiting"])));
+        let ledger = &status["ledger"];
+        let drops: String = ledger["drops"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(_, count)| count.as_u64() != Some(0))
+            .map(|(cause, count)| format!(" + {cause} {}", number(count)))
+            .collect();
+        line(format!(
+            "ledger         offered {} = delivered {} + filtered {}{drops} + unaccounted {}",
+            number(&ledger["offered"]),
+            number(&ledger["delivered"]),
+            number(&ledger["filtered"]),
+            number(&status["unaccounted"])
+        ));
+        for (cause, count) in status["refused"].as_object().into_iter().flatten() {
+            line(format!("refused        {} {cause}", number(count)));
+        }
+        if let Some(error) = status["error"].as_str() {
+            line(format!("store          {error}"));
+        }
+    }
+    let mut raised: Vec<&Alarm> = alarms.iter().filter(|alarm| !alarm.cleared).collect();
+    line(format!("alarms         {} raised of {}", raised.len(), alarms.len()));
+    raised.sort_by_key(|alarm| std::cmp::Reverse(alarm.changed_ns));
+    line("\nnewest".to_owned());
+    for alarm in raised.iter().take(SHOWN) {
+        line(row(alarm));
+    }
+    raised.sort_by_key(|alarm| std::cmp::Reverse(alarm.count));
+    line("\nloudest".to_owned());
+    for alarm in raised.iter().take(SHOWN) {
+        line(row(alarm));
+    }
+    out
+}
+
+fn row(alarm: &Alarm) -> String {
+    let Alarm { id, key, severity, count, .. } = alarm;
+    let flapping = if alarm.flapping { " flapping" } else { "" };
+    let text: String = format!("{} {} {}", key.resource, key.condition, key.object)
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    format!("{id:>8} {:<13} {count:>9} x {text}{flapping}", severity.name())
+}

@@ -1,0 +1,563 @@
+//! The store: notifications as they came, and alarms, in one SQLite database in a directory of its own.
+//!
+//! Owns schema, transactions, retention and queries. A batch that [`Store::write`] took is on the disk (write-ahead log,
+//! synced at each commit). One process writes alarms; others read, and leave their wishes in `request`.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::fcntl::{Flock, FlockArg};
+use ringtap::{Error, Result};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+
+use crate::alarm::{Alarm, Judgement};
+
+const SCHEMA: &str = "
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS notification (
+    id INTEGER PRIMARY KEY, at_ns INTEGER NOT NULL, source TEXT NOT NULL, kind INTEGER NOT NULL,
+    alarm INTEGER, judgement INTEGER NOT NULL, penalty REAL, raw BLOB NOT NULL, decrypted BLOB);
+CREATE TABLE IF NOT EXISTS alarm (
+    id INTEGER PRIMARY KEY, cleared INTEGER NOT NULL, severity TEXT NOT NULL, last_ns INTEGER NOT NULL, body TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS request (id INTEGER PRIMARY KEY, alarm INTEGER NOT NULL, operator TEXT NOT NULL);
+";
+/// Of the schema above (PRAGMA user_version).
+const SCHEMA_VERSION: i64 = 1;
+const DATABASE: &str = "ringtap-trap.db";
+/// How long to wait for another process's transaction.
+const BUSY: Duration = Duration::from_secs(5);
+/// Rows deleted in one transaction of the retention.
+const PRUNE_ROWS: i64 = 20_000;
+
+/// How a notification came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Trap of v1.
+    V1 = 1,
+    /// Trap or inform of v2c.
+    V2c = 2,
+    /// Trap or inform of v3.
+    V3 = 3,
+    /// Syslog.
+    Syslog = 10,
+}
+
+impl Kind {
+    fn from_number(number: u8) -> Option<Self> {
+        [Self::V1, Self::V2c, Self::V3, Self::Syslog].into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    /// Its name in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "snmp_v1",
+            Self::V2c => "snmp_v2c",
+            Self::V3 => "snmp_v3",
+            Self::Syslog => "syslog",
+        }
+    }
+}
+
+/// One notification of a [`Job`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Its number.
+    pub id: u64,
+    /// Arrival, nanoseconds since 1970.
+    pub at_ns: u64,
+    /// Its sender.
+    pub source: SocketAddr,
+    /// How it came.
+    pub kind: Kind,
+    /// Its alarm's number.
+    pub alarm: Option<u64>,
+    /// What became of it.
+    pub judgement: Judgement,
+    /// Its bytes in the job's.
+    pub raw: Range<usize>,
+    /// The decrypted scoped PDU in the job's bytes.
+    pub decrypted: Option<Range<usize>>,
+}
+
+/// An answer that waits until its inform is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Where to.
+    pub to: SocketAddr,
+    /// By which socket.
+    pub socket: u8,
+    /// The datagram.
+    pub bytes: Vec<u8>,
+}
+
+/// What is written in one transaction.
+#[derive(Debug, Default)]
+pub struct Job {
+    /// Bytes of all rows.
+    pub bytes: Vec<u8>,
+    /// Notifications.
+    pub rows: Vec<Row>,
+    /// Alarms that changed, as they are now.
+    pub alarms: Vec<Alarm>,
+    /// To be sent afterwards.
+    pub answers: Vec<Answer>,
+}
+
+impl Job {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.alarms.is_empty()
+    }
+
+    /// Empties it, keeping its memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.rows.clear();
+        self.alarms.clear();
+        self.answers.clear();
+    }
+}
+
+/// What is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retention {
+    /// Notifications and cleared alarms that are older go.
+    pub age: Option<Duration>,
+    /// The oldest notifications go when the database is larger than this, in bytes.
+    pub bytes: Option<u64>,
+}
+
+/// A stored notification.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// Its number.
+    pub id: u64,
+    /// Arrival, nanoseconds since 1970.
+    pub at_ns: u64,
+    /// Its sender.
+    pub source: String,
+    /// How it came.
+    pub kind: Kind,
+    /// Its alarm's number.
+    pub alarm: Option<u64>,
+    /// What became of it.
+    pub judgement: Judgement,
+    /// Its bytes.
+    pub raw: Vec<u8>,
+    /// The decrypted scoped PDU.
+    pub decrypted: Option<Vec<u8>>,
+}
+
+/// An open store.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    directory: PathBuf,
+    /// Held by the one that writes.
+    _lock: Option<Flock<File>>,
+}
+
+impl Store {
+    /// Opens the store for writing; makes it if need be, readable by its owner only.
+    ///
+    /// # Errors
+    /// Another process writes to it, it can't be made or opened, or a later version made it.
+    pub fn open(directory: &Path) -> Result<Self> {
+        let name = directory.display().to_string();
+        let failed = |error: std::io::Error| Error::os("open the store", &name, &error);
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        let file = OpenOptions::new()
+            .create(true)
+            .write(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(directory.join("lock"))
+            .map_err(failed)?;
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| {
+            Error::failed("open the store", &name, "another process writes to it")
+                .way_out("stop the other `ringtap trap`, or give each a --store of its own")
+        })?;
+        let path = directory.join(DATABASE);
+        let is_new = !path.exists();
+        if is_new {
+            OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path).map_err(failed)?;
+        }
+        let wrong = |error: rusqlite::Error| explain("open the store", &name, &error);
+        let connection = Connection::open(&path).map_err(wrong)?;
+        connection.busy_timeout(BUSY).map_err(wrong)?;
+        if is_new {
+            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(wrong)?;
+        }
+        connection.pragma_update(None, "journal_mode", "WAL").map_err(wrong)?;
+        connection.pragma_update(None, "synchronous", "FULL").map_err(wrong)?;
+        connection.pragma_update(None, "wal_autocheckpoint", 8192).map_err(wrong)?;
+        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(wrong)?;
+        if version > SCHEMA_VERSION {
+            return Err(Error::failed("open the store", &name, format!("its layout {version} is of a later version")));
+        }
+        connection.execute_batch(SCHEMA).map_err(wrong)?;
+        connection.pragma_update(None, "user_version", SCHEMA_VERSION).map_err(wrong)?;
+        Ok(Self { connection, directory: directory.to_owned(), _lock: Some(lock) })
+    }
+
+    /// Opens the store beside a process that writes to it.
+    ///
+    /// # Errors
+    /// There is none, or it can't be opened.
+    pub fn open_beside(directory: &Path) -> Result<Self> {
+        let name = directory.display().to_string();
+        let path = directory.join(DATABASE);
+        if !path.is_file() {
+            return Err(Error::failed("open the store", &name, "there is no store")
+                .way_out("name the directory that `ringtap trap --store` writes to"));
+        }
+        let wrong = |error: rusqlite::Error| explain("open the store", &name, &error);
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(wrong)?;
+        connection.busy_timeout(BUSY).map_err(wrong)?;
+        Ok(Self { connection, directory: directory.to_owned(), _lock: None })
+    }
+
+    fn wrong(&self, operation: &str, error: &rusqlite::Error) -> Error {
+        explain(operation, &self.directory.display().to_string(), error)
+    }
+
+    /// Writes a job whole, or not at all. When it returns, it is on the disk.
+    ///
+    /// # Errors
+    /// The disk is full or broken; the job can be tried again.
+    pub fn write(&mut self, job: &Job) -> Result<()> {
+        write(&mut self.connection, job)
+            .map_err(|error| explain("write to the store", &self.directory.display().to_string(), &error))
+    }
+
+    /// A word kept beside the notifications.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn meta(&self, name: &str) -> Result<Option<String>> {
+        self.connection
+            .query_row("SELECT value FROM meta WHERE name = ?", [name], |row| row.get(0))
+            .optional()
+            .map_err(|error| self.wrong("read the store", &error))
+    }
+
+    /// Sets it.
+    ///
+    /// # Errors
+    /// The database can't be written.
+    pub fn set_meta(&self, name: &str, value: &str) -> Result<()> {
+        self.connection
+            .execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", [name, value])
+            .map(drop)
+            .map_err(|error| self.wrong("write to the store", &error))
+    }
+
+    /// The number of the latest notification; 0 when there is none.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn last_id(&self) -> Result<u64> {
+        // Retention may have taken the last ones: meta remembers.
+        let kept: u64 = self.meta("last_id")?.and_then(|text| text.parse().ok()).unwrap_or(0);
+        let newest: Option<u64> = self
+            .connection
+            .query_row("SELECT max(id) FROM notification", [], |row| row.get(0))
+            .map_err(|error| self.wrong("read the store", &error))?;
+        Ok(kept.max(newest.unwrap_or(0)))
+    }
+
+    /// How many notifications there are.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn notification_count(&self) -> Result<u64> {
+        self.connection
+            .query_row("SELECT count(*) FROM notification", [], |row| row.get(0))
+            .map_err(|error| self.wrong("read the store", &error))
+    }
+
+    /// All alarms, by number.
+    ///
+    /// # Errors
+    /// The database can't be read, or holds what is no alarm.
+    pub fn alarms(&self) -> Result<Vec<Alarm>> {
+        let read = || -> rusqlite::Result<Vec<String>> {
+            let mut statement = self.connection.prepare_cached("SELECT body FROM alarm ORDER BY id")?;
+            let bodies = statement.query_map([], |row| row.get(0))?;
+            bodies.collect()
+        };
+        let bodies = read().map_err(|error| self.wrong("read the store", &error))?;
+        bodies
+            .iter()
+            .map(|body| {
+                serde_json::from_str(body)
+                    .map_err(|error| Error::failed("read an alarm in", self.directory.display().to_string(), error))
+            })
+            .collect()
+    }
+
+    /// Notifications from number `from` on, of one alarm or all, at most `limit`, by number.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn notifications(&self, alarm: Option<u64>, from: u64, limit: u64) -> Result<Vec<Stored>> {
+        let read = || -> rusqlite::Result<Vec<Stored>> {
+            let mut statement = self.connection.prepare_cached(
+                "SELECT id, at_ns, source, kind, alarm, judgement, penalty, raw, decrypted FROM notification
+                 WHERE id >= ?1 AND (?2 IS NULL OR alarm = ?2) ORDER BY id LIMIT ?3",
+            )?;
+            let rows = statement.query_map(params![from, alarm, limit], |row| {
+                Ok(Stored {
+                    id: row.get(0)?,
+                    at_ns: row.get(1)?,
+                    source: row.get(2)?,
+                    kind: Kind::from_number(row.get(3)?).unwrap_or(Kind::Syslog),
+                    alarm: row.get(4)?,
+                    judgement: judgement(row.get(5)?, row.get(6)?),
+                    raw: row.get(7)?,
+                    decrypted: row.get(8)?,
+                })
+            })?;
+            rows.collect()
+        };
+        read().map_err(|error| self.wrong("read the store", &error))
+    }
+
+    /// Asks the writing process to clear an alarm.
+    ///
+    /// # Errors
+    /// The database can't be written.
+    pub fn request_clear(&self, alarm: u64, operator: &str) -> Result<()> {
+        self.connection
+            .execute("INSERT INTO request (alarm, operator) VALUES (?, ?)", params![alarm, operator])
+            .map(drop)
+            .map_err(|error| self.wrong("write to the store", &error))
+    }
+
+    /// Takes what was asked for: alarms to clear, and by whom.
+    ///
+    /// # Errors
+    /// The database can't be written.
+    pub fn take_requests(&self) -> Result<Vec<(u64, String)>> {
+        let take = || -> rusqlite::Result<Vec<(u64, String)>> {
+            let waiting: bool =
+                self.connection.query_row("SELECT EXISTS (SELECT 1 FROM request)", [], |row| row.get(0))?;
+            if !waiting {
+                return Ok(Vec::new());
+            }
+            let mut statement = self.connection.prepare_cached("DELETE FROM request RETURNING alarm, operator")?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect()
+        };
+        take().map_err(|error| self.wrong("read the store", &error))
+    }
+
+    /// Deletes what is too old or too much, a bounded part at a time; whether there may be more to do.
+    ///
+    /// # Errors
+    /// The database can't be written.
+    pub fn prune(&mut self, retention: Retention, now_ns: u64) -> Result<bool> {
+        prune(&self.connection, retention, now_ns).map_err(|error| self.wrong("clean up the store", &error))
+    }
+
+    /// Bytes of the database that are in use.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn used_bytes(&self) -> Result<u64> {
+        used_bytes(&self.connection).map_err(|error| self.wrong("read the store", &error))
+    }
+}
+
+fn write(connection: &mut Connection, job: &Job) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    {
+        let mut insert = transaction.prepare_cached("INSERT INTO notification VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
+        let mut source = (None, String::new());
+        for row in &job.rows {
+            if source.0 != Some(row.source) {
+                source = (Some(row.source), row.source.to_string());
+            }
+            let (code, penalty) = code(&row.judgement);
+            insert.execute(params![
+                row.id,
+                row.at_ns,
+                source.1,
+                row.kind as u8,
+                row.alarm,
+                code,
+                penalty,
+                &job.bytes[row.raw.clone()],
+                row.decrypted.clone().map(|range| &job.bytes[range]),
+            ])?;
+        }
+        let mut upsert = transaction.prepare_cached("INSERT OR REPLACE INTO alarm VALUES (?, ?, ?, ?, ?)")?;
+        for alarm in &job.alarms {
+            let body = serde_json::to_string(alarm).unwrap_or_default();
+            upsert.execute(params![alarm.id, alarm.cleared, alarm.severity.name(), alarm.last_ns, body])?;
+        }
+    }
+    transaction.commit()
+}
+
+fn prune(connection: &Connection, retention: Retention, now_ns: u64) -> rusqlite::Result<bool> {
+    let mut deleted = 0;
+    // The numbers of deleted notifications are not used again.
+    connection.execute(
+        "INSERT OR REPLACE INTO meta SELECT 'last_id', max(id) FROM notification HAVING max(id) IS NOT NULL",
+        [],
+    )?;
+    if let Some(age) = retention.age {
+        let before = now_ns.saturating_sub(age.as_nanos() as u64);
+        deleted += connection.execute(
+            "DELETE FROM notification WHERE at_ns < ?1 AND id IN (SELECT id FROM notification ORDER BY id LIMIT ?2)",
+            params![before, PRUNE_ROWS],
+        )?;
+        connection.execute("DELETE FROM alarm WHERE cleared AND last_ns < ?", [before])?;
+    }
+    if let Some(most) = retention.bytes
+        && used_bytes(connection)? > most
+    {
+        deleted += connection.execute(
+            "DELETE FROM notification WHERE id IN (SELECT id FROM notification ORDER BY id LIMIT ?)",
+            [PRUNE_ROWS],
+        )?;
+    }
+    if deleted > 0 {
+        let mut vacuum = connection.prepare_cached("PRAGMA incremental_vacuum(4096)")?;
+        let mut rows = vacuum.query([])?;
+        while rows.next()?.is_some() {}
+    }
+    Ok(deleted as i64 >= PRUNE_ROWS)
+}
+
+fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
+    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
+    Ok((number("page_count")? - number("freelist_count")?) * number("page_size")?)
+}
+
+fn code(judgement: &Judgement) -> (u8, Option<f64>) {
+    match judgement {
+        Judgement::New => (0, None),
+        Judgement::Changed => (1, None),
+        Judgement::Repeated => (2, None),
+        Judgement::Flapping { penalty } => (3, Some(*penalty)),
+        Judgement::ClearedNothing => (4, None),
+        Judgement::Retransmission => (5, None),
+        Judgement::BelowThreshold => (6, None),
+        Judgement::TableFull => (7, None),
+    }
+}
+
+fn judgement(code: u8, penalty: Option<f64>) -> Judgement {
+    match code {
+        0 => Judgement::New,
+        1 => Judgement::Changed,
+        3 => Judgement::Flapping { penalty: penalty.unwrap_or(0.0) },
+        4 => Judgement::ClearedNothing,
+        5 => Judgement::Retransmission,
+        6 => Judgement::BelowThreshold,
+        7 => Judgement::TableFull,
+        _ => Judgement::Repeated,
+    }
+}
+
+fn explain(operation: &str, object: &str, error: &rusqlite::Error) -> Error {
+    let way_out = match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DiskFull) => "free some space; what arrives meanwhile waits in the spool",
+        Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
+            "move the directory away and begin a new store"
+        }
+        Some(
+            rusqlite::ErrorCode::PermissionDenied | rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly,
+        ) => "run as its owner",
+        _ => "",
+    };
+    let error = Error::failed(operation, object, error);
+    if way_out.is_empty() { error } else { error.way_out(way_out) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alarm::{AlarmTable, FlapPolicy, Key, Report, Severity};
+
+    fn job(ids: Range<u64>, at_ns: u64) -> Job {
+        let mut job = Job::default();
+        for id in ids {
+            let start = job.bytes.len();
+            job.bytes.extend_from_slice(&[id as u8; 100]);
+            job.rows.push(Row {
+                id,
+                at_ns,
+                source: "192.0.2.1:162".parse().unwrap(),
+                kind: Kind::V2c,
+                alarm: Some(id % 2),
+                judgement: Judgement::Flapping { penalty: 4.5 },
+                raw: start..job.bytes.len(),
+                decrypted: (id == 2).then_some(start..start + 1),
+            });
+        }
+        job
+    }
+
+    #[test]
+    fn what_was_written_is_there_after_opening_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("store");
+        let mut store = Store::open(&directory).unwrap();
+        let mut table = AlarmTable::new(Vec::new(), FlapPolicy::default(), 10);
+        let key = Key { resource: "r".to_owned(), condition: "c".to_owned(), object: "o".to_owned() };
+        table.report(&key, Report { raises: Some(true), severity: Severity::Major, at_ns: 5, notification: 1 });
+        let mut first = job(1..5, 77);
+        first.alarms = table.take_changed();
+        store.write(&first).unwrap();
+        assert!(Store::open(&directory).unwrap_err().to_string().contains("another process writes"), "one writer");
+        let beside = Store::open_beside(&directory).unwrap();
+        beside.request_clear(1, "bob").unwrap();
+        assert_eq!(store.take_requests().unwrap(), [(1, "bob".to_owned())]);
+        assert!(store.take_requests().unwrap().is_empty());
+        drop(store);
+        let store = Store::open(&directory).unwrap();
+        assert_eq!((store.last_id().unwrap(), store.notification_count().unwrap()), (4, 4));
+        assert_eq!(store.alarms().unwrap(), first.alarms);
+        let odd = store.notifications(Some(1), 0, 10).unwrap();
+        assert_eq!(odd.iter().map(|row| row.id).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(odd[0].raw, [1; 100]);
+        assert_eq!(odd[0].judgement, Judgement::Flapping { penalty: 4.5 });
+        assert_eq!(store.notifications(None, 2, 1).unwrap()[0].decrypted.as_deref(), Some(&[2][..]));
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(directory.metadata().unwrap().permissions().mode() & 0o077, 0);
+        assert_eq!(directory.join(DATABASE).metadata().unwrap().permissions().mode() & 0o077, 0);
+    }
+
+    #[test]
+    fn a_job_is_written_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        store.write(&job(1..3, 1)).unwrap();
+        let error = store.write(&job(2..9, 1)).unwrap_err().to_string();
+        assert!(error.contains("write to the store"), "{error}");
+        assert_eq!(store.notification_count().unwrap(), 2);
+    }
+
+    #[test]
+    fn retention_by_age_and_size_keeps_the_newest_and_their_numbers() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        store.write(&job(1..1000, 10)).unwrap();
+        store.write(&job(1000..1500, 5_000_000_000)).unwrap();
+        let age = Retention { age: Some(Duration::from_secs(1)), bytes: None };
+        assert!(!store.prune(age, 5_500_000_000).unwrap());
+        assert_eq!(store.notification_count().unwrap(), 500);
+        let size = Retention { age: None, bytes: Some(1) };
+        store.prune(size, 0).unwrap();
+        assert_eq!((store.notification_count().unwrap(), store.last_id().unwrap()), (0, 1499));
+        assert!(store.used_bytes().unwrap() < 100_000);
+    }
+}

@@ -1,0 +1,131 @@
+//! What is remembered of other engines: their clocks and the keys localised for them; and of messages: that they were seen.
+//!
+//! Bounded: only an authentic message makes an entry, and at the bound an old one goes.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+
+use super::keys::{AuthProtocol, Key};
+use super::privacy::PrivProtocol;
+
+/// Seconds by which a message may be older than the newest one (RFC 3414 §2.2.3).
+pub(super) const TIME_WINDOW: u32 = 150;
+/// Most engines remembered.
+const MAX_ENGINES: usize = 1 << 16;
+
+/// A user's keys for one engine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LocalKeys {
+    pub(super) auth: Option<(AuthProtocol, Key)>,
+    pub(super) privacy: Option<(PrivProtocol, Key)>,
+}
+
+/// An engine's clock as last heard, and keys by user.
+#[derive(Debug, Default)]
+struct Engine {
+    boots: u32,
+    time: u32,
+    heard_ns: u64,
+    keys: Vec<Option<LocalKeys>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Engines {
+    known: HashMap<Box<[u8]>, Engine>,
+}
+
+impl Engines {
+    /// The user's keys, if they are at hand.
+    pub(super) fn keys(&self, engine_id: &[u8], user: usize) -> Option<LocalKeys> {
+        self.known.get(engine_id)?.keys.get(user).copied().flatten()
+    }
+
+    /// Keeps the keys of an authentic message.
+    pub(super) fn keep(&mut self, engine_id: &[u8], user: usize, keys: &LocalKeys) {
+        let engine = self.entry(engine_id);
+        if engine.keys.len() <= user {
+            engine.keys.resize(user + 1, None);
+        }
+        engine.keys[user] = Some(*keys);
+    }
+
+    /// RFC 3414 §3.2 (7b): moves the engine's clock forward, and says whether the authentic message is within the window.
+    pub(super) fn is_fresh(&mut self, engine_id: &[u8], boots: u32, time: u32, now_ns: u64) -> bool {
+        let engine = self.entry(engine_id);
+        let newer = boots > engine.boots || boots == engine.boots && time > engine.time;
+        if newer || engine.heard_ns == 0 {
+            (engine.boots, engine.time, engine.heard_ns) = (boots, time, now_ns.max(1));
+        }
+        let elapsed = now_ns.saturating_sub(engine.heard_ns) / 1_000_000_000;
+        let now = u64::from(engine.time) + elapsed;
+        boots == engine.boots && boots != 0x7fff_ffff && u64::from(time) + u64::from(TIME_WINDOW) >= now
+    }
+
+    fn entry(&mut self, engine_id: &[u8]) -> &mut Engine {
+        if self.known.len() >= MAX_ENGINES
+            && !self.known.contains_key(engine_id)
+            && let Some(any) = self.known.keys().next().cloned()
+        {
+            self.known.remove(&any);
+        }
+        self.known.entry(engine_id.into()).or_default()
+    }
+}
+
+/// What was seen lately, by hash: two generations, each full after a count or a time.
+#[derive(Debug, Default)]
+pub struct RecentSet {
+    hasher: RandomState,
+    current: std::collections::HashSet<u64>,
+    previous: std::collections::HashSet<u64>,
+    since_ns: u64,
+}
+
+impl RecentSet {
+    /// Most in a generation.
+    const FULL: usize = 1 << 18;
+    /// How long a generation lasts: replays are within the window of both clocks, retries within seconds.
+    const LASTS_NS: u64 = 2 * TIME_WINDOW as u64 * 1_000_000_000;
+
+    /// Remembers `item`; `false` when it was seen before.
+    pub fn insert(&mut self, item: impl Hash, now_ns: u64) -> bool {
+        if self.current.len() >= Self::FULL || now_ns.saturating_sub(self.since_ns) > Self::LASTS_NS {
+            self.previous = std::mem::take(&mut self.current);
+            self.since_ns = now_ns;
+        }
+        let hash = self.hasher.hash_one(item);
+        !self.previous.contains(&hash) && self.current.insert(hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn an_engines_clock_goes_only_forward() {
+        let mut engines = Engines::default();
+        assert!(engines.is_fresh(b"e", 5, 1000, 10 * S), "the first one sets the clock");
+        assert!(engines.is_fresh(b"e", 5, 851, 10 * S), "149 s old");
+        assert!(!engines.is_fresh(b"e", 5, 849, 10 * S), "151 s old");
+        assert!(!engines.is_fresh(b"e", 5, 1000, 161 * S), "151 s later, the same again");
+        assert!(!engines.is_fresh(b"e", 4, 9999, 161 * S), "from before the last boot");
+        assert!(engines.is_fresh(b"e", 6, 0, 161 * S), "booted");
+        assert!(!engines.is_fresh(b"e", 5, 1200, 161 * S));
+        assert!(engines.is_fresh(b"other", 1, 1, 161 * S));
+        assert!(!engines.is_fresh(b"worn out", 0x7fff_ffff, 1, S), "boots at its end (RFC 3414 §2.2.2)");
+    }
+
+    #[test]
+    fn what_was_seen_is_known_until_two_generations_later() {
+        let mut seen = RecentSet::default();
+        assert!(seen.insert(1, S));
+        assert!(!seen.insert(1, 2 * S));
+        assert!(seen.insert(2, 400 * S), "begins a generation");
+        assert!(!seen.insert(1, 401 * S));
+        assert!(seen.insert(3, 800 * S));
+        assert!(seen.insert(1, 801 * S));
+    }
+}

@@ -1,0 +1,164 @@
+//! The shared captures of SNMP and syslog decode as tshark says: every message, field by field.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pcap_parser::{Block, PcapBlockOwned, PcapError};
+use ringtap_trap::snmp::{self, Message, PduHead, ScopedData, ScopedPdu};
+use ringtap_trap::syslog::{self, Framer};
+use ringtap_wire::{Layers, LinkType};
+
+/// Files of a folder of the shared data.
+fn files(test: &str, folder: &str) -> Vec<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/traces").join(folder);
+    assert!(path.is_dir(), "did not run: {test}: {} is missing: get the shared test data", path.display());
+    let mut files: Vec<PathBuf> = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+/// Fields of each packet that the filter keeps, as tshark shows them.
+fn tshark(test: &str, file: &Path, filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(file).args(["-Y", filter, "-T", "fields", "-E", "separator=\u{1}", "-E", "aggregator=|"]);
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    let output = command.output().unwrap_or_else(|error| panic!("did not run: {test}: tshark: {error}"));
+    assert!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(|line| line.split('\u{1}').map(str::to_owned).collect())
+        .collect()
+}
+
+/// Frames of a capture with their numbers from 1 on.
+fn frames(file: &Path) -> Vec<(u64, Vec<u8>)> {
+    let mut reader = pcap_parser::create_reader(1 << 20, std::fs::File::open(file).unwrap()).unwrap();
+    let mut frames = Vec::new();
+    loop {
+        match reader.next() {
+            Ok((used, block)) => {
+                let data = match block {
+                    PcapBlockOwned::Legacy(packet) => Some(packet.data.to_vec()),
+                    PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                        Some(packet.data[..packet.caplen as usize].to_vec())
+                    }
+                    _ => None,
+                };
+                if let Some(data) = data {
+                    frames.push((frames.len() as u64 + 1, data));
+                }
+                reader.consume(used);
+            }
+            Err(PcapError::Incomplete(_)) => reader.refill().unwrap(),
+            Err(_) => return frames,
+        }
+    }
+}
+
+/// What we say of a message in tshark's words: version, request-id, number of varbinds, their names.
+fn ours(datagram: &[u8]) -> Option<[String; 4]> {
+    let (version, pdu) = match snmp::parse(datagram).ok()? {
+        Message::Community { version, pdu, .. } => (if version == snmp::Version::V1 { "0" } else { "1" }, pdu),
+        Message::V3(message) => match message.data {
+            ScopedData::Plain(bytes) => ("3", ScopedPdu::parse(bytes).ok()?.pdu),
+            ScopedData::Encrypted(_) => return None,
+        },
+        Message::OtherVersion(_) => return None,
+    };
+    if pdu.varbinds.is_damaged() {
+        return None;
+    }
+    let names: Vec<String> = pdu.varbinds.iter().map(|varbind| varbind.name.to_string()).collect();
+    let request = match pdu.head {
+        PduHead::Common { request_id, .. } => request_id.to_string(),
+        PduHead::V1Trap { .. } => String::new(),
+    };
+    Some([version.to_owned(), request, names.len().to_string(), names.join("|")])
+}
+
+#[test]
+fn snmp_decodes_as_tshark_says() {
+    const TEST: &str = "snmp_decodes_as_tshark_says";
+    let mut compared = 0;
+    for file in files(TEST, "snmp") {
+        let fields = ["frame.number", "snmp.version", "snmp.request_id", "snmp.name", "snmp.msgVersion"];
+        let theirs = tshark(TEST, &file, "snmp && udp", &fields);
+        let frames = frames(&file);
+        for row in theirs {
+            let number: u64 = row[0].parse().unwrap();
+            let (_, frame) = &frames[number as usize - 1];
+            let layers = Layers::parse(frame, LinkType::Ethernet);
+            let ours = ours(layers.payload(frame));
+            let place = format!("{} packet {number}", file.display());
+            let their_version = if row[4].is_empty() { &row[1] } else { &row[4] };
+            // Encrypted, for which tshark has no password either; or nothing that it could read ("not conforming").
+            if row[2].is_empty() && row[3].is_empty() && their_version != "0" {
+                assert_eq!(ours, None, "{place}: {row:?}");
+                continue;
+            }
+            let Some([version, request, count, names]) = ours else {
+                panic!("{place}: tshark reads {row:?}, we do not: {:?}", snmp::parse(layers.payload(frame)));
+            };
+            let their_count = if row[3].is_empty() { 0 } else { row[3].split('|').count() };
+            assert_eq!((&version, &request), (their_version, &row[2]), "{place}");
+            assert_eq!(count, their_count.to_string(), "{place}");
+            assert_eq!(names, row[3], "{place}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 100, "{compared} messages compared");
+}
+
+#[test]
+fn syslog_decodes_as_tshark_says() {
+    const TEST: &str = "syslog_decodes_as_tshark_says";
+    let mut compared = 0;
+    for file in files(TEST, "syslog") {
+        let fields = ["frame.number", "syslog.facility", "syslog.level", "syslog.msg"];
+        let theirs = tshark(TEST, &file, "syslog && udp", &fields);
+        let frames = frames(&file);
+        for row in theirs {
+            let number: usize = row[0].parse().unwrap();
+            let frame = &frames[number - 1].1;
+            let layers = Layers::parse(frame, LinkType::Ethernet);
+            let message = syslog::parse(layers.payload(frame)).unwrap();
+            let place = format!("{} packet {number}: {message:?}", file.display());
+            assert_eq!(message.has_priority, !row[1].is_empty(), "{place}");
+            if message.has_priority {
+                assert_eq!(
+                    (message.facility.to_string(), message.severity.to_string()),
+                    (row[1].clone(), row[2].clone()),
+                    "{place}"
+                );
+            }
+            assert!(row[3].contains(message.text.lines().next().unwrap_or_default()), "{place}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 3, "{compared} messages compared");
+}
+
+#[test]
+fn syslog_streams_are_cut_in_both_framings() {
+    const TEST: &str = "syslog_streams_are_cut_in_both_framings";
+    // Priorities 13 to 16 are facilities 1, 1, 1, 2; tshark 4 takes TCP port 514 for rsh, so it can't be asked.
+    for (name, expected) in [("tcp-syslog.pcap", &[13, 14, 15, 16][..]), ("tcp-syslog-nontransparent.pcap", &[14, 16])]
+    {
+        let file = files(TEST, "syslog").into_iter().find(|file| file.ends_with(name)).unwrap();
+        let mut framer = Framer::default();
+        let mut messages = Vec::new();
+        let mut losses = Vec::new();
+        for (_, packet) in frames(&file) {
+            let layers = Layers::parse(&packet, LinkType::RawIp);
+            let payload = layers.payload(&packet);
+            framer.push(payload, |bytes| messages.extend(syslog::parse(bytes)), |cause| losses.push(cause));
+        }
+        framer.finish(|bytes| messages.extend(syslog::parse(bytes)), |cause| losses.push(cause));
+        let priorities: Vec<u8> = messages.iter().map(|message| message.facility * 8 + message.severity).collect();
+        assert_eq!((priorities.as_slice(), losses.as_slice()), (expected, &[][..]), "{name}: {messages:?}");
+        assert!(messages.iter().all(|message| message.app.as_deref() == Some("su")), "{messages:?}");
+    }
+}
