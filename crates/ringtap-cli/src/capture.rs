@@ -10,7 +10,7 @@ mod report;
 mod setup;
 mod summary;
 mod supervise;
-mod user;
+pub(crate) mod user;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

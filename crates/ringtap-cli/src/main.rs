@@ -10,6 +10,7 @@ mod filter;
 mod generate;
 mod man;
 mod plan;
+mod sensor;
 mod units;
 
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ Examples:
   ringtap doctor eth1                                 what works here, and what does not
   ringtap capture -i eth1 -w storm.pcapng             record an interface until Ctrl-C
   ringtap capture -i eth1 --max-latency 250us         only measure: latency, loss by cause, cost
+  ringtap sensor --replay old.pcap -S my.rules        find attacks, as EVE JSON
   ringtap generate -i IF --rate 148k --count 1M       numbered test traffic, in a testbed
 
 Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
@@ -50,6 +52,7 @@ Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
 enum Command {
     Capture(capture::Args),
     Demo(demo::Args),
+    Sensor(sensor::Args),
     Generate(generate::Args),
     Plan(plan::Args),
     Doctor(doctor::Args),
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Sensor(args) => sensor::run(args),
         Command::Man(args) => man::run(args),
     };
     outcome.unwrap_or_else(|error| {

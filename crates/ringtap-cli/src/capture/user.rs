@@ -11,7 +11,7 @@ use ringtap::{Error, Result};
 
 /// A user to become.
 #[derive(Debug, Clone)]
-pub(super) struct Successor {
+pub(crate) struct Successor {
     name: String,
     uid: Uid,
     gid: Gid,
@@ -19,7 +19,7 @@ pub(super) struct Successor {
 
 impl Successor {
     /// Looks the user up.
-    pub(super) fn find(name: &str) -> Result<Self> {
+    pub(crate) fn find(name: &str) -> Result<Self> {
         let object = format!("user {name:?}");
         let user =
             User::from_name(name).map_err(|errno| Error::os("look up", &object, &errno.into()))?.ok_or_else(|| {
@@ -34,7 +34,7 @@ impl Successor {
     }
 
     /// Runs `work` with this user's rights on files. Threads that it starts keep them.
-    pub(super) fn with_file_rights<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn with_file_rights<T>(&self, work: impl FnOnce() -> T) -> T {
         // setfsuid(2) is of the calling thread alone, and tells no failure; root may do it.
         let (uid, gid) = (unistd::setfsuid(self.uid), unistd::setfsgid(self.gid));
         let result = work();
@@ -44,7 +44,7 @@ impl Successor {
     }
 
     /// Becomes the user for good, with all threads.
-    pub(super) fn take_over(&self) -> Result<()> {
+    pub(crate) fn take_over(&self) -> Result<()> {
         // Locking more memory will be beyond the user's limit. Without rights to lock any, nothing was locked.
         let _ = sched::lock_present_memory();
         let name = CString::new(self.name.as_str()).unwrap_or_default();

@@ -106,7 +106,8 @@ pub fn file_name(path: &Path, format: Format, number: u32, wall_ns: u64) -> Path
 }
 
 /// Seconds since 1970 as `YYYYMMDDTHHMMSSZ` (ISO 8601, basic format).
-fn utc(seconds: u64) -> String {
+#[must_use]
+pub fn utc(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Years counted from 1 March 0000 end with the leap day; 146,097 days are 400 years (Hinnant, "chrono-compatible
     // low-level date algorithms", civil_from_days).

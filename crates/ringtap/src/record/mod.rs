@@ -19,7 +19,7 @@ pub mod pcapng;
 mod spool;
 mod writer;
 
-pub use destination::file_name;
+pub use destination::{file_name, utc};
 pub use spool::SpoolProducer;
 pub use writer::Recorder;
 
