@@ -37,6 +37,10 @@ fn count(events: &[Value], with_packet: bool) -> BTreeMap<Key, u64> {
 /// Alerts of Suricata 7 with its packaged configuration, in a folder of its own.
 fn suricata(test: &str, capture: &Path, rules: &Path) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
+    let version = Command::new("suricata").arg("-V").output();
+    let version = version.unwrap_or_else(|error| panic!("did not run: {test}: suricata: {error}")).stdout;
+    let version = String::from_utf8_lossy(&version);
+    assert!(version.contains("version 7.0."), "did not run: {test}: it needs Suricata 7.0, this is {}", version.trim());
     let output = Command::new("suricata")
         .args(["--runmode", "single", "-k", "none", "-r"])
         .arg(capture)

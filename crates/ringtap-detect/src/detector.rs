@@ -242,7 +242,7 @@ impl Detector {
         self.counters.packets += 1;
         self.counters.bytes += u64::from(wire_len);
         self.expire(now_ns, sink);
-        self.frame(data, link, wire_len, now_ns, sink);
+        self.nested(data, link, wire_len, now_ns, sink, levels::Nesting::default());
     }
 
     /// Ends flows whose time is over: a few at each call.

@@ -103,11 +103,13 @@ impl Detector {
             let profile = &mut work.profile[index as usize];
             profile.checks += 1;
             profile.steps += u64::from(before - work.budget);
-            if work.budget == 0 {
-                counters.budget_hits += 1;
-                break;
-            }
-            let Some(in_stream) = found else { continue };
+            let Some(in_stream) = found else {
+                if work.budget == 0 {
+                    counters.budget_hits += 1;
+                    break;
+                }
+                continue;
+            };
             profile.matches += 1;
             track.write_bits(&prepared.rule, &context);
             if prepared.rule.action == Action::Pass {

@@ -17,11 +17,7 @@ const ERSPAN_LEN: usize = 8;
 const MAX_NESTED: u8 = 2;
 
 impl Detector {
-    pub(super) fn frame(&mut self, data: &[u8], link: LinkType, wire_len: u32, now_ns: u64, sink: &mut impl Sink) {
-        self.nested(data, link, wire_len, now_ns, sink, Nesting::default());
-    }
-
-    fn nested(
+    pub(super) fn nested(
         &mut self,
         data: &[u8],
         link: LinkType,
@@ -154,7 +150,7 @@ impl Detector {
 
 /// Where in a frame's levels we are.
 #[derive(Clone, Copy, Default)]
-struct Nesting {
+pub(super) struct Nesting {
     depth: u8,
     rebuilt: bool,
     vlan: Option<u16>,
