@@ -187,7 +187,6 @@ impl AnomalyRecord {
 
 /// What goes through the queue.
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::large_enum_variant, reason = "slots of a queue have one size; a box would be an allocation")]
 pub enum Record {
     /// An alarm.
     Alarm(Alarm),

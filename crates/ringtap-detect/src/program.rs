@@ -77,7 +77,8 @@ impl Program {
         for rule in set.rules {
             match Prepared::new(rule) {
                 Ok(prepared) => rules.push(prepared),
-                Err((rule, detail)) => {
+                Err(refused) => {
+                    let (rule, detail) = *refused;
                     let reason = Reason::Broken { option: "pcre".to_owned(), detail };
                     rejected.push(Rejected { file: rule.meta.file, line: rule.meta.line, sid: rule.meta.sid, reason });
                 }
@@ -173,12 +174,12 @@ impl Program {
 }
 
 impl Prepared {
-    fn new(rule: Rule) -> Result<Self, (Rule, String)> {
+    fn new(rule: Rule) -> Result<Self, Box<(Rule, String)>> {
         let mut buffers = Vec::with_capacity(rule.buffers.len());
         for (buffer, tests) in &rule.buffers {
             match tests.iter().map(Step::new).collect::<Result<Vec<_>, _>>() {
                 Ok(steps) => buffers.push((*buffer, steps)),
-                Err(detail) => return Err((rule, detail)),
+                Err(detail) => return Err(Box::new((rule, detail))),
             }
         }
         let payload = rule.buffers.iter().find(|(buffer, _)| *buffer == Buffer::Payload).map(|(_, tests)| tests);

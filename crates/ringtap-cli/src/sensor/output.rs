@@ -17,7 +17,6 @@ use super::{Args, Event};
 
 /// What goes through the queue.
 #[derive(Clone, Copy)]
-#[expect(clippy::large_enum_variant, reason = "slots of a queue have one size; a box would be an allocation")]
 pub(super) enum Item {
     Record(Record),
     /// An engine's counters, and at the end of a replay their time.

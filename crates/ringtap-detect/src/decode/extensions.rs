@@ -78,7 +78,7 @@ impl<'a> Decoded<'a> {
             self.events.add(Event::Ipv6UselessFragment);
             return true;
         }
-        if fragment.more && payload.len() % 8 != 0 {
+        if fragment.more && !payload.len().is_multiple_of(8) {
             self.events.add(Event::Ipv6FragmentInvalidLength);
         }
         if span.missing() == 0 {

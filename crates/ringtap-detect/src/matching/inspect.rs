@@ -8,6 +8,7 @@ use crate::rules::MAX_VARIABLES;
 use crate::rules::rule::{Arithmetic, Content, JumpFrom, Number, Operator, Test, Value};
 
 /// One test, ready to run.
+#[expect(clippy::large_enum_variant, reason = "most are contents; a box would be a step to somewhere else in memory")]
 pub(crate) enum Step {
     Content(Content, Finder),
     Expression { compiled: Compiled, negated: bool, relative: bool },
@@ -15,6 +16,7 @@ pub(crate) enum Step {
 }
 
 /// How a content is searched for.
+#[expect(clippy::large_enum_variant, reason = "as above")]
 pub(crate) enum Finder {
     Exact(memmem::Finder<'static>),
     /// Lower-case bytes.
@@ -265,8 +267,9 @@ impl Inspection<'_> {
                     JumpFrom::Start => 0,
                     JumpFrom::End => len,
                 };
-                let to = (start as i64).checked_add(jump)?.checked_add(self.value(post))?.max(0);
-                (to <= len as i64).then_some(to as usize)
+                // Beyond either end is at that end, as Suricata has it.
+                let to = (start as i64).checked_add(jump)?.checked_add(self.value(post))?;
+                Some(to.clamp(0, len as i64) as usize)
             }
             Test::ByteExtract { number, multiplier, align, into } => {
                 let (found, end) = self.number(number, at)?;

@@ -95,6 +95,7 @@ pub(crate) struct Took {
 impl Session {
     /// Takes a segment that side `from` (0: client) sent. Bytes of its stream that have come in order are put at the end
     /// of `out`, which has room for them.
+    #[expect(clippy::too_many_arguments, reason = "one call; the segment, and the memory that the caller owns")]
     pub(crate) fn take(
         &mut self,
         from: usize,
