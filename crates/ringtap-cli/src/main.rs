@@ -13,6 +13,7 @@ mod generate;
 mod man;
 mod plan;
 mod trap;
+mod sensor;
 mod units;
 
 use std::process::ExitCode;
@@ -41,6 +42,7 @@ Examples:
   ringtap doctor eth1                                 what works here, and what does not
   ringtap capture -i eth1 -w storm.pcapng             record an interface until Ctrl-C
   ringtap capture -i eth1 --max-latency 250us         only measure: latency, loss by cause, cost
+  ringtap sensor --replay old.pcap -S my.rules        find attacks, as EVE JSON
   ringtap generate -i IF --rate 148k --count 1M       numbered test traffic, in a testbed
 
 Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
@@ -53,6 +55,7 @@ Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
 enum Command {
     Capture(capture::Args),
     Demo(demo::Args),
+    Sensor(sensor::Args),
     Generate(generate::Args),
     Plan(plan::Args),
     Bench(bench::Args),
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Trap(args) => trap::run(args),
         Command::Alarms(args) => alarms::run(args),
+        Command::Sensor(args) => sensor::run(args),
         Command::Man(args) => man::run(args),
     };
     outcome.unwrap_or_else(|error| {

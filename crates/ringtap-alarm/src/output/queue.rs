@@ -1,0 +1,161 @@
+//! Owns: the bounded queue between the data path and the thread that writes, and that thread.
+//! Does not: know what is in the queue; the [`Work`] does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ringtap::{Error, Result};
+
+/// How long the thread sleeps when there is nothing: nobody has to wake it, so the data path makes no system call.
+const NAP: Duration = Duration::from_millis(2);
+/// Most records of one producer before the next one's turn.
+const TURN: usize = 256;
+
+/// What the thread does with records.
+pub trait Work<R>: Send + 'static {
+    /// One record.
+    fn record(&mut self, record: R);
+    /// Nothing is there for the moment.
+    fn idle(&mut self);
+}
+
+/// The end that the data path holds: one per engine.
+#[derive(Debug)]
+pub struct Producer<R> {
+    queue: rtrb::Producer<R>,
+    lost: Arc<AtomicU64>,
+}
+
+impl<R> Producer<R> {
+    /// Puts a record into the queue; if it is full, the record is lost and counted. Never waits.
+    #[inline]
+    pub fn push(&mut self, record: R) -> bool {
+        let done = self.queue.push(record).is_ok();
+        if !done {
+            self.lost.store(self.lost.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        done
+    }
+
+    /// Puts a record into the queue and waits for room: for files, which can wait. If the thread has gone it is lost.
+    pub fn push_waiting(&mut self, mut record: R) {
+        while let Err(rtrb::PushError::Full(back)) = self.queue.push(record) {
+            if self.queue.is_abandoned() {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            record = back;
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    /// Where the records that were lost are counted.
+    #[must_use]
+    pub fn lost(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.lost)
+    }
+}
+
+/// The thread that writes.
+#[derive(Debug)]
+pub struct Queue<W> {
+    thread: JoinHandle<W>,
+    stop: Arc<AtomicBool>,
+}
+
+impl<W> Queue<W> {
+    /// Starts the thread, with `producers` ends of `slots` records each.
+    ///
+    /// # Errors
+    /// The thread can't be started.
+    pub fn start<R: Send + 'static>(producers: usize, slots: usize, mut work: W) -> Result<(Self, Vec<Producer<R>>)>
+    where
+        W: Work<R>,
+    {
+        let (mut ends, mut queues) = (Vec::new(), Vec::new());
+        for _ in 0..producers {
+            let (queue, consumer) = rtrb::RingBuffer::new(slots.max(1));
+            ends.push(Producer { queue, lost: Arc::default() });
+            queues.push(consumer);
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("ringtap-output".to_owned())
+            .spawn(move || {
+                loop {
+                    // Read before the queues: what was pushed before the stop is taken.
+                    let last = stopped.load(Ordering::Acquire);
+                    let mut any = false;
+                    for queue in &mut queues {
+                        for _ in 0..TURN {
+                            let Ok(record) = queue.pop() else { break };
+                            any = true;
+                            work.record(record);
+                        }
+                    }
+                    if any {
+                        continue;
+                    }
+                    work.idle();
+                    if last {
+                        return work;
+                    }
+                    std::thread::sleep(NAP);
+                }
+            })
+            .map_err(|error| Error::os("start", "output thread", &error))?;
+        Ok((Self { thread, stop }, ends))
+    }
+
+    /// Ends the thread once everything in the queues is written.
+    ///
+    /// # Errors
+    /// It panicked.
+    pub fn finish(self) -> Result<W> {
+        self.stop.store(true, Ordering::Release);
+        self.thread
+            .join()
+            .map_err(|_| Error::failed("end", "output thread", "it panicked").way_out("report this as a bug"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Collect(Vec<u32>, bool);
+
+    impl Work<u32> for Collect {
+        fn record(&mut self, record: u32) {
+            if self.1 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            self.0.push(record);
+        }
+
+        fn idle(&mut self) {}
+    }
+
+    #[test]
+    fn everything_arrives_or_is_counted() {
+        let (queue, mut ends) = Queue::start(1, 4, Collect(Vec::new(), true)).unwrap();
+        let mut pushed = 0;
+        for record in 0..100 {
+            pushed += u64::from(ends[0].push(record));
+        }
+        let lost = ends[0].lost().load(Ordering::Relaxed);
+        let work = queue.finish().unwrap();
+        assert_eq!((work.0.len() as u64, pushed + lost), (pushed, 100));
+        assert!(lost > 0);
+    }
+
+    #[test]
+    fn waiting_loses_nothing() {
+        let (queue, mut ends) = Queue::start(1, 4, Collect(Vec::new(), false)).unwrap();
+        (0..1000).for_each(|record| ends[0].push_waiting(record));
+        assert_eq!(queue.finish().unwrap().0, (0..1000).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,200 @@
+//! `ringtap sensor`: intrusion detection with Suricata's rules, from an interface or from capture files.
+//!
+//! Owns the options. `rules` loads, `handler` runs on the engine's thread, `output` on its own, `live` and `replay` wire
+//! them together.
+
+mod config;
+mod handler;
+mod live;
+mod output;
+mod replay;
+mod rules;
+mod summary;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{ArgGroup, ValueEnum};
+use ringtap::Result;
+
+use crate::units;
+
+/// Find attacks: Suricata's rules against an interface or capture files.
+///
+/// One real-time thread per queue takes packets, follows flows and streams, matches rules and sends alarms, with bounded
+/// work for each packet. Alarms are EVE JSON with Suricata's field names. The rules' drop and reject are told, not done.
+///
+/// SIGHUP opens the output files again and loads the rules again, without losing a packet. Ctrl-C and SIGTERM end it.
+#[derive(Debug, clap::Args)]
+#[command(group(ArgGroup::new("what").required(true).multiple(false).args(["interface", "replay", "check_rules"])),
+    override_usage = "ringtap sensor <-i IF | --replay FILE…> -S RULES [OPTIONS]\n       ringtap sensor --check-rules FILE… [OPTIONS]",
+    after_help = EXAMPLES)]
+pub struct Args {
+    /// Interface to watch
+    #[arg(short, long, value_name = "IF")]
+    interface: Option<String>,
+    /// Read these capture files (pcap or pcapng) instead, without waiting
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    replay: Vec<PathBuf>,
+    /// Only read these rule files: what is used, and why the rest is not
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    check_rules: Vec<PathBuf>,
+
+    /// Rule file (may be given several times)
+    #[arg(short = 'S', long, value_name = "FILE", help_heading = "Rules")]
+    rules: Vec<PathBuf>,
+    /// Refuse to start when any rule is not used
+    #[arg(long, help_heading = "Rules")]
+    strict: bool,
+    /// Give a variable of the rules its value [default: as Suricata's packaged configuration has them]
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = config::variable, help_heading = "Rules")]
+    variables: Vec<(String, String)>,
+    /// Names and priorities of classes [default: classification.config beside the first rule file, if there is one]
+    #[arg(long, value_name = "FILE", help_heading = "Rules")]
+    classification: Option<PathBuf>,
+    /// Variables and bounds from a TOML file
+    #[arg(long, value_name = "FILE", help_heading = "Rules")]
+    config: Option<PathBuf>,
+    /// Tell at the end what each rule cost and found
+    #[arg(long, help_heading = "Rules")]
+    profile: bool,
+
+    /// Searches and comparisons for one packet; one that needs more is counted
+    #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Bounds")]
+    budget: Option<u64>,
+    /// Flows at one time
+    #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Bounds")]
+    flows: Option<u64>,
+    /// Whose bytes count where segments or fragments overlap [default: bsd]
+    #[arg(long, value_name = "HOW", help_heading = "Bounds")]
+    overlap: Option<Overlap>,
+    /// Take TCP segments with wrong checksums for part of their stream
+    #[arg(long, help_heading = "Bounds")]
+    no_checksums: bool,
+
+    /// Write EVE JSON into this file (`-`: standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Outputs")]
+    eve: Option<PathBuf>,
+    /// Begin a new EVE file before one exceeds this size; FILE.1 is the newest old one
+    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "eve", help_heading = "Outputs")]
+    eve_rotate: Option<u64>,
+    /// Old EVE files to keep
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "eve_rotate", help_heading = "Outputs")]
+    eve_keep: u32,
+    /// Which events to write
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "alert,stats,anomaly",
+        help_heading = "Outputs"
+    )]
+    events: Vec<Event>,
+    /// Write the same lines into this Unix socket (datagram or stream)
+    #[arg(long, value_name = "PATH", help_heading = "Outputs")]
+    eve_socket: Option<PathBuf>,
+    /// Send alarms to this syslog server (RFC 5424), as udp:ADDRESS:PORT or tcp:ADDRESS:PORT
+    #[arg(long, value_name = "SERVER", value_parser = config::syslog, help_heading = "Outputs")]
+    syslog: Option<config::Syslog>,
+    /// Send alarms from the engine's own thread, built in the transmit ring: to this MAC address, IP address and UDP port
+    #[arg(long, value_name = "MAC@ADDRESS:PORT", value_parser = config::alarm_target, requires = "interface", requires = "alarm_from", help_heading = "Outputs")]
+    alarm_to: Option<config::AlarmTarget>,
+    /// Source address and port of these datagrams
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "alarm_to", help_heading = "Outputs")]
+    alarm_from: Option<SocketAddr>,
+    /// Records that wait for the output thread; more are lost, and counted
+    #[arg(long, value_name = "N", default_value = "16384", value_parser = units::count, help_heading = "Outputs")]
+    queue: u64,
+    /// Write statistics at this interval
+    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = units::duration, help_heading = "Outputs")]
+    stats: Duration,
+
+    /// Longest time from a packet's arrival to its handling, 10us to 1s
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration, help_heading = "Live")]
+    max_latency: Duration,
+    /// Greatest packet rate the ring must hold back
+    #[arg(long, value_name = "RATE", default_value = "1.5M", value_parser = units::rate, help_heading = "Live")]
+    peak_rate: f64,
+    /// How packets are taken
+    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Live")]
+    backend: Backend,
+    /// CPUs of the engine threads [default: the last allowed ones]
+    #[arg(long, value_name = "LIST", value_parser = units::list, help_heading = "Live")]
+    cpu: Option<units::List>,
+    /// SCHED_FIFO priority of the engine threads, 1 to 99; 0: ordinary threads
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=99), help_heading = "Live")]
+    priority: u8,
+    /// Once all is set up, go on as this user
+    #[arg(long, value_name = "NAME", help_heading = "Live")]
+    user: Option<String>,
+    /// End after this time
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Live")]
+    duration: Option<Duration>,
+
+    /// The summary as one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ringtap sensor --check-rules /etc/suricata/rules/*.rules           what is supported
+  ringtap sensor --replay old.pcap -S my.rules --eve -               alarms on standard output
+  ringtap sensor -i eth1 -S my.rules --eve /var/log/eve.json         until Ctrl-C
+  ringtap sensor -i eth1 -S my.rules --set HOME_NET=[192.0.2.0/24]
+  ringtap sensor -i eth1 -S my.rules --syslog udp:192.0.2.9:514 --user nobody
+
+A rule with an option that is not supported is not used, and is named with file, line and option at start; --strict makes
+that an error. An alarm that the output thread could not take in time is counted, as is one that could not be written.";
+
+/// How packets are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Backend {
+    /// AF_XDP where the host itself does not miss the packets, else a packet ring
+    Auto,
+    /// AF_XDP: the host does not see these packets
+    Xdp,
+    /// A packet socket's ring, beside the host
+    Packet,
+}
+
+/// Whose bytes count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Overlap {
+    /// Those that came first
+    First,
+    /// Those that came last
+    Last,
+    /// The earlier ones, unless the later piece begins before them
+    Bsd,
+    /// As bsd, but of pieces with the same beginning the later one
+    Linux,
+    /// The earlier ones, unless the later piece begins before and ends after them
+    Windows,
+}
+
+/// Events of EVE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Event {
+    /// Rules that matched
+    Alert,
+    /// Flows that ended
+    Flow,
+    /// Counters
+    Stats,
+    /// Packets with something wrong
+    Anomaly,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Wrong usage, rules that can't be read, or what could not be set up or went wrong.
+pub fn run(args: Args) -> Result<ExitCode> {
+    if !args.check_rules.is_empty() {
+        return rules::check(&args);
+    }
+    if args.interface.is_some() { live::run(&args) } else { replay::run(&args) }
+}

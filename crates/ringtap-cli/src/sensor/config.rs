@@ -1,0 +1,155 @@
+//! Owns: the sensor's variables and bounds, from the command line and a TOML file; the command line wins.
+//! Does not: read rules.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use ringtap::{Error, Result};
+use ringtap_alarm::output::Protocol;
+use ringtap_detect::rules::Variables;
+use ringtap_detect::{Limits, Policy};
+use serde::Deserialize;
+
+use super::{Args, Overlap};
+
+/// A syslog server.
+#[derive(Debug, Clone, Copy)]
+pub struct Syslog {
+    pub(super) protocol: Protocol,
+    pub(super) server: SocketAddr,
+}
+
+/// Where alarm datagrams go.
+#[derive(Debug, Clone, Copy)]
+pub struct AlarmTarget {
+    pub(super) mac: [u8; 6],
+    pub(super) address: SocketAddr,
+}
+
+/// Reads NAME=VALUE.
+pub(super) fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("needs NAME=VALUE")?;
+    let name = name.trim_start_matches('$');
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if is_name { Ok((name.to_owned(), value.to_owned())) } else { Err(format!("'{name}' is no name of a variable")) }
+}
+
+/// Reads udp:ADDRESS:PORT or tcp:ADDRESS:PORT.
+pub(super) fn syslog(text: &str) -> Result<Syslog, String> {
+    let (protocol, server) = text.split_once(':').ok_or("needs udp:ADDRESS:PORT or tcp:ADDRESS:PORT")?;
+    let protocol = match protocol {
+        "udp" => Protocol::Udp,
+        "tcp" => Protocol::Tcp,
+        other => return Err(format!("'{other}' is neither udp nor tcp")),
+    };
+    let server = server.parse().map_err(|_| format!("'{server}' is no ADDRESS:PORT"))?;
+    Ok(Syslog { protocol, server })
+}
+
+/// Reads MAC@ADDRESS:PORT.
+pub(super) fn alarm_target(text: &str) -> Result<AlarmTarget, String> {
+    let (mac, address) = text.split_once('@').ok_or("needs MAC@ADDRESS:PORT")?;
+    let bytes: Option<Vec<u8>> = mac.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+    let mac = bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| format!("'{mac}' is no MAC address"))?;
+    let address = address.parse().map_err(|_| format!("'{address}' is no ADDRESS:PORT"))?;
+    Ok(AlarmTarget { mac, address })
+}
+
+/// The file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    variables: BTreeMap<String, String>,
+    bounds: Bounds,
+}
+
+/// Bounds in the file; what is left out stays at its default.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Bounds {
+    budget: Option<u32>,
+    flows: Option<usize>,
+    early_bytes: Option<usize>,
+    window: Option<usize>,
+    windows: Option<usize>,
+    fragmented: Option<usize>,
+    fragment_bytes: Option<usize>,
+    thresholds: Option<usize>,
+    host_bits: Option<usize>,
+}
+
+/// Variables and bounds.
+#[derive(Debug, Clone)]
+pub(super) struct Config {
+    pub(super) variables: Variables,
+    pub(super) limits: Limits,
+}
+
+impl Config {
+    /// Of these options.
+    ///
+    /// # Errors
+    /// The file can't be read or makes no sense.
+    pub(super) fn of(args: &Args) -> Result<Self> {
+        let file = args.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let mut variables = Variables::default();
+        let given = args.variables.iter().map(|(name, value)| (name, value));
+        for (name, value) in file.variables.iter().chain(given) {
+            variables.set(name, value);
+        }
+        let (usual, bounds) = (Limits::default(), file.bounds);
+        let limits = Limits {
+            budget: args.budget.map_or(bounds.budget.unwrap_or(usual.budget), |budget| budget.clamp(1, 1 << 31) as u32),
+            flows: args.flows.map_or(bounds.flows.unwrap_or(usual.flows), |flows| flows as usize),
+            early_bytes: bounds.early_bytes.unwrap_or(usual.early_bytes),
+            window: bounds.window.unwrap_or(usual.window).clamp(1, 65536),
+            windows: bounds.windows.unwrap_or(usual.windows),
+            fragmented: bounds.fragmented.unwrap_or(usual.fragmented),
+            fragment_bytes: bounds.fragment_bytes.unwrap_or(usual.fragment_bytes),
+            thresholds: bounds.thresholds.unwrap_or(usual.thresholds),
+            host_bits: bounds.host_bits.unwrap_or(usual.host_bits),
+            checksums: !args.no_checksums,
+            policy: match args.overlap {
+                None => usual.policy,
+                Some(Overlap::First) => Policy::First,
+                Some(Overlap::Last) => Policy::Last,
+                Some(Overlap::Bsd) => Policy::Bsd,
+                Some(Overlap::Linux) => Policy::Linux,
+                Some(Overlap::Windows) => Policy::Windows,
+            },
+            ..usual
+        };
+        Ok(Self { variables, limits })
+    }
+}
+
+fn read(path: &Path) -> Result<File> {
+    let object = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| Error::os("read configuration", &object, &error))?;
+    toml::from_str(&text).map_err(|error| {
+        let cause = error.to_string().trim_end().replace('\n', " ");
+        Error::failed("read configuration", object, cause).way_out("see [variables] and [bounds] in README.md")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words() {
+        assert_eq!(variable("$HOME_NET=[1.2.3.4]").unwrap().0, "HOME_NET");
+        assert!(variable("HOME_NET").is_err() && variable("A B=1").is_err());
+        assert!(syslog("udp:192.0.2.1:514").is_ok() && syslog("http:192.0.2.1:514").is_err());
+        assert_eq!(alarm_target("02:00:00:00:00:01@192.0.2.1:9").unwrap().mac, [2, 0, 0, 0, 0, 1]);
+        assert!(alarm_target("02:00:00:00:00@192.0.2.1:9").is_err());
+    }
+
+    #[test]
+    fn the_file() {
+        let file: File = toml::from_str("[variables]\nHOME_NET = \"any\"\n[bounds]\nflows = 10\n").unwrap();
+        assert_eq!((file.variables["HOME_NET"].as_str(), file.bounds.flows), ("any", Some(10)));
+        assert!(toml::from_str::<File>("[bounds]\nflow = 10\n").is_err());
+    }
+}

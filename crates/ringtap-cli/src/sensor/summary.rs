@@ -1,0 +1,156 @@
+//! Owns: what a run tells at its end: counts, latency, loss, and what rules cost.
+//! Does not: count.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ringtap::histogram::Quantiles;
+use ringtap::ledger::Ledger;
+use ringtap_alarm::output::Counts;
+use ringtap_detect::{Counters, Profile, Program};
+use serde_json::{Value, json};
+
+use super::output::stats;
+use crate::units::grouped;
+
+/// Rules shown by their cost.
+const SHOWN: usize = 20;
+
+/// What a run tells.
+pub(super) struct Summary {
+    pub(super) object: String,
+    pub(super) ending: &'static str,
+    pub(super) elapsed_s: f64,
+    pub(super) rules: usize,
+    pub(super) rules_left_out: usize,
+    pub(super) counters: Vec<Counters>,
+    /// Of a live run.
+    pub(super) ledger: Option<Ledger>,
+    /// Alarms and other records for which there was no room in the queue.
+    pub(super) records_lost: u64,
+    pub(super) alarms_in_ring: u64,
+    pub(super) alarms_refused: u64,
+    pub(super) outputs: Arc<Counts>,
+    pub(super) latency_us: Option<Quantiles>,
+    pub(super) detection_us: Option<Quantiles>,
+    pub(super) reloads: u64,
+    pub(super) warnings: Vec<String>,
+    /// What rules cost: program and profile.
+    pub(super) profile: Option<(Arc<Program>, Vec<Profile>)>,
+}
+
+impl Summary {
+    fn sum(&self, of: impl Fn(&Counters) -> u64) -> u64 {
+        self.counters.iter().map(of).sum()
+    }
+
+    /// One JSON object.
+    pub(super) fn object(&self) -> Value {
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        json!({
+            "type": "summary",
+            "object": self.object,
+            "ending": self.ending,
+            "elapsed_s": self.elapsed_s,
+            "rules": self.rules,
+            "rules_left_out": self.rules_left_out,
+            "packets": self.sum(|counters| counters.packets),
+            "bytes": self.sum(|counters| counters.bytes),
+            "alerts": self.sum(|counters| counters.alerts),
+            "engines": self.counters.iter().map(stats).collect::<Vec<_>>(),
+            "ledger": self.ledger.as_ref().map(|ledger| json!({
+                "offered": ledger.offered, "delivered": ledger.delivered, "filtered": ledger.filtered,
+                "drops": ledger.drops, "lost": ledger.lost(), "unaccounted": ledger.unaccounted(),
+            })),
+            "outputs": {
+                "written": count(&self.outputs.written), "failed": count(&self.outputs.failed),
+                "lost_in_queue": self.records_lost, "in_transmit_ring": self.alarms_in_ring,
+                "refused_by_transmit_ring": self.alarms_refused,
+            },
+            "latency_us": self.latency_us,
+            "detection_us": self.detection_us,
+            "reloads": self.reloads,
+            "warnings": self.warnings,
+            "profile": self.profile.as_ref().map(|(program, profile)| {
+                costly(program, profile).into_iter().map(|(sid, profile)| json!({
+                    "sid": sid, "checks": profile.checks, "matches": profile.matches, "steps": profile.steps,
+                })).collect::<Vec<_>>()
+            }),
+        })
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, value: String| {
+            let _ = writeln!(text, "{name:<18}{value}");
+        };
+        line("source", self.object.clone());
+        line("ended by", self.ending.to_owned());
+        line("rules", format!("{} used, {} not", grouped(self.rules as u64), grouped(self.rules_left_out as u64)));
+        line("packets", grouped(self.sum(|counters| counters.packets)));
+        line("alarms", grouped(self.sum(|counters| counters.alerts)));
+        let named: [(&str, u64); 8] = [
+            ("invalid packets", self.sum(|counters| counters.invalid)),
+            ("budget hits", self.sum(|counters| counters.budget_hits)),
+            ("stream gaps", self.sum(|counters| counters.gaps)),
+            ("segments refused", self.sum(|counters| counters.segments_refused)),
+            ("flows evicted", self.sum(|counters| counters.flows.evicted)),
+            ("windows evicted", self.sum(|counters| counters.windows_evicted)),
+            ("bad checksums", self.sum(|counters| counters.bad_checksums)),
+            ("alarms over bound", self.sum(|counters| counters.alerts_over)),
+        ];
+        for (name, value) in named.into_iter().filter(|(_, value)| *value > 0) {
+            line(name, grouped(value));
+        }
+        if let Some(ledger) = &self.ledger {
+            let unaccounted = ledger.unaccounted().map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+            line("lost, unaccounted", format!("{}, {unaccounted}", grouped(ledger.lost())));
+        }
+        let failed = self.outputs.failed.load(Ordering::Relaxed);
+        line(
+            "records",
+            format!(
+                "{} written, {} failed, {} lost in the queue",
+                grouped(self.outputs.written.load(Ordering::Relaxed)),
+                grouped(failed),
+                grouped(self.records_lost)
+            ),
+        );
+        if self.alarms_in_ring + self.alarms_refused > 0 {
+            line(
+                "alarm datagrams",
+                format!("{} sent, {} refused", grouped(self.alarms_in_ring), grouped(self.alarms_refused)),
+            );
+        }
+        for (name, quantiles) in [("latency, µs", self.latency_us), ("detection, µs", self.detection_us)] {
+            if let Some(q) = quantiles.filter(|quantiles| quantiles.count > 0) {
+                line(name, format!("p50 {:.0}, p99 {:.0}, p99.9 {:.0}, worst {:.0}", q.p50, q.p99, q.p999, q.max));
+            }
+        }
+        if self.reloads > 0 {
+            line("rules reloaded", grouped(self.reloads));
+        }
+        for warning in &self.warnings {
+            line("warning", warning.clone());
+        }
+        if let Some((program, profile)) = &self.profile {
+            let _ = writeln!(text, "\n{:>10} {:>12} {:>12} {:>12}", "sid", "checks", "matches", "steps");
+            for (sid, profile) in costly(program, profile) {
+                let _ =
+                    writeln!(text, "{sid:>10} {:>12} {:>12} {:>12}", profile.checks, profile.matches, profile.steps);
+            }
+        }
+        text
+    }
+}
+
+/// The rules that cost most.
+fn costly(program: &Program, profile: &[Profile]) -> Vec<(u32, Profile)> {
+    let mut list: Vec<(u32, Profile)> =
+        program.rules().zip(profile).filter(|(_, p)| p.checks > 0).map(|(rule, p)| (rule.meta.sid, *p)).collect();
+    list.sort_by_key(|(sid, profile)| (std::cmp::Reverse(profile.steps), *sid));
+    list.truncate(SHOWN);
+    list
+}

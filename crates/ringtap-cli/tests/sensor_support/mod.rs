@@ -1,0 +1,35 @@
+//! What tests of `ringtap sensor` share: test data, runs over files, events.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+pub const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
+
+/// A folder of the shared test data.
+pub fn data(test: &str, folder: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(folder);
+    assert!(path.exists(), "did not run: {test}: the test data {} is missing", path.display());
+    path
+}
+
+/// Events of a run over files.
+pub fn replay(captures: &[&Path], rules: &Path, extra: &[&str]) -> Vec<Value> {
+    let mut command = Command::new(RINGTAP);
+    command.arg("sensor").arg("--replay").args(captures).arg("-S").arg(rules).args(["--eve", "-"]).args(extra);
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {errors}", captures[0].display());
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+/// The value at a path such as `alert.signature_id` or `vlan[0]`.
+pub fn field<'v>(event: &'v Value, path: &str) -> Option<&'v Value> {
+    path.split('.').try_fold(event, |value, part| match part.split_once('[') {
+        Some((name, index)) => value.get(name)?.get(index.trim_end_matches(']').parse::<usize>().ok()?),
+        None => value.get(part),
+    })
+}

@@ -1,0 +1,165 @@
+//! Owns: what the detector lends to its caller: alarms, flows that ended, anomalies.
+//! Does not: write them; `ringtap-alarm` and the sensor do.
+
+use std::net::IpAddr;
+
+use crate::decode::Decoded;
+use crate::event::Event;
+use crate::rules::Rule;
+use crate::track::flows::Flow;
+use crate::track::session::State;
+
+/// Where the bytes of an alarm come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A packet.
+    Packet,
+    /// A packet put together from fragments.
+    Fragments,
+    /// A stream's bytes that only now are in order.
+    Stream,
+    /// What was left of a stream when its flow ended.
+    FlowEnd,
+}
+
+/// A flow as it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowView<'a> {
+    flow: &'a Flow,
+}
+
+impl<'a> FlowView<'a> {
+    pub(crate) fn new(flow: &'a Flow) -> Self {
+        Self { flow }
+    }
+
+    /// Number, from 1, never used twice in a run.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.flow.id
+    }
+
+    /// Address and port of the client.
+    #[must_use]
+    pub fn client(&self) -> (IpAddr, u16) {
+        self.ends().0
+    }
+
+    /// Address and port of the server.
+    #[must_use]
+    pub fn server(&self) -> (IpAddr, u16) {
+        self.ends().1
+    }
+
+    fn ends(&self) -> ((IpAddr, u16), (IpAddr, u16)) {
+        let (key, forward) = (&self.flow.key, self.flow.client == ringtap_wire::Direction::Forward);
+        let (addresses, ports) = (key.addresses(), key.ports());
+        let (first, second) = ((addresses.0, ports.0), (addresses.1, ports.1));
+        if forward { (first, second) } else { (second, first) }
+    }
+
+    /// IP protocol.
+    #[must_use]
+    pub fn protocol(&self) -> u8 {
+        self.flow.key.protocol()
+    }
+
+    /// VLAN identifiers.
+    #[must_use]
+    pub fn vlan(&self) -> [u16; 2] {
+        self.flow.key.vlan()
+    }
+
+    /// First and last packet, nanoseconds.
+    #[must_use]
+    pub fn times_ns(&self) -> (u64, u64) {
+        (self.flow.first_ns, self.flow.last_ns)
+    }
+
+    /// Packets of client and server.
+    #[must_use]
+    pub fn packets(&self) -> [u64; 2] {
+        self.flow.packets
+    }
+
+    /// Bytes of client and server.
+    #[must_use]
+    pub fn bytes(&self) -> [u64; 2] {
+        self.flow.bytes
+    }
+
+    /// TCP flags seen of client and server.
+    #[must_use]
+    pub fn tcp_flags(&self) -> [u8; 2] {
+        self.flow.session.flags
+    }
+
+    /// TCP state.
+    #[must_use]
+    pub fn tcp_state(&self) -> State {
+        self.flow.session.state
+    }
+
+    /// Both sides were seen; of TCP, they agreed on a session.
+    #[must_use]
+    pub fn is_established(&self) -> bool {
+        self.flow.is_established()
+    }
+
+    /// Alarms.
+    #[must_use]
+    pub fn alerts(&self) -> u64 {
+        self.flow.alerts
+    }
+
+    /// The application's protocol, if it is one that is known.
+    #[must_use]
+    pub fn app(&self) -> Option<&'static str> {
+        use crate::rules::rule::App;
+        self.flow.app.map(|app| match app {
+            App::Dns => "dns",
+            App::Tls => "tls",
+            App::Ssh => "ssh",
+        })
+    }
+}
+
+/// An alarm.
+#[derive(Clone, Copy, Debug)]
+pub struct Alert<'a> {
+    /// The rule that matched.
+    pub rule: &'a Rule,
+    /// The packet.
+    pub packet: &'a Decoded<'a>,
+    /// Its flow.
+    pub flow: Option<FlowView<'a>>,
+    /// The packet goes from client to server.
+    pub to_server: bool,
+    /// Where the bytes come from.
+    pub origin: Origin,
+    /// They are a stream's.
+    pub in_stream: bool,
+    /// Time of the packet, nanoseconds.
+    pub now_ns: u64,
+}
+
+/// Why a flow ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowEnd {
+    /// Its time was over.
+    Timeout,
+    /// The table was full.
+    Evicted,
+    /// The sensor ended.
+    Shutdown,
+}
+
+/// Takes what is found. Called on the data path: must not block.
+pub trait Sink {
+    /// An alarm.
+    fn alert(&mut self, alert: &Alert<'_>);
+    /// A flow ended.
+    fn flow(&mut self, _flow: &FlowView<'_>, _end: FlowEnd) {}
+    /// Something is wrong with a packet, whatever the rules say.
+    fn anomaly(&mut self, _event: Event, _packet: &Decoded<'_>, _now_ns: u64) {}
+}

@@ -1,0 +1,25 @@
+//! Application protocols, as far as rules ask: names in DNS queries, the server name in TLS, SSH banners.
+//!
+//! Owns recognising and reading them in bytes that are there. Does not follow streams.
+
+pub mod dns;
+pub mod ssh;
+pub mod tls;
+
+use crate::rules::rule::App;
+
+/// DNS's port, by which it is recognised.
+const DNS_PORT: u16 = 53;
+
+/// What the first bytes of one side of a stream show; `None` for nothing that is known.
+#[must_use]
+pub fn recognise(bytes: &[u8], ports: (u16, u16)) -> Option<App> {
+    if ports.0 == DNS_PORT || ports.1 == DNS_PORT {
+        return Some(App::Dns);
+    }
+    if bytes.starts_with(b"SSH-") {
+        return Some(App::Ssh);
+    }
+    // A handshake record of SSL 3.0 or any TLS (RFC 8446 §5.1).
+    matches!(bytes, [22, 3, 0..=4, ..]).then_some(App::Tls)
+}

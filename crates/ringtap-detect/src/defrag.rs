@@ -1,0 +1,178 @@
+//! Owns: putting IP fragments together, with bounded trackers and memory; the oldest tracker makes room.
+//! Does not: decode what comes out.
+
+use std::net::IpAddr;
+
+use crate::event::{Event, EventSet};
+use crate::pieces::{List, Pieces, Policy};
+
+/// Longest IP payload.
+const MAX_PAYLOAD: u64 = 65535;
+/// Trackers looked at for one fragment: a bucket.
+const WAYS: usize = 8;
+
+/// One fragment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fragment<'a> {
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+    pub(crate) protocol: u8,
+    pub(crate) identification: u32,
+    pub(crate) vlan: [u16; 2],
+    /// Bytes from the start of the whole payload.
+    pub(crate) offset: usize,
+    pub(crate) more: bool,
+    pub(crate) payload: &'a [u8],
+}
+
+impl Fragment<'_> {
+    fn key(&self) -> Key {
+        Key {
+            source: self.source,
+            destination: self.destination,
+            // IPv6 fragments may name different protocols behind them (RFC 8200 §4.5): the first one's counts.
+            protocol: if self.source.is_ipv4() { self.protocol } else { 0 },
+            identification: self.identification,
+            vlan: self.vlan,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: u8,
+    identification: u32,
+    vlan: [u16; 2],
+}
+
+#[derive(Clone, Copy, Default)]
+struct Tracker {
+    key: Option<Key>,
+    last_ns: u64,
+    list: List,
+    /// Length of the whole, once the last fragment is there.
+    total: Option<u64>,
+    /// Next header in the first fragment.
+    protocol: u8,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DefragCounters {
+    /// Fragments seen.
+    pub fragments: u64,
+    /// Packets put together.
+    pub reassembled: u64,
+    /// Trackers given up because their time was over.
+    pub timed_out: u64,
+    /// Trackers given up for another one.
+    pub evicted: u64,
+    /// Fragments for which there was no memory.
+    pub no_memory: u64,
+}
+
+pub(crate) struct Defrag {
+    trackers: Vec<Tracker>,
+    pieces: Pieces,
+    policy: Policy,
+    timeout_ns: u64,
+    seed: std::hash::RandomState,
+    pub(crate) counters: DefragCounters,
+}
+
+impl Defrag {
+    pub(crate) fn new(trackers: usize, bytes: usize, policy: Policy, timeout_ns: u64) -> Self {
+        let buckets = trackers.div_ceil(WAYS).next_power_of_two();
+        Self {
+            trackers: vec![Tracker::default(); buckets * WAYS],
+            pieces: Pieces::new(bytes, 512),
+            policy,
+            timeout_ns,
+            seed: std::hash::RandomState::new(),
+            counters: DefragCounters::default(),
+        }
+    }
+
+    /// Takes one fragment. When the packet is whole, its payload is put into `out` (with capacity for 64 KiB) and the
+    /// protocol of its first fragment is returned.
+    pub(crate) fn take(
+        &mut self,
+        fragment: &Fragment<'_>,
+        now_ns: u64,
+        events: &mut EventSet,
+        out: &mut Vec<u8>,
+    ) -> Option<u8> {
+        self.counters.fragments += 1;
+        let v4 = fragment.source.is_ipv4();
+        let (start, end) = (fragment.offset as u64, (fragment.offset + fragment.payload.len()) as u64);
+        if end > MAX_PAYLOAD {
+            events.add(if v4 { Event::Ipv4FragmentTooLarge } else { Event::Ipv6FragmentTooLarge });
+            return None;
+        }
+        if fragment.payload.is_empty() {
+            return None;
+        }
+        let index = self.find(fragment.key(), now_ns);
+        let tracker = &mut self.trackers[index];
+        tracker.last_ns = now_ns;
+        if start == 0 {
+            tracker.protocol = fragment.protocol;
+        }
+        let told = self.pieces.insert(&mut tracker.list, start, fragment.payload, self.policy);
+        if told.overlap {
+            events.add(if v4 { Event::Ipv4FragmentOverlap } else { Event::Ipv6FragmentOverlap });
+        }
+        if told.refused {
+            self.counters.no_memory += 1;
+            events.add(if v4 { Event::Ipv4FragmentIgnored } else { Event::Ipv6FragmentIgnored });
+        }
+        if !fragment.more && tracker.total.is_none() {
+            tracker.total = Some(end);
+        }
+        let total = tracker.total?;
+        if !self.pieces.covers(&tracker.list, total) {
+            return None;
+        }
+        out.clear();
+        self.pieces.take(&mut tracker.list, 0, out);
+        out.truncate(total as usize);
+        let protocol = tracker.protocol;
+        self.pieces.clear(&mut tracker.list);
+        *tracker = Tracker::default();
+        self.counters.reassembled += 1;
+        Some(protocol)
+    }
+
+    /// The tracker of this key: the one there is, a free one, or the oldest one's place.
+    fn find(&mut self, key: Key, now_ns: u64) -> usize {
+        use std::hash::BuildHasher;
+        let buckets = self.trackers.len() / WAYS;
+        let first = (self.seed.hash_one(key) as usize & (buckets - 1)) * WAYS;
+        for index in first..first + WAYS {
+            let tracker = &mut self.trackers[index];
+            if tracker.key.is_some() && now_ns.saturating_sub(tracker.last_ns) > self.timeout_ns {
+                self.counters.timed_out += 1;
+                self.pieces.clear(&mut tracker.list);
+                *tracker = Tracker::default();
+            }
+        }
+        let bucket = &self.trackers[first..first + WAYS];
+        let found = bucket.iter().position(|tracker| tracker.key == Some(key));
+        let index = first
+            + found.or_else(|| bucket.iter().position(|tracker| tracker.key.is_none())).unwrap_or_else(|| {
+                let oldest = bucket.iter().enumerate().min_by_key(|(_, tracker)| tracker.last_ns);
+                oldest.map_or(0, |(index, _)| index)
+            });
+        let tracker = &mut self.trackers[index];
+        if tracker.key != Some(key) {
+            if tracker.key.is_some() {
+                self.counters.evicted += 1;
+                self.pieces.clear(&mut tracker.list);
+            }
+            *tracker = Tracker { key: Some(key), ..Tracker::default() };
+        }
+        index
+    }
+}

@@ -1,0 +1,391 @@
+//! Owns: memory for bytes that arrive out of order: fixed blocks, and per owner a list of pieces sorted by position, with
+//! the overlap policies of operating systems.
+//! Does not: know packets or streams. All memory is taken at start; what does not fit is refused and told.
+
+/// Bytes of one block.
+const BLOCK: usize = 512;
+/// "No block", "no piece".
+const NONE: u32 = u32::MAX;
+
+/// Whose bytes count where two pieces overlap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// Those that came first.
+    First,
+    /// Those that came last.
+    Last,
+    /// The earlier ones, unless the later piece begins before them.
+    #[default]
+    Bsd,
+    /// As BSD, but of pieces with the same beginning the later one.
+    Linux,
+    /// The earlier ones, unless the later piece begins before and ends after them.
+    Windows,
+}
+
+impl Policy {
+    fn newer_wins(self, old: (u64, u64), new: (u64, u64)) -> bool {
+        match self {
+            Self::First => false,
+            Self::Last => true,
+            Self::Bsd => new.0 < old.0,
+            Self::Linux => new.0 <= old.0,
+            Self::Windows => new.0 < old.0 && new.1 > old.1,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Node {
+    start: u64,
+    end: u64,
+    /// The range the piece had when it came: policies compare these.
+    whole: (u64, u64),
+    /// First block, and bytes to skip in it.
+    block: u32,
+    skip: u32,
+    next: u32,
+}
+
+/// The pieces of one owner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List {
+    head: u32,
+    /// Number of pieces.
+    pub(crate) count: u16,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { head: NONE, count: 0 }
+    }
+}
+
+/// What became of a piece.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Inserted {
+    /// It covered something that was there.
+    pub(crate) overlap: bool,
+    /// And with other bytes.
+    pub(crate) different: bool,
+    /// Part of it was lost: the memory or the owner's number of pieces was used up.
+    pub(crate) refused: bool,
+}
+
+/// Memory for all owners.
+pub(crate) struct Pieces {
+    bytes: Vec<u8>,
+    next_block: Vec<u32>,
+    free_block: u32,
+    nodes: Vec<Node>,
+    free_node: u32,
+    /// Blocks in use.
+    pub(crate) blocks_used: usize,
+    /// Most pieces one owner may have: bounds the walk.
+    most: u16,
+}
+
+impl Pieces {
+    /// Memory for `bytes` bytes; one owner has at most `most` pieces.
+    pub(crate) fn new(bytes: usize, most: u16) -> Self {
+        let blocks = (bytes / BLOCK).max(1);
+        let chain =
+            |count: usize| (1..=count as u32).map(|next| if next == count as u32 { NONE } else { next }).collect();
+        let empty = Node { start: 0, end: 0, whole: (0, 0), block: NONE, skip: 0, next: NONE };
+        let mut nodes = vec![empty; blocks];
+        for (index, node) in nodes.iter_mut().enumerate() {
+            node.next = if index + 1 == blocks { NONE } else { index as u32 + 1 };
+        }
+        Self {
+            bytes: vec![0; blocks * BLOCK],
+            next_block: chain(blocks),
+            free_block: 0,
+            nodes,
+            free_node: 0,
+            blocks_used: 0,
+            most,
+        }
+    }
+
+    /// Adds `data` at `start`.
+    pub(crate) fn insert(&mut self, list: &mut List, start: u64, data: &[u8], policy: Policy) -> Inserted {
+        let mut told = Inserted::default();
+        let whole = (start, start + data.len() as u64);
+        // Where the next part of the new piece begins; and the link to the node behind it.
+        let (mut at, mut previous, mut here) = (start, NONE, list.head);
+        while at < whole.1 && here != NONE {
+            let node = self.nodes[here as usize];
+            if node.end <= at {
+                (previous, here) = (here, node.next);
+                continue;
+            }
+            if node.start >= whole.1 {
+                break;
+            }
+            told.overlap = true;
+            let (from, to) = (node.start.max(whole.0), node.end.min(whole.1));
+            told.different |= self.differs(here, from, &data[(from - start) as usize..(to - start) as usize]);
+            if policy.newer_wins(node.whole, whole) {
+                // What stands out to the left stays; what stands out to the right becomes a piece of its own.
+                let right = node.end > whole.1;
+                if right {
+                    told.refused |= !self.split(list, here, whole.1);
+                }
+                if node.start < whole.0 {
+                    self.cut_end(here, whole.0);
+                    (previous, here) = (here, self.nodes[here as usize].next);
+                } else {
+                    let next = self.nodes[here as usize].next;
+                    self.remove(list, previous, here);
+                    here = next;
+                }
+            } else {
+                if at < node.start {
+                    let part = &data[(at - start) as usize..(node.start - start) as usize];
+                    match self.link(list, previous, here, at, whole, part) {
+                        Some(_) => {}
+                        None => told.refused = true,
+                    }
+                }
+                at = node.end;
+                (previous, here) = (here, node.next);
+            }
+        }
+        if at < whole.1 {
+            // Up to the next piece, which begins behind the end.
+            let part = &data[(at - start) as usize..];
+            told.refused |= self.link(list, previous, here, at, whole, part).is_none();
+        }
+        told
+    }
+
+    /// Whether the bytes of `node` from position `from` on differ from `data`.
+    fn differs(&self, node: u32, from: u64, data: &[u8]) -> bool {
+        let mut at = 0;
+        let mut same = true;
+        self.visit(node, from, data.len(), |part| {
+            same &= part == &data[at..at + part.len()];
+            at += part.len();
+        });
+        !same
+    }
+
+    /// Shows `len` bytes of a node from position `from` on, block by block.
+    fn visit(&self, node: u32, from: u64, len: usize, mut show: impl FnMut(&[u8])) {
+        let node = self.nodes[node as usize];
+        let mut skip = node.skip as usize + (from - node.start) as usize;
+        let (mut block, mut left) = (node.block, len);
+        while skip >= BLOCK && block != NONE {
+            block = self.next_block[block as usize];
+            skip -= BLOCK;
+        }
+        while left > 0 && block != NONE {
+            let part = left.min(BLOCK - skip);
+            let base = block as usize * BLOCK + skip;
+            show(&self.bytes[base..base + part]);
+            (left, skip) = (left - part, 0);
+            block = self.next_block[block as usize];
+        }
+    }
+
+    /// A new node with a copy of `data` between two others.
+    fn link(
+        &mut self,
+        list: &mut List,
+        previous: u32,
+        next: u32,
+        start: u64,
+        whole: (u64, u64),
+        data: &[u8],
+    ) -> Option<u32> {
+        if list.count == self.most || self.free_node == NONE {
+            return None;
+        }
+        let block = self.store(data)?;
+        let node = self.free_node;
+        self.free_node = self.nodes[node as usize].next;
+        self.nodes[node as usize] = Node { start, end: start + data.len() as u64, whole, block, skip: 0, next };
+        match previous {
+            NONE => list.head = node,
+            _ => self.nodes[previous as usize].next = node,
+        }
+        list.count += 1;
+        Some(node)
+    }
+
+    /// What `here` has from `at` on becomes a node of its own behind it, with its bytes copied.
+    fn split(&mut self, list: &mut List, here: u32, at: u64) -> bool {
+        let node = self.nodes[here as usize];
+        let mut copy = [0u8; 2048];
+        // Pieces are one packet's payload each; longer ones (offloaded) lose what stands out further.
+        let len = ((node.end - at) as usize).min(copy.len());
+        let mut filled = 0;
+        self.visit(here, at, len, |part| {
+            copy[filled..filled + part.len()].copy_from_slice(part);
+            filled += part.len();
+        });
+        let complete = len as u64 == node.end - at;
+        let linked = self.link(list, here, node.next, at, node.whole, &copy[..filled]).is_some();
+        self.cut_end(here, at);
+        linked && complete
+    }
+
+    fn cut_end(&mut self, node: u32, end: u64) {
+        self.nodes[node as usize].end = end;
+    }
+
+    fn remove(&mut self, list: &mut List, previous: u32, here: u32) {
+        let node = self.nodes[here as usize];
+        match previous {
+            NONE => list.head = node.next,
+            _ => self.nodes[previous as usize].next = node.next,
+        }
+        self.free(node.block);
+        self.nodes[here as usize].next = self.free_node;
+        self.free_node = here;
+        list.count -= 1;
+    }
+
+    fn store(&mut self, data: &[u8]) -> Option<u32> {
+        let (mut first, mut last) = (NONE, NONE);
+        for part in data.chunks(BLOCK) {
+            let block = self.free_block;
+            if block == NONE {
+                self.free(first);
+                return None;
+            }
+            self.free_block = self.next_block[block as usize];
+            self.next_block[block as usize] = NONE;
+            self.blocks_used += 1;
+            let base = block as usize * BLOCK;
+            self.bytes[base..base + part.len()].copy_from_slice(part);
+            match last {
+                NONE => first = block,
+                _ => self.next_block[last as usize] = block,
+            }
+            last = block;
+        }
+        Some(first)
+    }
+
+    fn free(&mut self, mut block: u32) {
+        while block != NONE {
+            let next = self.next_block[block as usize];
+            self.next_block[block as usize] = self.free_block;
+            self.free_block = block;
+            self.blocks_used -= 1;
+            block = next;
+        }
+    }
+
+    /// Start of the first piece.
+    pub(crate) fn first(&self, list: &List) -> Option<u64> {
+        (list.head != NONE).then(|| self.nodes[list.head as usize].start)
+    }
+
+    /// Moves what there is at `from` and behind it without a gap to the end of `out`, as far as `out` has capacity; drops
+    /// what lies before `from`. Returns the position behind it.
+    pub(crate) fn take(&mut self, list: &mut List, mut from: u64, out: &mut Vec<u8>) -> u64 {
+        while list.head != NONE {
+            let node = self.nodes[list.head as usize];
+            if node.end <= from {
+                self.remove(list, NONE, list.head);
+                continue;
+            }
+            let room = out.capacity() - out.len();
+            let len = ((node.end - from) as usize).min(room);
+            if node.start > from || len == 0 {
+                break;
+            }
+            self.visit(list.head, from, len, |part| out.extend_from_slice(part));
+            from += len as u64;
+            if from == node.end {
+                self.remove(list, NONE, list.head);
+            }
+        }
+        from
+    }
+
+    /// Whether the pieces cover everything from 0 to `end`.
+    pub(crate) fn covers(&self, list: &List, end: u64) -> bool {
+        let (mut at, mut here) = (0, list.head);
+        while here != NONE {
+            let node = self.nodes[here as usize];
+            if node.start > at {
+                return false;
+            }
+            at = at.max(node.end);
+            here = node.next;
+        }
+        at >= end
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self, list: &mut List) {
+        while list.head != NONE {
+            self.remove(list, NONE, list.head);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Each byte on its own, told by the ranges of the pieces that bring it.
+    fn naive(inserts: &[(u64, Vec<u8>)], policy: Policy) -> Vec<Option<u8>> {
+        let mut bytes: Vec<Option<(u8, (u64, u64))>> = vec![None; 600];
+        for (start, data) in inserts {
+            let whole = (*start, start + data.len() as u64);
+            let before = bytes.clone();
+            for (index, &byte) in data.iter().enumerate() {
+                let place = &mut bytes[*start as usize + index];
+                let wins = before[*start as usize + index].is_none_or(|(_, old)| policy.newer_wins(old, whole));
+                if wins {
+                    *place = Some((byte, whole));
+                }
+            }
+        }
+        bytes.into_iter().map(|byte| byte.map(|(byte, _)| byte)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_single_bytes(inserts in proptest::collection::vec(
+            (0u64..500, proptest::collection::vec(any::<u8>(), 1..90)), 1..12),
+            policy in prop::sample::select(vec![Policy::First, Policy::Last, Policy::Bsd, Policy::Linux, Policy::Windows])) {
+            let mut pieces = Pieces::new(64 << 10, 200);
+            let mut list = List::default();
+            for (start, data) in &inserts {
+                let told = pieces.insert(&mut list, *start, data, policy);
+                prop_assert!(!told.refused);
+            }
+            let expected = naive(&inserts, policy);
+            let mut found = vec![None; 600];
+            while let Some(first) = pieces.first(&list) {
+                let mut out = Vec::with_capacity(1024);
+                let end = pieces.take(&mut list, first, &mut out);
+                for (index, byte) in out.iter().enumerate() {
+                    found[first as usize + index] = Some(*byte);
+                }
+                prop_assert_eq!(end, first + out.len() as u64);
+            }
+            prop_assert_eq!(found, expected);
+            prop_assert_eq!(pieces.blocks_used, 0);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        let mut pieces = Pieces::new(1024, 4);
+        let mut list = List::default();
+        assert!(!pieces.insert(&mut list, 0, &[1; 1000], Policy::First).refused);
+        assert!(pieces.insert(&mut list, 5000, &[1; 1], Policy::First).refused);
+        pieces.clear(&mut list);
+        assert_eq!((pieces.blocks_used, list.count), (0, 0));
+        for at in 0..4 {
+            assert_eq!(pieces.insert(&mut list, at * 9, b"x", Policy::First).refused, at >= 2, "two blocks");
+        }
+    }
+}

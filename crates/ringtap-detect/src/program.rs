@@ -1,0 +1,256 @@
+//! Owns: a rule set made ready for matching: rules in the order they are looked at, and the indexes that choose among them.
+//! Does not: keep state; a program is built aside and swapped in whole.
+
+use crate::event::Event;
+use crate::matching::inspect::Step;
+use crate::matching::patterns::{Patterns, fast_pattern};
+use crate::matching::places::{ByAddress, ByPort, Placed};
+use crate::rules::network::MAX_PORT;
+use crate::rules::rule::*;
+use crate::rules::{BitNames, Reason, Rejected, RuleSet, app_of};
+
+/// A class of packets that the same rules apply to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Tcp,
+    Udp,
+    Icmpv4,
+    Icmpv6,
+    Sctp,
+    /// Anything else over IP, fragments included.
+    Other,
+}
+
+impl Class {
+    const ALL: [Self; 6] = [Self::Tcp, Self::Udp, Self::Icmpv4, Self::Icmpv6, Self::Sctp, Self::Other];
+}
+
+/// One rule, ready.
+pub(crate) struct Prepared {
+    pub(crate) rule: Rule,
+    pub(crate) buffers: Vec<(Buffer, Vec<Step>)>,
+    /// Looks at packets' payloads, and at streams; neither if it has no test of a payload.
+    pub(crate) in_packet: bool,
+    pub(crate) in_stream: bool,
+    /// Only addresses count: looked at once in a flow and direction.
+    pub(crate) addresses_only: bool,
+}
+
+/// A rule set, ready.
+pub struct Program {
+    pub(crate) rules: Vec<Prepared>,
+    classes: [ByPort; 6],
+    /// Rules of addresses alone, by class.
+    pub(crate) addresses: [ByAddress; 6],
+    /// Rules of each event.
+    pub(crate) by_event: Vec<Vec<u32>>,
+    /// Rules of any packet, whatever is in it.
+    pub(crate) any: Vec<u32>,
+    /// Patterns of each application buffer.
+    pub(crate) app: [Option<Patterns>; Buffer::COUNT],
+    /// Rules of an application buffer without a pattern.
+    pub(crate) app_plain: Vec<(Buffer, u32)>,
+    /// Bits that rules name: the names go into the next rule set, so that they keep their numbers.
+    pub(crate) bits: usize,
+}
+
+/// What a program takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Rules.
+    pub rules: usize,
+    /// Groups by port, of all classes.
+    pub groups: usize,
+    /// Memory of the multi-pattern matchers, bytes.
+    pub matchers: usize,
+}
+
+impl Program {
+    /// Makes rules ready; those whose expressions no engine takes are added to `rejected`. Also returns the names of the
+    /// bits, for the next rule set.
+    ///
+    /// # Errors
+    /// More rules, groups or patterns than the indexes can number.
+    pub fn new(mut set: RuleSet, rejected: &mut Vec<Rejected>) -> Result<(Self, BitNames), String> {
+        rejected.append(&mut set.rejected);
+        let mut rules: Vec<Prepared> = Vec::with_capacity(set.rules.len());
+        for rule in set.rules {
+            match Prepared::new(rule) {
+                Ok(prepared) => rules.push(prepared),
+                Err(refused) => {
+                    let (rule, detail) = *refused;
+                    let reason = Reason::Broken { option: "pcre".to_owned(), detail };
+                    rejected.push(Rejected { file: rule.meta.file, line: rule.meta.line, sid: rule.meta.sid, reason });
+                }
+            }
+        }
+        // The order of a packet's rules: pass first, then writers of bits before their readers, then by priority.
+        rules.sort_by_key(|prepared| {
+            let rule = &prepared.rule;
+            (rule.action, bit_order(rule, true), bit_order(rule, false), rule.meta.priority)
+        });
+        u32::try_from(rules.len()).map_err(|_| "too many rules".to_owned())?;
+        let mut by_event = vec![Vec::new(); Event::ALL.len()];
+        let (mut any, mut app_plain) = (Vec::new(), Vec::new());
+        let mut app_patterns: [Vec<(Vec<u8>, u32)>; Buffer::COUNT] = Default::default();
+        let mut placed: [Vec<Placed<'_>>; 6] = Default::default();
+        let mut address_rules: [Vec<Placed<'_>>; 6] = Default::default();
+        for (index, prepared) in rules.iter().enumerate() {
+            let (index, rule) = (index as u32, &prepared.rule);
+            let event = rule.headers.iter().find_map(|test| match test {
+                HeaderTest::Event(event) => Some(*event),
+                _ => None,
+            });
+            if let Some(event) = event {
+                by_event[event as usize].push(index);
+                continue;
+            }
+            if rule.protocol == Protocol::Any {
+                any.push(index);
+                continue;
+            }
+            let pattern = fast_pattern(rule);
+            let app_buffer = rule.buffers.iter().map(|(buffer, _)| *buffer).find(|buffer| app_of(*buffer).is_some());
+            if let Some(buffer) = app_buffer {
+                match &pattern {
+                    Some((at, bytes)) if app_of(*at).is_some() => {
+                        app_patterns[*at as usize].push((bytes.clone(), index))
+                    }
+                    _ => app_plain.push((buffer, index)),
+                }
+                continue;
+            }
+            for class in Class::ALL.into_iter().filter(|&class| applies(rule.protocol, class)) {
+                let pattern = match &pattern {
+                    Some((Buffer::Payload, bytes)) => {
+                        let in_stream = prepared.in_stream && class == Class::Tcp;
+                        Some((bytes.clone(), prepared.in_packet || class != Class::Tcp, in_stream))
+                    }
+                    _ => None,
+                };
+                let place = Placed {
+                    index,
+                    source: &rule.source,
+                    destination: &rule.destination,
+                    both_ways: rule.both_ways,
+                    pattern,
+                };
+                let list = if prepared.addresses_only { &mut address_rules } else { &mut placed };
+                list[class as usize].push(place);
+            }
+        }
+        let mut classes = Vec::with_capacity(6);
+        for list in &placed {
+            classes.push(ByPort::new(list)?);
+        }
+        let classes = classes.try_into().map_err(|_| "classes".to_owned())?;
+        let addresses = address_rules.map(|list| ByAddress::new(&list.iter().collect::<Vec<_>>()));
+        let mut app: [Option<Patterns>; Buffer::COUNT] = Default::default();
+        for (slot, list) in app.iter_mut().zip(&app_patterns) {
+            *slot = Patterns::new(list)?;
+        }
+        let bits = set.bits.len();
+        Ok((Self { rules, classes, addresses, by_event, any, app, app_plain, bits }, set.bits))
+    }
+
+    #[inline]
+    pub(crate) fn class(&self, class: Class) -> &ByPort {
+        &self.classes[class as usize]
+    }
+
+    /// The rules, in the order they are looked at.
+    pub fn rules(&self) -> impl ExactSizeIterator<Item = &Rule> {
+        self.rules.iter().map(|prepared| &prepared.rule)
+    }
+
+    /// What it takes.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        let sizes = self.classes.iter().map(ByPort::size);
+        let (groups, matchers) = sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
+        let app = self.app.iter().flatten().map(Patterns::memory).sum::<usize>();
+        Size { rules: self.rules.len(), groups, matchers: matchers + app }
+    }
+}
+
+impl Prepared {
+    fn new(rule: Rule) -> Result<Self, Box<(Rule, String)>> {
+        let mut buffers = Vec::with_capacity(rule.buffers.len());
+        for (buffer, tests) in &rule.buffers {
+            match tests.iter().map(Step::new).collect::<Result<Vec<_>, _>>() {
+                Ok(steps) => buffers.push((*buffer, steps)),
+                Err(detail) => return Err(Box::new((rule, detail))),
+            }
+        }
+        let payload = rule.buffers.iter().find(|(buffer, _)| *buffer == Buffer::Payload).map(|(_, tests)| tests);
+        let (in_packet, in_stream) = match payload {
+            None => (false, false),
+            Some(tests) => places(&rule, tests),
+        };
+        let addresses_only = is_addresses_only(&rule);
+        Ok(Self { rule, buffers, in_packet, in_stream, addresses_only })
+    }
+}
+
+/// Where a rule about TCP payloads looks: `dsize` is about packets; positions from the start are about streams and
+/// packets; everything else is about streams, which holds wherever packets are cut.
+fn places(rule: &Rule, tests: &[Test]) -> (bool, bool) {
+    let sized = rule.headers.iter().any(|test| matches!(test, HeaderTest::PayloadSize(_)));
+    match rule.protocol {
+        Protocol::TcpPacket => (true, false),
+        Protocol::TcpStream => (false, true),
+        _ if sized || rule.flow.stream == Some(false) => (true, false),
+        _ if rule.flow.stream == Some(true) => (false, true),
+        _ => {
+            let from_start = tests.iter().any(
+                |test| matches!(test, Test::Content(content) if content.offset.is_some() || content.depth.is_some()),
+            );
+            (from_start, true)
+        }
+    }
+}
+
+/// Whether nothing but addresses is asked.
+fn is_addresses_only(rule: &Rule) -> bool {
+    let any_ports = |endpoint: &Endpoint| endpoint.ports.is_all(MAX_PORT);
+    rule.headers.is_empty()
+        && rule.flow.is_empty()
+        && rule.buffers.is_empty()
+        && rule.bits.iter().all(|bit| bit.owner != BitOwner::Flow || bit.command == BitCommand::Set)
+        && any_ports(&rule.source)
+        && any_ports(&rule.destination)
+        && !matches!(rule.protocol, Protocol::Any | Protocol::App(_) | Protocol::TcpPacket | Protocol::TcpStream)
+}
+
+/// 0 for rules that write bits, 1 for those that write and read, 2 for readers, 3 for the others.
+fn bit_order(rule: &Rule, of_flow: bool) -> u8 {
+    let mut bits = rule.bits.iter().filter(|bit| (bit.owner == BitOwner::Flow) == of_flow).peekable();
+    if bits.peek().is_none() {
+        return 3;
+    }
+    let is_read = |bit: &BitRule| matches!(bit.command, BitCommand::IsSet | BitCommand::IsNotSet);
+    let (reads, writes) =
+        bits.fold((false, false), |(reads, writes), bit| (reads | is_read(bit), writes | !is_read(bit)));
+    match (writes, reads) {
+        (true, false) => 0,
+        (true, true) => 1,
+        _ => 2,
+    }
+}
+
+fn applies(protocol: Protocol, class: Class) -> bool {
+    match protocol {
+        Protocol::Ip(None) => true,
+        Protocol::Ip(Some(Version::V4)) => class != Class::Icmpv6,
+        Protocol::Ip(Some(Version::V6)) => class != Class::Icmpv4,
+        Protocol::Tcp | Protocol::TcpPacket | Protocol::TcpStream => class == Class::Tcp,
+        Protocol::Udp => class == Class::Udp,
+        Protocol::Icmp(None) => matches!(class, Class::Icmpv4 | Class::Icmpv6),
+        Protocol::Icmp(Some(Version::V4)) => class == Class::Icmpv4,
+        Protocol::Icmp(Some(Version::V6)) => class == Class::Icmpv6,
+        Protocol::Sctp => class == Class::Sctp,
+        Protocol::App(App::Dns) => matches!(class, Class::Tcp | Class::Udp),
+        Protocol::App(App::Tls | App::Ssh) => class == Class::Tcp,
+        Protocol::Any => false,
+    }
+}

@@ -1,0 +1,310 @@
+//! Owns: the flow table: fixed size, time-outs by protocol and state, emergency when it is nearly full; the flow used
+//! longest ago makes room.
+//! Does not: follow TCP (see `session.rs`) or write records.
+
+use ringtap_wire::{Direction, FlowKey, protocol};
+
+use super::session::{Session, State};
+use crate::rules::rule::App;
+
+const NONE: u32 = u32::MAX;
+/// Flows looked at for their time-out at each packet, and in an emergency.
+const SWEEP: usize = 2;
+const EMERGENCY_SWEEP: usize = 16;
+
+/// A flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// Number, from 1, never used twice.
+    pub(crate) id: u64,
+    pub(crate) key: FlowKey,
+    /// Direction of the client's packets: of the first one.
+    pub(crate) client: Direction,
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    /// Packets and bytes of client and server.
+    pub(crate) packets: [u64; 2],
+    pub(crate) bytes: [u64; 2],
+    pub(crate) session: Session,
+    /// A pass rule matched.
+    pub(crate) passed: bool,
+    /// Rules of addresses alone were looked at.
+    pub(crate) addresses_done: [bool; 2],
+    /// Alarms so far.
+    pub(crate) alerts: u64,
+    /// Position of the next message of each side that a parser of the application's protocol wants.
+    pub(crate) app_next: [u64; 2],
+    /// What the application speaks, once it is known.
+    pub(crate) app: Option<App>,
+    /// Nothing more is to be learnt from the application's messages.
+    pub(crate) app_done: [bool; 2],
+    newer: u32,
+    older: u32,
+    chain: u32,
+    used: bool,
+}
+
+impl Flow {
+    /// Whether both sides were seen; of TCP, whether they agreed on a session.
+    pub(crate) fn is_established(&self) -> bool {
+        if self.key.protocol() == protocol::TCP {
+            self.session.state >= State::Established
+        } else {
+            self.packets[0] > 0 && self.packets[1] > 0
+        }
+    }
+}
+
+/// Time-outs in seconds, as Suricata's packaged configuration has them: new, established, closed; usual and in an
+/// emergency.
+fn timeout_s(flow: &Flow, emergency: bool) -> u64 {
+    let tcp = flow.key.protocol() == protocol::TCP;
+    let closed = tcp && flow.session.state == State::Closed;
+    match (tcp, flow.is_established(), closed, emergency) {
+        (true, _, true, false) => 60,
+        (true, _, true, true) => 10,
+        (true, true, false, false) => 600,
+        (true, true, false, true) => 100,
+        (true, false, false, false) => 60,
+        (false, true, _, false) => 300,
+        (false, true, _, true) => 100,
+        (false, false, _, false) => 30,
+        (_, false, _, true) => 10,
+    }
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCounters {
+    /// Flows begun.
+    pub begun: u64,
+    /// Ended by their time-out.
+    pub timed_out: u64,
+    /// Ended because another one needed the place.
+    pub evicted: u64,
+    /// Times the table became nearly full.
+    pub emergencies: u64,
+}
+
+pub(crate) struct Flows {
+    flows: Vec<Flow>,
+    capacity: usize,
+    buckets: Vec<u32>,
+    free: u32,
+    newest: u32,
+    oldest: u32,
+    pub(crate) count: usize,
+    seed: u64,
+    hand: usize,
+    next_id: u64,
+    emergency: bool,
+    /// Bits of each flow, one after the other.
+    bits: Vec<u64>,
+    words: usize,
+    pub(crate) counters: FlowCounters,
+}
+
+impl Flows {
+    /// Room for `capacity` flows with `bits` bits each.
+    pub(crate) fn new(capacity: usize, bits: usize, seed: u64) -> Self {
+        let capacity = capacity.clamp(2, 1 << 28);
+        let words = bits.div_ceil(64);
+        Self {
+            flows: Vec::with_capacity(capacity),
+            capacity,
+            buckets: vec![NONE; capacity.next_power_of_two()],
+            free: NONE,
+            newest: NONE,
+            oldest: NONE,
+            count: 0,
+            seed,
+            hand: 0,
+            next_id: 1,
+            emergency: false,
+            bits: vec![0; capacity * words],
+            words,
+            counters: FlowCounters::default(),
+        }
+    }
+
+    fn bucket(&self, key: &FlowKey) -> usize {
+        key.stable_hash(self.seed) as usize & (self.buckets.len() - 1)
+    }
+
+    /// The flow's index.
+    pub(crate) fn find(&self, key: &FlowKey) -> Option<usize> {
+        let mut at = self.buckets[self.bucket(key)];
+        while at != NONE {
+            let flow = &self.flows[at as usize];
+            if flow.key == *key {
+                return Some(at as usize);
+            }
+            at = flow.chain;
+        }
+        None
+    }
+
+    pub(crate) fn get(&self, index: usize) -> &Flow {
+        &self.flows[index]
+    }
+
+    pub(crate) fn get_mut(&mut self, index: usize) -> &mut Flow {
+        &mut self.flows[index]
+    }
+
+    /// A flow that should end now because its time is over: one of the next few in turn, or the one that the next new
+    /// flow would push out. The caller ends it by [`Flows::end`].
+    pub(crate) fn due(&mut self, now_ns: u64) -> Option<usize> {
+        for _ in 0..if self.emergency { EMERGENCY_SWEEP } else { SWEEP } {
+            if self.flows.is_empty() {
+                return None;
+            }
+            self.hand = (self.hand + 1) % self.flows.len();
+            if self.flows[self.hand].used && self.is_over(self.hand, now_ns) {
+                self.counters.timed_out += 1;
+                return Some(self.hand);
+            }
+        }
+        None
+    }
+
+    /// Whether a flow's time is over.
+    pub(crate) fn is_over(&self, index: usize, now_ns: u64) -> bool {
+        let flow = &self.flows[index];
+        now_ns.saturating_sub(flow.last_ns) > timeout_s(flow, self.emergency) * 1_000_000_000
+    }
+
+    /// The flow that has to go before another one can begin, if the table is full.
+    pub(crate) fn in_the_way(&mut self) -> Option<usize> {
+        if self.count < self.capacity {
+            return None;
+        }
+        self.counters.evicted += 1;
+        Some(self.oldest as usize)
+    }
+
+    /// Begins a flow; there must be room.
+    pub(crate) fn begin(&mut self, key: FlowKey, client: Direction, now_ns: u64) -> usize {
+        let bucket = self.bucket(&key);
+        let flow = Flow {
+            id: self.next_id,
+            key,
+            client,
+            first_ns: now_ns,
+            last_ns: now_ns,
+            packets: [0; 2],
+            bytes: [0; 2],
+            session: Session::default(),
+            passed: false,
+            addresses_done: [false; 2],
+            alerts: 0,
+            app_next: [0; 2],
+            app: None,
+            app_done: [false; 2],
+            newer: NONE,
+            older: NONE,
+            chain: self.buckets[bucket],
+            used: true,
+        };
+        self.next_id += 1;
+        self.counters.begun += 1;
+        let index = match self.free {
+            NONE => {
+                self.flows.push(flow);
+                self.flows.len() - 1
+            }
+            free => {
+                self.free = self.flows[free as usize].chain;
+                self.flows[free as usize] = flow;
+                free as usize
+            }
+        };
+        self.bits[index * self.words..(index + 1) * self.words].fill(0);
+        self.buckets[bucket] = index as u32;
+        self.count += 1;
+        self.make_newest(index);
+        let nearly_full = self.count * 10 > self.capacity * 9;
+        if nearly_full && !self.emergency {
+            self.counters.emergencies += 1;
+        }
+        // Out of it again below 70 %.
+        self.emergency = nearly_full || (self.emergency && self.count * 10 > self.capacity * 7);
+        index
+    }
+
+    fn unlink(&mut self, index: usize) {
+        let (newer, older) = (self.flows[index].newer, self.flows[index].older);
+        match newer {
+            NONE => self.newest = older,
+            _ => self.flows[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            _ => self.flows[older as usize].newer = newer,
+        }
+    }
+
+    fn make_newest(&mut self, index: usize) {
+        let second = self.newest;
+        self.flows[index].newer = NONE;
+        self.flows[index].older = second;
+        match second {
+            NONE => self.oldest = index as u32,
+            _ => self.flows[second as usize].newer = index as u32,
+        }
+        self.newest = index as u32;
+    }
+
+    /// Counts a packet of side `from` (0: client).
+    pub(crate) fn packet(&mut self, index: usize, from: usize, bytes: u32, now_ns: u64) {
+        let flow = &mut self.flows[index];
+        flow.last_ns = flow.last_ns.max(now_ns);
+        flow.packets[from] += 1;
+        flow.bytes[from] += u64::from(bytes);
+        if self.newest != index as u32 {
+            self.unlink(index);
+            self.make_newest(index);
+        }
+    }
+
+    /// Takes a flow out of the table; its memory elsewhere must have been given back.
+    pub(crate) fn end(&mut self, index: usize) {
+        let bucket = self.bucket(&self.flows[index].key);
+        let behind = self.flows[index].chain;
+        let mut at = self.buckets[bucket];
+        if at == index as u32 {
+            self.buckets[bucket] = behind;
+        } else {
+            while at != NONE {
+                let next = self.flows[at as usize].chain;
+                if next == index as u32 {
+                    self.flows[at as usize].chain = behind;
+                    break;
+                }
+                at = next;
+            }
+        }
+        self.unlink(index);
+        let flow = &mut self.flows[index];
+        flow.used = false;
+        flow.chain = self.free;
+        self.free = index as u32;
+        self.count -= 1;
+    }
+
+    /// The flow used longest ago.
+    pub(crate) fn oldest(&self) -> Option<usize> {
+        (self.oldest != NONE).then_some(self.oldest as usize)
+    }
+
+    pub(crate) fn bit(&self, index: usize, bit: u16) -> bool {
+        let bit = usize::from(bit);
+        self.bits[index * self.words + bit / 64] & 1 << (bit % 64) != 0
+    }
+
+    pub(crate) fn set_bit(&mut self, index: usize, bit: u16, value: bool) {
+        let bit = usize::from(bit);
+        let word = &mut self.bits[index * self.words + bit / 64];
+        if value { *word |= 1 << (bit % 64) } else { *word &= !(1 << (bit % 64)) }
+    }
+}

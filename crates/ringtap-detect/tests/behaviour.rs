@@ -1,0 +1,166 @@
+//! What rules find in packets and streams, and what bounds do.
+
+mod support;
+
+use std::sync::Arc;
+
+use ringtap_detect::{Detector, Limits, Policy, Spare};
+use ringtap_wire::LinkType;
+use support::{ACK, Count, RST, SYN, detector, handshake, limits, program, sids, tcp, udp};
+
+const WORD: &str = r#"alert tcp any any -> any 80 (flow:established,to_server; content:"attack"; sid:1;)"#;
+
+fn stream(segments: &[(u32, &[u8])]) -> Vec<Vec<u8>> {
+    let mut frames = handshake();
+    frames.extend(segments.iter().map(|(at, bytes)| tcp(true, *at, 0, ACK, bytes)));
+    frames
+}
+
+#[test]
+fn a_pattern_across_segments_is_found_once() {
+    let word = b"xxattackyy";
+    for cut in 1..word.len() {
+        let (first, second) = word.split_at(cut);
+        let frames = stream(&[(0, first), (cut as u32, second), (10, b"more"), (14, b"and more")]);
+        assert_eq!(sids(&mut detector(WORD), &frames), [1], "cut at {cut}");
+        let early = stream(&[(cut as u32, second), (0, first), (0, first)]);
+        assert_eq!(sids(&mut detector(WORD), &early), [1], "out of order, cut at {cut}");
+    }
+    let single: Vec<(u32, &[u8])> =
+        word.iter().enumerate().map(|(at, byte)| (at as u32, std::slice::from_ref(byte))).collect();
+    assert_eq!(sids(&mut detector(WORD), &stream(&single)), [1]);
+    let twice = stream(&[(0, b"attack"), (6, b"..attack")]);
+    assert_eq!(sids(&mut detector(WORD), &twice), [1, 1], "two attacks are two");
+}
+
+#[test]
+fn without_a_handshake_nothing_is_established() {
+    assert!(sids(&mut detector(WORD), &[tcp(true, 0, 0, ACK, b"attack")]).is_empty());
+    let any = r#"alert tcp any any -> any any (content:"attack"; sid:2;)"#;
+    assert_eq!(sids(&mut detector(any), &[tcp(true, 0, 0, ACK, b"attack")]), [2]);
+}
+
+#[test]
+fn a_gap_is_crossed_when_the_receiver_has_what_we_have_not() {
+    let rules = format!("{WORD}\nalert pkthdr any any -> any any (stream-event:reassembly_seq_gap; sid:3;)");
+    let mut frames = stream(&[(0, b"ab"), (5, b"attack")]);
+    let mut without = detector(&rules);
+    assert_eq!(sids(&mut without, &frames), [1], "at the end of the flow");
+    assert_eq!(without.counters().gaps, 0);
+    frames.push(tcp(false, 0, 11, ACK, b""));
+    let mut with = detector(&rules);
+    assert_eq!(sids(&mut with, &frames), [3, 1]);
+    assert_eq!(with.counters().gaps, 1);
+}
+
+#[test]
+fn a_reset_ends_the_session_and_a_forged_one_does_not() {
+    let mut forged = stream(&[]);
+    forged.push(tcp(true, 3_000_000_000, 0, RST, b""));
+    forged.push(tcp(true, 0, 0, ACK, b"attack"));
+    assert_eq!(sids(&mut detector(WORD), &forged), [1]);
+    let mut anew = stream(&[(0, b"att")]);
+    anew.push(tcp(true, 3, 0, RST, b""));
+    anew.extend(stream(&[(0, b"ack")]));
+    assert!(sids(&mut detector(WORD), &anew).is_empty(), "two sessions");
+}
+
+#[test]
+fn the_overlap_policy_decides() {
+    // Both cover positions 2 to 8 before position 0 is there; the later one begins first.
+    let frames = stream(&[(2, b"attack"), (1, b"-harmless"), (0, b"x")]);
+    for (policy, expected) in [(Policy::First, 1), (Policy::Last, 0), (Policy::Bsd, 0), (Policy::Windows, 0)] {
+        let mut detector = Detector::new(program(WORD), Limits { policy, ..limits() });
+        assert_eq!(sids(&mut detector, &frames).len(), expected, "{policy:?}");
+    }
+}
+
+#[test]
+fn pass_rules_silence_their_flow() {
+    let rules = format!("{WORD}\npass tcp any any -> any 80 (content:\"friend\"; sid:4;)");
+    assert!(sids(&mut detector(&rules), &stream(&[(0, b"friend"), (6, b"attack")])).is_empty());
+    assert_eq!(sids(&mut detector(&rules), &stream(&[(0, b"attack"), (6, b"friend")])), [1]);
+}
+
+#[test]
+fn flowbits_pass_from_rule_to_rule() {
+    let rules = "alert udp any any -> any any (content:\"one\"; flowbits:set,a; noalert; sid:1;)\n\
+                 alert udp any any -> any any (content:\"two\"; flowbits:isset,a; sid:2;)\n\
+                 alert udp any any -> any any (content:\"three\"; flowbits:isset,a|b; flowbits:unset,a; sid:3;)";
+    let frames: Vec<_> = ["two", "one", "two", "three", "two"].iter().map(|word| udp(1, 2, word.as_bytes())).collect();
+    assert_eq!(sids(&mut detector(rules), &frames), [2, 3]);
+}
+
+#[test]
+fn contents_are_found_with_back_tracking() {
+    let rules = "alert udp any any -> any any (content:\"a\"; content:\"b\"; distance:0; within:2; content:\"c\"; distance:0; within:1; sid:1;)\n\
+                 alert udp any any -> any any (content:\"len\"; byte_extract:1,0,n,relative; content:\"|ff|\"; distance:n; within:1; sid:2;)\n\
+                 alert udp any any -> any any (content:\"HELLO\"; nocase; startswith; content:!\"bye\"; sid:3;)";
+    let found = |payload: &[u8]| sids(&mut detector(rules), &[udp(1, 2, payload)]);
+    assert_eq!(found(b"a.b a b. abc"), [1]);
+    assert_eq!(found(b"a..b ab.c"), []);
+    assert_eq!(found(b"len\x02..\xff"), [2]);
+    assert_eq!(found(b"hello there"), [3]);
+    assert_eq!(found(b"hello, bye"), []);
+    assert_eq!(found(b" hello"), []);
+}
+
+#[test]
+fn the_budget_bounds_hostile_matches_and_is_counted() {
+    let rules = r#"alert udp any any -> any any (content:"a"; content:"a"; distance:0; content:"a"; distance:0; content:"a"; distance:0; content:"b"; distance:0; sid:1;)
+        alert udp any any -> any any (content:"zz"; priority:9; sid:2;)"#;
+    let mut detector = Detector::new(program(rules), Limits { budget: 1000, ..limits() });
+    let mut payload = vec![b'a'; 1000];
+    payload.splice(0..0, *b"b");
+    assert!(sids(&mut detector, &[udp(1, 2, &payload)]).is_empty());
+    assert_eq!(detector.counters().budget_hits, 1);
+}
+
+#[test]
+fn tables_are_bounded_and_say_so() {
+    let rules =
+        r#"alert udp any any -> any any (content:"x"; threshold:type limit,track by_src,count 1,seconds 60; sid:1;)"#;
+    let mut detector = Detector::new(program(rules), Limits { flows: 16, ..limits() });
+    let mut count = Count::default();
+    for number in 0..10_000u16 {
+        let frame = udp(number, 9, b"y");
+        detector.packet(&frame, LinkType::Ethernet, frame.len() as u32, 1, &mut count);
+    }
+    let counters = detector.counters();
+    assert_eq!((counters.flows_now, counters.flows.evicted), (16, 10_000 - 16));
+    assert!(counters.flows.emergencies > 0);
+    // Segments too early, of many streams: no more than the memory there is.
+    let mut detector = Detector::new(program(WORD), Limits { early_bytes: 4096, ..limits() });
+    let mut frames = stream(&[]);
+    for number in 1..100 {
+        frames.push(tcp(true, number * 200, 0, ACK, &[b'z'; 100]));
+    }
+    sids(&mut detector, &frames);
+    assert!(detector.counters().segments_refused > 0);
+}
+
+#[test]
+fn rules_are_swapped_and_state_stays() {
+    let first = program("alert udp any any -> any any (content:\"one\"; sid:1;)");
+    let second = program(
+        "alert udp any any -> any any (content:\"two\"; sid:2;)\nalert udp any any -> any any (content:\"one\"; sid:3;)",
+    );
+    let mut detector = Detector::new(first, limits());
+    let mut found = support::Sids::default();
+    let frame = udp(1, 2, b"one two");
+    detector.packet(&frame, LinkType::Ethernet, 50, 1, &mut found);
+    let spare = Spare::new(&second);
+    assert!(detector.swap(Arc::clone(&second), spare).is_ok());
+    detector.packet(&frame, LinkType::Ethernet, 50, 2, &mut found);
+    assert_eq!(found.0, [1, 2, 3]);
+    assert_eq!((detector.counters().flows_now, detector.counters().packets), (1, 2));
+    let wrong = Spare::new(&program("alert ip any any -> any any (sid:1;)"));
+    assert!(detector.swap(second, wrong).is_err(), "memory for other rules");
+}
+
+#[test]
+fn a_syn_alone_does_not_begin_a_stream_for_long() {
+    let mut frames = vec![tcp(true, u32::MAX, 0, SYN, b"")];
+    frames.push(tcp(true, 0, 0, ACK, b"attack"));
+    assert!(sids(&mut detector(WORD), &frames).is_empty());
+}
