@@ -9,6 +9,7 @@ mod doctor;
 mod filter;
 mod generate;
 mod man;
+mod pcap_run;
 mod plan;
 mod units;
 
@@ -53,6 +54,7 @@ enum Command {
     Generate(generate::Args),
     Plan(plan::Args),
     Doctor(doctor::Args),
+    PcapRun(pcap_run::Args),
     #[command(hide = true)]
     Man(man::Args),
 }
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::PcapRun(args) => pcap_run::run(args),
         Command::Man(args) => man::run(args),
     };
     outcome.unwrap_or_else(|error| {
