@@ -4,6 +4,9 @@ CARGO      ?= cargo
 PREFIX     ?= /usr/local
 BINDIR     ?= $(PREFIX)/bin
 MANDIR     ?= $(PREFIX)/share/man/man1
+# Apart from the system's libpcap: nothing finds this folder unless it is told to.
+PCAPDIR    ?= $(PREFIX)/lib/ringtap
+PCAPMANDIR ?= $(PREFIX)/share/man/man7
 DEMO_ARGS  ?=
 TEST_ARGS  ?= --workspace
 # Of ringtap bench; without --out in them the results go to bench-results/.
@@ -12,16 +15,17 @@ BENCH_ARGS ?= --out bench-results
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 RINGTAP    := $(TARGET_DIR)/release/ringtap
 MAN_OUT    := $(TARGET_DIR)/man
+PCAP_BUILT := $(TARGET_DIR)/release/libringtap_pcap.so
 
 export CARGO
 
 LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell
 
-.PHONY: help setup build demo test lint $(LINTS) man install uninstall clean bench
+.PHONY: help setup build demo test lint $(LINTS) man install uninstall build-pcap install-pcap uninstall-pcap bench clean
 
 help: ## this list
 	@echo 'make TARGET, where TARGET is one of:'
-	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1 \2/p' $(MAKEFILE_LIST) | awk '{ name = $$1; $$1 = ""; printf "  %-11s%s\n", name, $$0 }'
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1 \2/p' $(MAKEFILE_LIST) | awk '{ name = $$1; $$1 = ""; printf "  %-15s%s\n", name, $$0 }'
 	@echo
 	@echo 'Variables: PREFIX (/usr/local), DESTDIR, DEMO_ARGS, TEST_ARGS (arguments of cargo test), BENCH_ARGS;'
 	@echo 'ALLOW_MISSING=1 makes "make test" warn, not fail, about tests that lack a privilege or a peer.'
@@ -76,6 +80,22 @@ bench: ## set up and measure this host with all peers (as root, hours; BENCH_ARG
 	scripts/setup test
 	$(CARGO) build --release -p ringtap-cli
 	scripts/as-root 'make a private network testbed and read cycle counters' $(RINGTAP) bench $(BENCH_ARGS)
+
+build-pcap: ## Ringtap's libpcap
+	$(CARGO) build --release -p ringtap-pcap
+
+install-pcap: ## copy libpcap, headers, pkg-config file and manual under PREFIX, beside the system's (after: make build-pcap)
+	@test -f $(PCAP_BUILT) || { echo 'Nothing built yet: run "make build-pcap" as yourself, then "make install-pcap" as root.' >&2; exit 1; }
+	install -d $(DESTDIR)$(PCAPDIR)/pkgconfig $(DESTDIR)$(PCAPDIR)/include/pcap $(DESTDIR)$(PCAPMANDIR)
+	install -m 644 $(PCAP_BUILT) $(DESTDIR)$(PCAPDIR)/libpcap.so.0.8
+	ln -sf libpcap.so.0.8 $(DESTDIR)$(PCAPDIR)/libpcap.so.1
+	ln -sf libpcap.so.0.8 $(DESTDIR)$(PCAPDIR)/libpcap.so
+	scripts/pcap-headers $(DESTDIR)$(PCAPDIR)/include
+	sed -e 's|@PCAPDIR@|$(PCAPDIR)|' -e "s|@VERSION@|$$(pkg-config --modversion libpcap)|" packaging/libpcap.pc.in >$(DESTDIR)$(PCAPDIR)/pkgconfig/libpcap.pc
+	install -m 644 docs/ringtap-pcap.7 $(DESTDIR)$(PCAPMANDIR)/ringtap-pcap.7
+
+uninstall-pcap: ## remove what install-pcap copied (same PREFIX)
+	rm -rf $(DESTDIR)$(PCAPDIR) $(DESTDIR)$(PCAPMANDIR)/ringtap-pcap.7
 
 clean: ## remove everything built
 	$(CARGO) clean

@@ -3,17 +3,18 @@
 //! Owns the list of subcommands, exit codes and the one line an error becomes. What a subcommand does is in its module;
 //! how it is done is in the crates below.
 
-mod bench;
 mod alarms;
+mod bench;
 mod capture;
 mod demo;
 mod doctor;
 mod filter;
 mod generate;
 mod man;
+mod pcap_run;
 mod plan;
-mod trap;
 mod sensor;
+mod trap;
 mod units;
 
 use std::process::ExitCode;
@@ -62,6 +63,7 @@ enum Command {
     Doctor(doctor::Args),
     Trap(trap::Args),
     Alarms(alarms::Args),
+    PcapRun(pcap_run::Args),
     #[command(hide = true)]
     Man(man::Args),
 }
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Trap(args) => trap::run(args),
         Command::Alarms(args) => alarms::run(args),
         Command::Sensor(args) => sensor::run(args),
+        Command::PcapRun(args) => pcap_run::run(args),
         Command::Man(args) => man::run(args),
     };
     outcome.unwrap_or_else(|error| {

@@ -22,7 +22,7 @@ pub struct Packet<'b> {
 /// Takes frames back when their burst ends. One per source; not for other users.
 pub(crate) trait FrameOwner {
     /// The frames of these slots may be reused.
-    fn give_back(&mut self, slots: &mut Vec<Slot>);
+    fn give_back(&mut self, slots: &[Slot]);
 }
 
 /// Packets that user space owns for the moment. Dropping the burst returns the frames to the source.
@@ -30,11 +30,12 @@ pub struct Burst<'s> {
     slots: &'s mut Vec<Slot>,
     region: &'s Region,
     owner: &'s mut dyn FrameOwner,
+    handled: usize,
 }
 
 impl<'s> Burst<'s> {
     pub(crate) fn new(slots: &'s mut Vec<Slot>, region: &'s Region, owner: &'s mut dyn FrameOwner) -> Self {
-        Self { slots, region, owner }
+        Self { slots, region, owner, handled: usize::MAX }
     }
 
     /// Number of packets.
@@ -45,6 +46,11 @@ impl<'s> Burst<'s> {
     /// Whether the ring was found empty.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
+    }
+
+    /// Ends the burst after its first `handled` packets: the others stay with the source, whose next burst is they.
+    pub fn end_after(mut self, handled: usize) {
+        self.handled = handled;
     }
 
     /// The packets in order of arrival.
@@ -59,9 +65,10 @@ impl<'s> Burst<'s> {
 
 impl Drop for Burst<'_> {
     fn drop(&mut self) {
-        if !self.slots.is_empty() {
-            self.owner.give_back(self.slots);
-            self.slots.clear();
+        let handled = self.handled.min(self.slots.len());
+        if handled > 0 {
+            self.owner.give_back(&self.slots[..handled]);
+            self.slots.drain(..handled);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Owns the choice of back end (invariant 6), the order of opening and closing that keeps the accounts exact, and the
 //! threads. Every program that captures live goes through here.
 
+mod direct;
 mod open;
 mod running;
 
@@ -32,6 +33,7 @@ use crate::sys::{clock, sched};
 use crate::transmit::TransmitRing;
 use open::{choose, open_packet, open_socket, open_xdp, pace_napi};
 
+pub use direct::Attachment;
 pub use running::{Finished, Outcome, Running};
 
 /// How packets are taken from the interface.
@@ -82,14 +84,20 @@ pub struct ReceiverConfig {
     pub ring_slots: u32,
     /// Bytes per frame; `None` chooses by the MTU.
     pub frame_size: Option<u32>,
+    /// Packets longer than a frame are fetched whole, by a system call each (packet ring).
+    pub fetch_oversize: bool,
     /// Frames in huge pages (AF_XDP).
     pub huge_pages: bool,
+    /// The process may fork and receive in its child (AF_XDP; excludes huge pages).
+    pub across_fork: bool,
     /// Transmit slots of each queue; 0 for none.
     pub transmit_slots: u32,
     /// Filter in the kernel (packet sockets).
     pub filter: Option<Filter>,
     /// Leave out what the host sends (packet sockets; AF_XDP never sees it).
     pub incoming_only: bool,
+    /// With AF_XDP, which never sees what the host sends: one packet ring more that takes what this filter lets through.
+    pub sent_beside: Option<Filter>,
     /// Take frames that are addressed to others.
     pub promiscuous: bool,
     /// How to wait.
@@ -118,10 +126,13 @@ impl ReceiverConfig {
             queues: Queues::All,
             ring_slots: 4096,
             frame_size: None,
+            fetch_oversize: false,
             huge_pages: false,
+            across_fork: false,
             transmit_slots: 0,
             filter: None,
             incoming_only: false,
+            sent_beside: None,
             promiscuous: true,
             policy,
             realtime: RealTime::default(),

@@ -224,6 +224,7 @@ fn net_a_queue_that_is_taken_is_named() {
         transmit_slots: 0,
         frame_size: 2048,
         huge_pages: false,
+        across_fork: false,
     };
     let open = || {
         let mut steering = Steering::attach(&first.interface, first.ifindex, &[], Some(Attach::Native))?;

@@ -201,6 +201,7 @@ pub fn send_frames(testbed: &Testbed, frames: &[Vec<u8>]) {
         ring_slots: 64,
         transmit_slots: 64,
         frame_size: 2048,
+        fetch_oversize: false,
         incoming_only: true,
         filter: None,
     };

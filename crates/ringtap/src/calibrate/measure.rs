@@ -143,7 +143,7 @@ fn interrupt_probe(cpu: usize, waker_cpu: usize, rate_hz: u32, probe_ns: u64) ->
 struct Keep;
 
 impl FrameOwner for Keep {
-    fn give_back(&mut self, _slots: &mut Vec<Slot>) {}
+    fn give_back(&mut self, _slots: &[Slot]) {}
 }
 
 /// Cost of a packet in the engine: its slot, its first bytes, its place in the latency histogram. The frames are written

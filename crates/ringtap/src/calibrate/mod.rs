@@ -69,6 +69,11 @@ impl Calibration {
         }
     }
 
+    /// The cached figures of this host and CPU, for callers that must not stop to measure.
+    pub fn cached(cpu: usize) -> Option<Self> {
+        Self::load(cpu)
+    }
+
     /// Measures anew and stores the result.
     ///
     /// # Errors

@@ -72,6 +72,7 @@ pub(super) fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result
             transmit_slots: config.transmit_slots,
             frame_size,
             huge_pages: config.huge_pages,
+            across_fork: config.across_fork,
         })
         .collect();
     for config in &configs {
@@ -82,6 +83,13 @@ pub(super) fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result
     for config in configs.drain(..) {
         let (source, transmit) = XdpSource::open(&config, &mut steering)?;
         queues.push((AnySource::Xdp(source), transmit));
+    }
+    if let Some(filter) = &config.sent_beside {
+        let whole = packet_config(config, interface);
+        let ring_slots = whole.ring_slots.min(4096);
+        let ring = PacketRingConfig { filter: Some(filter.clone()), ring_slots, ..whole };
+        let (source, transmit, _) = PacketSource::open(&ring, Fanout::None)?;
+        queues.push((AnySource::Packet(source), transmit));
     }
     Ok(Opened { queues, steering: Some(steering) })
 }
@@ -105,6 +113,7 @@ fn packet_config(config: &ReceiverConfig, interface: &Interface) -> PacketRingCo
         transmit_slots: config.transmit_slots,
         frame_size,
         incoming_only: config.incoming_only,
+        fetch_oversize: config.fetch_oversize,
         filter: config.filter.clone(),
     }
 }

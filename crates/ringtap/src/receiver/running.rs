@@ -131,11 +131,13 @@ impl<H> Drop for Running<H> {
 }
 
 impl Shared {
-    fn ledger(&mut self, delivered: u64) -> Ledger {
+    pub(super) fn ledger(&mut self, delivered: u64) -> Ledger {
         let mut ledger = Ledger { delivered, ..Ledger::default() };
         let sockets: Vec<_> = lock(&self.accounts).iter_mut().map(SocketAccounts::read).collect();
         let native = self.steering.as_ref().is_some_and(|steering| steering.attached() == Attach::Native);
-        let refused = if native { sockets.iter().flatten().map(|drops| drops.total()).sum() } else { 0 };
+        // AF_XDP's own sockets say nothing of what they were offered; one that does stands beside them.
+        let steered_to = sockets.iter().flatten().filter(|drops| drops.offered.is_none());
+        let refused = if native { steered_to.map(|drops| drops.total()).sum() } else { 0 };
         let steered = self.steering.as_ref().and_then(|steering| steering.counters().ok());
         let given_to_host = match &steered {
             Some(counters) => counters.passed + counters.no_socket,
@@ -154,7 +156,8 @@ impl Shared {
         match &self.steering {
             Some(_) => {
                 let count = |of: fn(&SteerCounters) -> u64| steered.as_ref().map(of);
-                ledger.offered = count(|c| c.seen).zip(before_socket).map(|(a, b)| a + b);
+                let beside: u64 = sockets.iter().flatten().filter_map(|drops| drops.offered).sum();
+                ledger.offered = count(|c| c.seen).zip(before_socket).map(|(a, b)| a + b + beside);
                 ledger.filtered = count(|c| c.passed);
                 ledger.drop(Cause::NoSocket, count(|c| c.no_socket));
             }

@@ -1,5 +1,7 @@
 //! Any of the back ends, chosen at run time: one match per burst, none per packet.
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::file::FileSource;
@@ -53,6 +55,27 @@ impl AnySource {
             Self::Packet(source) => source.admit(),
             Self::Socket(source) => source.admit(),
             Self::Xdp(_) | Self::File(_) => Ok(()),
+        }
+    }
+
+    /// The socket to wait on for the device's interrupt ([`AnySource::arm`] first); a file has none.
+    pub fn wait_fd(&self) -> Option<Arc<OwnedFd>> {
+        match self {
+            Self::Xdp(source) => Some(source.fd()),
+            Self::Packet(source) => Some(source.fd()),
+            Self::Socket(source) => Some(source.fd()),
+            Self::File(_) => None,
+        }
+    }
+
+    /// Arms the device's interrupt, for a caller that waits on [`AnySource::wait_fd`] itself. `true`: packets are there
+    /// already.
+    pub fn arm(&mut self) -> bool {
+        match self {
+            Self::Xdp(source) => source.arm(),
+            Self::Packet(source) => source.is_ready(),
+            Self::Socket(source) => source.is_ready(),
+            Self::File(_) => true,
         }
     }
 

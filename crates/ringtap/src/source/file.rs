@@ -246,7 +246,7 @@ impl Source for FileSource {
 struct Lender;
 
 impl FrameOwner for Lender {
-    fn give_back(&mut self, _slots: &mut Vec<Slot>) {}
+    fn give_back(&mut self, _slots: &[Slot]) {}
 }
 
 /// One open file.

@@ -27,8 +27,10 @@ pub struct PacketRingConfig {
     pub ring_slots: u32,
     /// Transmit slots, or 0 for no transmit ring.
     pub transmit_slots: u32,
-    /// Bytes per frame, a power of two from 2048 to 65536; longer packets are cut.
+    /// Bytes per frame, a power of two from 2048 to 65536; longer packets are cut, unless fetched.
     pub frame_size: u32,
+    /// Fetch packets that exceed a frame (merged ones: GRO, TSO) whole, up to 64 KiB, at the price of a system call each.
+    pub fetch_oversize: bool,
     /// Leave out what this host sends.
     pub incoming_only: bool,
     /// Decides in the kernel which packets are taken.
@@ -69,7 +71,7 @@ pub struct PacketSource {
 struct PacketReceiveOwner(PacketReceive);
 
 impl FrameOwner for PacketReceiveOwner {
-    fn give_back(&mut self, slots: &mut Vec<Slot>) {
+    fn give_back(&mut self, slots: &[Slot]) {
         self.0.give_back(slots);
     }
 }
@@ -92,6 +94,7 @@ impl PacketRingConfig {
             interface: self.interface.clone(),
             ifindex: self.ifindex,
             incoming_only: self.incoming_only,
+            fetch_oversize: self.fetch_oversize,
             filter: self.filter.clone(),
         }
     }
@@ -144,6 +147,11 @@ impl PacketSource {
         packet_ring::admit(self.ring.0.fd().as_fd(), &self.description.object, self.filter.as_ref())
     }
 
+    /// Whether packets are there.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.slots.is_empty() || !self.ring.0.is_empty()
+    }
+
     /// The socket, for reading its counters from another thread.
     pub(crate) fn fd(&self) -> Arc<OwnedFd> {
         Arc::clone(self.ring.0.fd())
@@ -157,12 +165,14 @@ impl PacketSource {
 
 impl Source for PacketSource {
     fn receive(&mut self) -> Burst<'_> {
-        self.ring.0.receive(&mut self.slots, BURST_MAX);
+        if self.slots.is_empty() {
+            self.ring.0.receive(&mut self.slots, BURST_MAX);
+        }
         Burst::new(&mut self.slots, &self.region, &mut self.ring)
     }
 
     fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
-        if !self.ring.0.is_empty() {
+        if self.is_ready() {
             return Wake::Ready;
         }
         let fd = self.ring.0.fd();

@@ -18,6 +18,7 @@ pub fn af_xdp(interface: &Interface, queue: u32) -> Result<()> {
         tx_frames: 0,
         frame_size: 2048,
         huge_pages: false,
+        across_fork: false,
         force_copy: true,
         cookie: 0,
     })

@@ -27,7 +27,7 @@ pub struct SocketSource {
 struct OwnFrames;
 
 impl FrameOwner for OwnFrames {
-    fn give_back(&mut self, _slots: &mut Vec<Slot>) {}
+    fn give_back(&mut self, _slots: &[Slot]) {}
 }
 
 impl SocketSource {
@@ -71,6 +71,11 @@ impl SocketSource {
         packet_ring::admit(self.socket.fd().as_fd(), &self.description.object, self.filter.as_ref())
     }
 
+    /// Whether packets of an earlier burst are there; what the kernel holds, its descriptor tells.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
     /// The socket, for reading its counters from another thread.
     pub(crate) fn fd(&self) -> Arc<OwnedFd> {
         Arc::clone(self.socket.fd())
@@ -79,11 +84,16 @@ impl SocketSource {
 
 impl Source for SocketSource {
     fn receive(&mut self) -> Burst<'_> {
-        self.socket.receive(&mut self.slots);
+        if self.slots.is_empty() {
+            self.socket.receive(&mut self.slots);
+        }
         Burst::new(&mut self.slots, self.socket.region(), &mut self.owner)
     }
 
     fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
+        if self.is_ready() {
+            return Wake::Ready;
+        }
         let fd = self.socket.fd();
         device_wake(stop.wait_readable(fd.as_fd(), limit), fd.as_fd(), self.ifindex, stop)
     }

@@ -38,6 +38,8 @@ pub struct XdpConfig {
     pub frame_size: u32,
     /// Keep the frames in huge pages.
     pub huge_pages: bool,
+    /// A process that forks may receive in its child: frames in shared memory, in small pages.
+    pub across_fork: bool,
 }
 
 /// One AF_XDP queue.
@@ -57,7 +59,7 @@ struct Rings {
 }
 
 impl FrameOwner for Rings {
-    fn give_back(&mut self, slots: &mut Vec<Slot>) {
+    fn give_back(&mut self, slots: &[Slot]) {
         self.socket.give_back(slots);
     }
 }
@@ -85,6 +87,7 @@ impl XdpSource {
             tx_frames: config.transmit_slots,
             frame_size: config.frame_size,
             huge_pages: config.huge_pages,
+            across_fork: config.across_fork,
             force_copy: steering.attached() == Attach::Generic,
             cookie: steering.cookie(),
         })?;
@@ -111,6 +114,14 @@ impl XdpSource {
             gates: steering.gates(),
         };
         Ok((source, transmit.map(TransmitRing::of_xsk)))
+    }
+
+    /// Answers the fill ring's wish for a wake-up before the socket is waited on; whether packets are there already.
+    pub(crate) fn arm(&mut self) -> bool {
+        if self.rings.socket.fill_needs_wakeup() {
+            self.rings.socket.kick();
+        }
+        !self.slots.is_empty() || !self.rings.socket.is_empty()
     }
 
     /// The socket, for reading its counters from another thread.
@@ -163,16 +174,15 @@ impl XdpConfig {
 
 impl Source for XdpSource {
     fn receive(&mut self) -> Burst<'_> {
-        self.rings.socket.receive(&mut self.slots, BURST_MAX);
+        if self.slots.is_empty() {
+            self.rings.socket.receive(&mut self.slots, BURST_MAX);
+        }
         Burst::new(&mut self.slots, &self.umem, &mut self.rings)
     }
 
     fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
-        if self.rings.socket.fill_needs_wakeup() {
-            self.rings.socket.kick();
-        }
         // poll(2) arms and looks at the ring again itself, so a packet that comes in between ends it at once.
-        if !self.rings.socket.is_empty() {
+        if self.arm() {
             return Wake::Ready;
         }
         let fd = self.rings.socket.fd();

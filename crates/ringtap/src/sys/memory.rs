@@ -90,6 +90,23 @@ impl Region {
         })
     }
 
+    /// As [`Region::anonymous`], but the same memory for this process and those it forks: of private memory that the kernel
+    /// writes to, a forked process gets a copy that stands still. Transparent huge pages are rarely allowed for it.
+    ///
+    /// # Errors
+    /// Not enough memory.
+    pub(crate) fn shared(len: usize, what: &str) -> Result<Self> {
+        let available = available_memory_bytes();
+        if available.is_some_and(|available| len as u64 > available) {
+            let cause = format!("{} MiB asked for, {} MiB available", len >> 20, available.unwrap_or(0) >> 20);
+            return Err(Error::failed("map", what, cause).way_out("use a smaller ring"));
+        }
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+        Self::map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0).map_err(|error| {
+            Error::os("map", format!("{what} ({} MiB)", len >> 20), &error).way_out("use a smaller ring")
+        })
+    }
+
     /// Prefaulted memory in transparent huge pages as far as the kernel has some (madvise(2), MADV_HUGEPAGE): with pages of
     /// 4 KiB every frame of a large ring costs a walk of the page tables.
     ///
@@ -150,6 +167,23 @@ impl Region {
             fd.as_raw_fd(),
             offset,
         )
+    }
+
+    /// As [`Region::of_fd`] from the start of `fd`'s rings, followed by `tail` bytes of our own, which are not prefaulted.
+    pub(super) fn of_fd_with_tail(fd: BorrowedFd<'_>, len: usize, tail: usize) -> io::Result<Self> {
+        if tail == 0 {
+            return Self::of_fd(fd, len, 0);
+        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let this = Self::map(len + tail, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)?;
+        let over = libc::MAP_SHARED | libc::MAP_POPULATE | libc::MAP_FIXED;
+        // SAFETY: the first `len` bytes are part of the mapping just made, which nothing refers to: replacing them is what
+        // MAP_FIXED is for.
+        let ring = unsafe {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(this.base.as_ptr().cast(), len, protection, over, fd.as_raw_fd(), 0)
+        };
+        if ring == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(this) }
     }
 
     fn map(

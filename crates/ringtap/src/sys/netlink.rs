@@ -24,6 +24,10 @@ pub struct Link {
     pub alias: Option<String>,
     /// Hardware address.
     pub address: Vec<u8>,
+    /// Index of the bridge, bond or other device it is a port of, if any.
+    pub master: Option<u32>,
+    /// Index of the device below it, where the link is of a kind that has one in this namespace (a VLAN, a macvlan).
+    pub lower: Option<u32>,
     /// Identifier of the XDP program attached, if any.
     pub xdp_program: Option<u32>,
     /// Interface statistics.
@@ -50,6 +54,7 @@ pub struct LinkStatistics {
 }
 
 const IFLA_XDP_PROG_ID: u16 = 4;
+const IFLA_INFO_KIND: u16 = 1;
 const NLA_TYPE_MASK: u16 = 0x3fff;
 
 #[repr(C)]
@@ -76,11 +81,48 @@ struct IfInfo {
 /// ENODEV when there is none in the calling thread's network namespace.
 pub fn link_by_index(index: u32) -> io::Result<Link> {
     let index = i32::try_from(index).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
+    let socket = ask(index, 0)?;
+    let mut reply = vec![0u8; REPLY_BYTES];
+    let got = receive(&socket, &mut reply)?;
+    parse_reply(&reply[..got])
+}
+
+/// Room for one answer; a dump comes in several of at most this size.
+const REPLY_BYTES: usize = 32 * 1024;
+
+/// All interfaces of the calling thread's network namespace.
+///
+/// # Errors
+/// The kernel does not answer.
+pub fn links() -> io::Result<Vec<Link>> {
+    let socket = ask(0, libc::NLM_F_DUMP)?;
+    let mut reply = vec![0u8; REPLY_BYTES];
+    let mut links = Vec::new();
+    loop {
+        let got = receive(&socket, &mut reply)?;
+        let mut rest = &reply[..got];
+        while let Some(len) = u32_at(rest, 0).map(|len| len as usize).filter(|&len| len >= size_of::<libc::nlmsghdr>())
+        {
+            let message = rest.get(..len).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+            if u16_at(message, 4) == Some(libc::NLMSG_DONE as u16) {
+                return Ok(links);
+            }
+            links.push(parse_reply(message)?);
+            rest = rest.get(len.next_multiple_of(4)..).unwrap_or(&[]);
+        }
+        if got == 0 {
+            return Ok(links);
+        }
+    }
+}
+
+/// Sends RTM_GETLINK for one interface, or for all with NLM_F_DUMP.
+fn ask(index: i32, flags: libc::c_int) -> io::Result<OwnedFd> {
     let request = Request {
         header: libc::nlmsghdr {
             nlmsg_len: size_of::<Request>() as u32,
             nlmsg_type: libc::RTM_GETLINK,
-            nlmsg_flags: libc::NLM_F_REQUEST as u16,
+            nlmsg_flags: (libc::NLM_F_REQUEST | flags) as u16,
             nlmsg_seq: 1,
             nlmsg_pid: 0,
         },
@@ -98,13 +140,13 @@ pub fn link_by_index(index: u32) -> io::Result<Link> {
     if sent < 0 {
         return Err(io::Error::last_os_error());
     }
-    let mut reply = vec![0u8; 32 * 1024];
+    Ok(socket)
+}
+
+fn receive(socket: &OwnedFd, reply: &mut [u8]) -> io::Result<usize> {
     // SAFETY: `reply` is valid for writing its own length.
     let got = unsafe { libc::recv(socket.as_raw_fd(), reply.as_mut_ptr().cast(), reply.len(), 0) };
-    if got < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    parse_reply(&reply[..got as usize])
+    if got < 0 { Err(io::Error::last_os_error()) } else { Ok(got as usize) }
 }
 
 /// Whether the calling thread's network namespace has no interface of this index any more; `false` when in doubt.
@@ -184,12 +226,20 @@ fn parse_reply(reply: &[u8]) -> io::Result<Link> {
         carrier: flags & libc::IFF_LOWER_UP as u32 != 0,
         ..Link::default()
     };
+    let (mut lower, mut elsewhere) = (None, false);
     for (kind, value) in attributes(reply.get(body + size_of::<IfInfo>()..).ok_or_else(short)?) {
         match kind {
             libc::IFLA_IFNAME => link.name = text(value),
             libc::IFLA_IFALIAS => link.alias = Some(text(value)),
             libc::IFLA_MTU => link.mtu = u32_at(value, 0).ok_or_else(short)?,
             libc::IFLA_ADDRESS => link.address = value.to_vec(),
+            libc::IFLA_MASTER => link.master = u32_at(value, 0),
+            libc::IFLA_LINK => lower = u32_at(value, 0),
+            libc::IFLA_LINK_NETNSID => elsewhere = true,
+            // The other end of a veth is its link too, and not below it.
+            libc::IFLA_LINKINFO => {
+                elsewhere |= attributes(value).any(|(kind, value)| kind == IFLA_INFO_KIND && text(value) == "veth");
+            }
             libc::IFLA_STATS64 => link.statistics = statistics(value).ok_or_else(short)?,
             libc::IFLA_XDP => {
                 let program = attributes(value).find(|&(kind, _)| kind == IFLA_XDP_PROG_ID);
@@ -198,6 +248,7 @@ fn parse_reply(reply: &[u8]) -> io::Result<Link> {
             _ => {}
         }
     }
+    link.lower = lower.filter(|&lower| !elsewhere && lower != 0 && lower != link.index);
     Ok(link)
 }
 
@@ -249,6 +300,14 @@ mod tests {
         assert_eq!(link.hardware_type, 772);
         assert_eq!(link_by_index(link.index).unwrap().name, "lo");
         assert!(link.mtu >= 1280);
+    }
+
+    #[test]
+    fn a_dump_lists_loopback_which_stands_on_nothing() {
+        let links = links().unwrap();
+        let lo = links.iter().find(|link| link.name == "lo").unwrap();
+        assert_eq!((lo.master, lo.lower), (None, None));
+        assert_eq!(lo.hardware_type, 772);
     }
 
     #[test]

@@ -10,11 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::memory::{Region, Slot, available_memory_bytes};
 use super::{getsockopt, setsockopt};
+use crate::burst::BURST_MAX;
 use crate::error::{Error, Result};
 
 const PACKET_ADD_MEMBERSHIP: libc::c_int = 1;
 const PACKET_RX_RING: libc::c_int = 5;
 const PACKET_STATISTICS: libc::c_int = 6;
+const PACKET_COPY_THRESH: libc::c_int = 7;
 const PACKET_AUXDATA: libc::c_int = 8;
 const PACKET_VERSION: libc::c_int = 10;
 const PACKET_RESERVE: libc::c_int = 12;
@@ -31,6 +33,7 @@ const TPACKET_V2: libc::c_int = 1;
 
 const TP_STATUS_KERNEL: u32 = 0;
 const TP_STATUS_USER: u32 = 1;
+const TP_STATUS_COPY: u32 = 1 << 1;
 pub(super) const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 pub(super) const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 const TP_STATUS_SEND_REQUEST: u32 = 1;
@@ -38,6 +41,10 @@ const TP_STATUS_SENDING: u32 = 2;
 
 /// Bytes of an 802.1Q tag, kept free in front of each frame so that the tag can be put back.
 pub(super) const VLAN_TAG_BYTES: usize = 4;
+/// Room for a packet that did not fit its frame, with the tag in front: 64 KiB of IP, as GRO makes them, and headers.
+const OVERSIZE_BYTES: usize = 68 * 1024;
+/// Kernel memory for such packets until they are fetched, bytes.
+const OVERSIZE_QUEUE: i32 = 8 << 20;
 /// Both MAC addresses: a tag comes after them (IEEE 802.1Q clause 9).
 const MAC_ADDRESSES: usize = 12;
 const DEFAULT_TPID: u16 = 0x8100;
@@ -79,6 +86,7 @@ pub(crate) struct PacketConfig {
     pub(crate) interface: String,
     pub(crate) ifindex: u32,
     pub(crate) incoming_only: bool,
+    pub(crate) fetch_oversize: bool,
     pub(crate) filter: Option<Filter>,
 }
 
@@ -172,7 +180,13 @@ impl Promiscuous {
             address_len: u16,
             address: [u8; 8],
         }
-        let config = PacketConfig { interface: interface.to_owned(), ifindex, incoming_only: false, filter: None };
+        let config = PacketConfig {
+            interface: interface.to_owned(),
+            ifindex,
+            incoming_only: false,
+            fetch_oversize: false,
+            filter: None,
+        };
         let fd = open(&config, false)?;
         let membership =
             Membership { ifindex: ifindex as i32, kind: PACKET_MR_PROMISC, address_len: 0, address: [0; 8] };
@@ -226,10 +240,20 @@ struct Frames {
     region: Arc<Region>,
     frame_size: usize,
     count: usize,
+    /// Where our own memory behind the ring begins.
+    end: usize,
 }
 
 impl Frames {
-    fn new(fd: BorrowedFd<'_>, ring: libc::c_int, interface: &str, count: u32, frame_size: u32) -> Result<Self> {
+    /// With `tail` bytes of memory of our own in the same region.
+    fn new(
+        fd: BorrowedFd<'_>,
+        ring: libc::c_int,
+        interface: &str,
+        count: u32,
+        frame_size: u32,
+        tail: usize,
+    ) -> Result<Self> {
         /// Contiguous kernel memory asked for at a time; the kernel falls back to vmalloc when it has none.
         const BLOCK: u32 = 256 * 1024;
         let failed = |error: &io::Error| {
@@ -253,8 +277,8 @@ impl Frames {
         let request = RingRequest { block_size, block_nr: blocks, frame_size, frame_nr: count };
         setsockopt(fd, libc::SOL_PACKET, ring, &request).map_err(|error| failed(&error))?;
         let len = block_size as usize * blocks as usize;
-        let region = Region::of_fd(fd, len, 0).map_err(|error| failed(&error))?;
-        Ok(Self { region: Arc::new(region), frame_size: frame_size as usize, count: count as usize })
+        let region = Region::of_fd_with_tail(fd, len, tail).map_err(|error| failed(&error))?;
+        Ok(Self { region: Arc::new(region), frame_size: frame_size as usize, count: count as usize, end: len })
     }
 
     fn head(&self, index: usize) -> *mut FrameHead {
@@ -276,6 +300,8 @@ pub(crate) struct PacketReceive {
     fd: Arc<OwnedFd>,
     frames: Frames,
     next: usize,
+    /// Packets of the present burst that lie behind the ring; `None`: what does not fit a frame is cut.
+    oversize: Option<usize>,
     /// Frames whose head named bytes outside the frame.
     pub(crate) invalid_descriptors: u64,
 }
@@ -293,15 +319,25 @@ impl PacketReceive {
         let failed = |error: io::Error| Error::os("set up the packet ring of", object, &error);
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V2).map_err(failed)?;
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_RESERVE, &(VLAN_TAG_BYTES as u32)).map_err(failed)?;
-        let frames = Frames::new(fd.as_fd(), PACKET_RX_RING, object, ring_frames, frame_size)?;
+        let tail = if config.fetch_oversize { BURST_MAX * OVERSIZE_BYTES } else { 0 };
+        if config.fetch_oversize {
+            setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_COPY_THRESH, &1i32).map_err(failed)?;
+            // FORCE needs CAP_NET_ADMIN; with less memory more packets come cut.
+            if setsockopt(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &OVERSIZE_QUEUE).is_err() {
+                setsockopt(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &OVERSIZE_QUEUE).map_err(failed)?;
+            }
+        }
+        let frames = Frames::new(fd.as_fd(), PACKET_RX_RING, object, ring_frames, frame_size, tail)?;
         bind(fd.as_fd(), object, config.ifindex, libc::ETH_P_ALL)?;
         let group = fanout.map(|group| join_fanout(fd.as_fd(), config, group)).transpose()?;
-        Ok((Self { fd: Arc::new(fd), frames, next: 0, invalid_descriptors: 0 }, group))
+        let oversize = config.fetch_oversize.then_some(0);
+        Ok((Self { fd: Arc::new(fd), frames, next: 0, oversize, invalid_descriptors: 0 }, group))
     }
 
-    /// Takes up to `max` packets off the ring into `slots` (which has room for them).
+    /// Takes up to `max` packets, [`BURST_MAX`] at most, off the ring into `slots`, which is empty and has room for them.
     pub(crate) fn receive(&mut self, slots: &mut Vec<Slot>, max: usize) {
-        debug_assert!(slots.capacity() >= max);
+        debug_assert!(slots.is_empty() && slots.capacity() >= max && max <= BURST_MAX);
+        self.oversize = self.oversize.map(|_| 0);
         // `max` also bounds the walk over frames with bad heads.
         for _ in 0..max {
             let index = self.next;
@@ -320,8 +356,24 @@ impl PacketReceive {
         }
     }
 
+    /// Fetches the whole of a packet that did not fit its frame (PACKET_COPY_THRESH, packet(7)) into our own memory behind
+    /// the ring, with room for a tag in front. Where it begins, and how much of it there is.
+    fn fetch(&mut self) -> Option<(usize, usize)> {
+        let used = self.oversize.as_mut().filter(|used| **used < BURST_MAX)?;
+        let start = self.frames.end + *used * OVERSIZE_BYTES + VLAN_TAG_BYTES;
+        let room = OVERSIZE_BYTES - VLAN_TAG_BYTES;
+        *used += 1;
+        // SAFETY: the range lies in our own part of the mapping, behind the ring; each packet of a burst has its own part of
+        // it, and bursts do not overlap (`receive` is called without slots), so nothing refers to it.
+        let got = unsafe {
+            let at = self.frames.region.base().as_ptr().add(start);
+            libc::recv(self.fd.as_raw_fd(), at.cast(), room, libc::MSG_DONTWAIT)
+        };
+        usize::try_from(got).ok().map(|got| (start, got))
+    }
+
     /// Checks the frame's head and puts the VLAN tag back.
-    fn slot(&self, index: usize, status: u32) -> Option<Slot> {
+    fn slot(&mut self, index: usize, status: u32) -> Option<Slot> {
         let head = self.frames.head(index);
         // SAFETY: the status word gave the frame to us (acquire); the head lies in the mapping. Copies, no references.
         let (len, snaplen, mac, sec, nsec, tci, tpid) = unsafe {
@@ -336,13 +388,19 @@ impl PacketReceive {
             )
         };
         let mac = usize::from(mac);
-        let (mut from, mut captured, mut wire_len) = (mac, snaplen as usize, len);
+        let (mut from, mut captured, mut wire_len) = (index * self.frames.frame_size + mac, snaplen as usize, len);
+        // Taken off the socket's queue also when the head is bad, or the next packet would be given this one's bytes.
+        let whole = if status & TP_STATUS_COPY != 0 { self.fetch() } else { None };
         if mac < size_of::<FrameHead>() + VLAN_TAG_BYTES || mac.checked_add(captured)? > self.frames.frame_size {
             return None;
         }
+        if let Some(whole) = whole {
+            (from, captured) = whole;
+        }
         if status & TP_STATUS_VLAN_VALID != 0 {
-            let start = index * self.frames.frame_size + mac - VLAN_TAG_BYTES;
-            // SAFETY: the range lies inside this frame (checked above), which user space owns now, and nothing refers to it.
+            let start = from - VLAN_TAG_BYTES;
+            // SAFETY: the range lies inside this frame (checked above) or in memory of our own with room in front; user space
+            // owns either, and nothing refers to it.
             let frame = unsafe {
                 std::slice::from_raw_parts_mut(self.frames.region.base().as_ptr().add(start), captured + VLAN_TAG_BYTES)
             };
@@ -352,7 +410,7 @@ impl PacketReceive {
                 wire_len = wire_len.saturating_add(VLAN_TAG_BYTES as u32);
             }
         }
-        let mut slot = Slot::new(&self.frames.region, index * self.frames.frame_size + from, captured as u32)?;
+        let mut slot = Slot::new(&self.frames.region, from, captured as u32)?;
         slot.wire_len = wire_len.max(captured as u32);
         slot.arrival_ns = u64::from(sec) * 1_000_000_000 + u64::from(nsec);
         slot.token = index as u64;
@@ -400,14 +458,20 @@ impl PacketTransmit {
 
     /// A ring of `ring_frames` frames of `frame_size` bytes that sends on one interface, past its queueing discipline.
     pub(crate) fn open(interface: &str, ifindex: u32, ring_frames: u32, frame_size: u32) -> Result<Self> {
-        let config = PacketConfig { interface: interface.to_owned(), ifindex, incoming_only: false, filter: None };
+        let config = PacketConfig {
+            interface: interface.to_owned(),
+            ifindex,
+            incoming_only: false,
+            fetch_oversize: false,
+            filter: None,
+        };
         let fd = open(&config, false)?;
         let failed = |error: io::Error| Error::os("set up the transmit ring of", interface, &error);
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V2).map_err(failed)?;
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1i32).map_err(failed)?;
         // A frame the kernel finds malformed is skipped instead of stopping the ring.
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_LOSS, &1i32).map_err(failed)?;
-        let frames = Frames::new(fd.as_fd(), PACKET_TX_RING, interface, ring_frames, frame_size)?;
+        let frames = Frames::new(fd.as_fd(), PACKET_TX_RING, interface, ring_frames, frame_size, 0)?;
         // Protocol 0: this socket receives nothing.
         bind(fd.as_fd(), interface, ifindex, 0)?;
         Ok(Self { fd, frames, next: 0, oldest: 0, queued: 0 })

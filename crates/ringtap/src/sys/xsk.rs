@@ -40,6 +40,7 @@ pub(crate) struct XskConfig {
     /// Bytes per frame: 2048 or 4096 (UMEM chunk size in aligned mode).
     pub(crate) frame_size: u32,
     pub(crate) huge_pages: bool,
+    pub(crate) across_fork: bool,
     /// Refuse zero-copy even where the driver gives it (generic mode has none).
     pub(crate) force_copy: bool,
     pub(crate) cookie: u64,
@@ -92,7 +93,12 @@ impl XskSocket {
 
         let frames = u64::from(config.rx_frames) + u64::from(config.tx_frames);
         let bytes = frames * u64::from(config.frame_size);
-        let umem = Region::anonymous(bytes as usize, config.huge_pages, &format!("UMEM of {object}"))?;
+        let what = format!("UMEM of {object}");
+        let umem = if config.across_fork {
+            Region::shared(bytes as usize, &what)?
+        } else {
+            Region::anonymous(bytes as usize, config.huge_pages, &what)?
+        };
         register_umem(fd.as_fd(), &umem, bytes, config.frame_size).map_err(|e| {
             failed("register UMEM of", &e).way_out("use a smaller --ring, or raise RLIMIT_MEMLOCK (ulimit -l)")
         })?;

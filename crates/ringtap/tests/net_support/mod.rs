@@ -269,6 +269,7 @@ impl Wire {
             ring_slots: 32768,
             transmit_slots: 1024,
             frame_size: 2048,
+            fetch_oversize: false,
             incoming_only: true,
             filter: None,
         };

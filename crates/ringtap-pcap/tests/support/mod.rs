@@ -1,0 +1,56 @@
+//! What the tests of the shared library share: where it is, C programs, and a place to capture.
+#![allow(dead_code, unreachable_pub)] // Each test program uses a part.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The system's own libpcap.
+pub fn system_library() -> PathBuf {
+    let found = output(Command::new("cc").arg("-print-file-name=libpcap.so"));
+    std::fs::canonicalize(found.trim()).unwrap_or_else(|error| panic!("did not run: libpcap.so is not there: {error}"))
+}
+
+/// Ours, as cargo has built it for this test: beside the test program's folder.
+pub fn our_library() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    let found = program.ancestors().skip(1).take(2).map(|folder| folder.join("libringtap_pcap.so"));
+    found.filter(|path| path.exists()).last().expect("cargo builds the library before its tests")
+}
+
+/// A folder with both of the names under which programs look for libpcap.
+pub fn our_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["libpcap.so.0.8", "libpcap.so.1"] {
+        std::os::unix::fs::symlink(our_library(), folder.path().join(name)).unwrap();
+    }
+    folder
+}
+
+pub fn output(command: &mut Command) -> String {
+    let done = run(command);
+    assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// Runs a program that must be there.
+pub fn run(command: &mut Command) -> Output {
+    let name = command.get_program().to_owned();
+    command.output().unwrap_or_else(|error| panic!("did not run: {}: {error}", name.display()))
+}
+
+/// Compiles a C program of tests/c against the system's libpcap, as its users are.
+pub fn compile(name: &str, folder: &Path, flags: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
+    let program = folder.join(name);
+    let mut cc = Command::new("cc");
+    cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-g"]).args(flags).arg(source).arg("-o").arg(&program);
+    output(cc.args(["-lpcap", "-lpthread"]));
+    program
+}
+
+/// Test data beside the repository.
+pub fn shared(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
+    assert!(path.exists(), "did not run: {}: the test data is not there", path.display());
+    path
+}
