@@ -147,8 +147,8 @@ fn datagrams_and_fragments_as_suricata_sees_them() {
     let (capture, rules) = (folder.path().join("x.pcap"), folder.path().join("x.rules"));
     let mut random = Random(0x1234_5678_9abc_def1);
     let mut text = String::new();
-    // `within` always reaches past the last match: where it ends before the buffer, Suricata's sum wraps around and it
-    // searches everything.
+    // `within` always ends behind the buffer's start: where it would end before, Suricata takes the sum for an unsigned one
+    // and searches everything.
     for sid in 1..=60 {
         let word = |random: &mut Random| {
             String::from_utf8(random.bytes(2)).unwrap().replace('\r', "|0d|").replace('\n', "|0a|")
@@ -166,7 +166,7 @@ fn datagrams_and_fragments_as_suricata_sees_them() {
             7 => format!(r#"content:"{first}"; startswith;"#),
             8 => format!(r#"content:"{first}"; endswith;"#),
             _ => format!(
-                r#"content:"{first}"; byte_jump:1,0,relative,multiplier 1; content:"{second}"; within:30; distance:-60;"#
+                r#"content:"{first}"; byte_jump:1,0,relative,multiplier 1; content:"{second}"; within:30; distance:-20;"#
             ),
         };
         text.push_str(&format!("alert udp any any -> any any (msg:\"{sid}\"; {options} sid:{sid};)\n"));

@@ -117,7 +117,7 @@ impl Config {
         let text = std::fs::read_to_string(path).map_err(failed)?;
         let file: File = toml::from_str(&text).map_err(|error| {
             // The message alone: the lines around the place may hold a secret.
-            let at = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
+            let at = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
             Error::usage("read the configuration", format!("{name}:{at}"), error.message())
         })?;
         if let Some(webhook) = &file.trap.webhook

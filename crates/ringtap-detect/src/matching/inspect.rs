@@ -267,9 +267,9 @@ impl Inspection<'_> {
                     JumpFrom::Start => 0,
                     JumpFrom::End => len,
                 };
-                // Beyond either end is at that end, as Suricata has it.
+                // As Suricata 7.0.10 has it: before the start is at the start, and behind the end is no match.
                 let to = (start as i64).checked_add(jump)?.checked_add(self.value(post))?;
-                Some(to.clamp(0, len as i64) as usize)
+                (to <= len as i64).then_some(to.max(0) as usize)
             }
             Test::ByteExtract { number, multiplier, align, into } => {
                 let (found, end) = self.number(number, at)?;
