@@ -1,8 +1,8 @@
 //! A libpcap whose live capture on Ethernet interfaces is Ringtap's: tcpdump, tshark, Suricata and others run on it
 //! unmodified.
 //!
-//! The straight line: a C entry point ([`entry`]) → the handle ([`handle`]) → either the real libpcap, linked in under other
-//! names ([`real`], build.rs), or [`live`]: the core's sources and pacer in the caller's thread. No thread is started and,
+//! The straight line: a C entry point (`entry`) → the handle (`handle`) → either the real libpcap, linked in under other
+//! names (`real`, build.rs), or `live`: the core's sources and pacer in the caller's thread. No thread is started and,
 //! once activated, no file is opened: clients fork, change their root and drop their privileges.
 //!
 //! - `entry`: exported functions that take a `pcap_t`; `forward`: those that don't, and the two exported variables.
