@@ -23,6 +23,22 @@ pub enum CoreMeterKind {
     IdleTicks,
 }
 
+/// What a meter showed, and when: the thread that reads it may be held up before or after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Busy time since an arbitrary moment, nanoseconds; only differences mean something.
+    pub busy_ns: u64,
+    /// CLOCK_MONOTONIC of the reading, nanoseconds.
+    pub at_ns: u64,
+}
+
+impl Reading {
+    /// The share of the core (0–1) that was used since `earlier`.
+    pub fn share_since(&self, earlier: &Self) -> f64 {
+        self.busy_ns.saturating_sub(earlier.busy_ns) as f64 / self.at_ns.saturating_sub(earlier.at_ns).max(1) as f64
+    }
+}
+
 /// A meter of one CPU.
 #[derive(Debug)]
 pub struct CoreMeter {
@@ -71,14 +87,19 @@ impl CoreMeter {
         }
     }
 
-    /// Busy time so far, nanoseconds since an arbitrary moment; only differences mean something. `None` if unreadable.
-    pub fn busy_ns(&mut self) -> Option<u64> {
+    /// Busy time so far. `None` if unreadable.
+    pub fn read(&mut self) -> Option<Reading> {
         match &mut self.source {
             Source::Cycles { counter, per_second } => {
-                counter.read().ok().map(|cycles| (cycles as f64 / *per_second * 1e9) as u64)
+                let busy_ns = (counter.read().ok()? as f64 / *per_second * 1e9) as u64;
+                Some(Reading { busy_ns, at_ns: clock::monotonic_ns() })
             }
             Source::IdleTime => busy_by_timer_list(self.cpu),
-            Source::IdleTicks => idle_ticks_ns(self.cpu).map(|idle| clock::monotonic_ns().wrapping_sub(idle)),
+            Source::IdleTicks => {
+                let idle_ns = idle_ticks_ns(self.cpu)?;
+                let at_ns = clock::monotonic_ns();
+                Some(Reading { busy_ns: at_ns.wrapping_sub(idle_ns), at_ns })
+            }
         }
     }
 }
@@ -108,7 +129,7 @@ fn nominal_clock(counter: &mut HardwareCounter, cpu: usize) -> Option<f64> {
 /// The file has the idle time up to the last idle period that ended and does not say whether another is under way; read
 /// on the CPU itself, which is then awake, it is complete. A real-time thread may spin there: the reader goes before it where
 /// that is permitted.
-fn busy_by_timer_list(cpu: usize) -> Option<u64> {
+fn busy_by_timer_list(cpu: usize) -> Option<Reading> {
     let read = || {
         let _ = sched::set_fifo(0, 99);
         sched::set_affinity(0, cpu).ok()?;
@@ -117,8 +138,8 @@ fn busy_by_timer_list(cpu: usize) -> Option<u64> {
     std::thread::scope(|scope| scope.spawn(read).join().ok().flatten())
 }
 
-/// Time of the reading less the idle time of `cpu`.
-fn parse_timer_list(text: &str, cpu: usize) -> Option<u64> {
+/// The time that the list itself gives, and that time less the idle time of `cpu`.
+fn parse_timer_list(text: &str, cpu: usize) -> Option<Reading> {
     let nanoseconds = |rest: &str| rest.trim_start_matches([' ', ':']).split_whitespace().next()?.parse::<u64>().ok();
     let now_ns = text.lines().find_map(|line| nanoseconds(line.strip_prefix("now at")?))?;
     let mut lines =
@@ -132,7 +153,7 @@ fn parse_timer_list(text: &str, cpu: usize) -> Option<u64> {
             nanoseconds(line.strip_prefix(".idle_sleeptime").or_else(|| line.strip_prefix(".iowait_sleeptime"))?)
         })
         .collect();
-    (!idle.is_empty()).then(|| now_ns.saturating_sub(idle.iter().sum()))
+    (!idle.is_empty()).then(|| Reading { busy_ns: now_ns.saturating_sub(idle.iter().sum()), at_ns: now_ns })
 }
 
 /// Idle nanoseconds of `cpu` from /proc/stat (idle and iowait, in USER_HZ of 1/100 s).
@@ -156,8 +177,8 @@ mod tests {
 
     #[test]
     fn each_cpu_has_its_own_idle_time() {
-        assert_eq!(parse_timer_list(LIST, 0), Some(4900));
-        assert_eq!(parse_timer_list(LIST, 1), Some(4750));
+        assert_eq!(parse_timer_list(LIST, 0), Some(Reading { busy_ns: 4900, at_ns: 5000 }));
+        assert_eq!(parse_timer_list(LIST, 1), Some(Reading { busy_ns: 4750, at_ns: 5000 }));
         assert_eq!(parse_timer_list(LIST, 11), None, "no idle time given");
         assert_eq!(parse_timer_list(LIST, 2), None);
         assert_eq!(parse_timer_list("", 0), None);
@@ -169,10 +190,10 @@ mod tests {
         let mut meter = CoreMeter::open(cpu).unwrap();
         std::thread::spawn(move || {
             sched::set_affinity(0, cpu).unwrap();
-            let (from, start) = (meter.busy_ns().unwrap(), clock::monotonic_ns());
-            while clock::monotonic_ns() - start < 100_000_000 {}
-            let busy = meter.busy_ns().unwrap() - from;
-            assert!(busy > 80_000_000, "{busy} ns busy of 100 ms");
+            let from = meter.read().unwrap();
+            while clock::monotonic_ns() - from.at_ns < 100_000_000 {}
+            let share = meter.read().unwrap().share_since(&from);
+            assert!((0.8..1.05).contains(&share), "{share} of the core busy");
         })
         .join()
         .unwrap();

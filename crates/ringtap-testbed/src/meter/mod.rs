@@ -9,7 +9,7 @@ mod soaker;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ringtap::core_use::{CoreMeter, CoreMeterKind};
+use ringtap::core_use::{CoreMeter, CoreMeterKind, Reading};
 use ringtap::sys::clock;
 use ringtap::{Error, Result};
 use serde::Serialize;
@@ -41,7 +41,7 @@ pub struct CoreUse {
 #[derive(Debug)]
 struct Sample {
     time_ns: u64,
-    busy_ns: Option<u64>,
+    busy: Option<Reading>,
     ticks: Option<Ticks>,
     interrupts: Option<BTreeMap<String, u64>>,
     softirqs: Option<BTreeMap<String, u64>>,
@@ -124,7 +124,8 @@ impl CoreUse {
         let before = &self.before;
         let interval_ns = after.time_ns.saturating_sub(before.time_ns).max(1);
         let percent = |nanoseconds: u64| nanoseconds as f64 * 100.0 / interval_ns as f64;
-        let exact = before.busy_ns.zip(after.busy_ns).map(|(from, to)| percent(to.saturating_sub(from)));
+        // Over the time between the readings themselves, as this thread may have been held up before or after one.
+        let exact = before.busy.zip(after.busy).map(|(from, to)| to.share_since(&from) * 100.0);
         let tick_ns = 10_000_000;
         let ticks = before.ticks.zip(after.ticks);
         let by_ticks = ticks.map(|(from, to)| 100.0 - percent(to.idle.saturating_sub(from.idle) * tick_ns));
@@ -154,11 +155,11 @@ impl CoreUse {
 }
 
 impl Sample {
-    /// The exact meter's reading stands next to the time of the sample.
+    /// The exact meter is read last.
     fn take(cpu: usize, meter: &mut CoreMeter) -> Self {
         let (ticks, interrupts, softirqs) = (ticks(cpu), interrupts(cpu), softirqs(cpu));
-        let busy_ns = meter.busy_ns();
-        Self { time_ns: clock::monotonic_ns(), busy_ns, ticks, interrupts, softirqs }
+        let busy = meter.read();
+        Self { time_ns: clock::monotonic_ns(), busy, ticks, interrupts, softirqs }
     }
 }
 

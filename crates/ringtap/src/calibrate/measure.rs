@@ -72,11 +72,9 @@ pub(super) fn measure(cpu: usize) -> Result<Calibration> {
 /// Share of the core that was busy while `probe` ran.
 fn share(meter: &mut CoreMeter, probe: impl FnOnce()) -> Result<f64> {
     let unreadable = || Error::failed("calibrate", "the use of the core", "its meter stopped answering");
-    let (busy_ns, start_ns) = (meter.busy_ns().ok_or_else(unreadable)?, clock::monotonic_ns());
+    let before = meter.read().ok_or_else(unreadable)?;
     probe();
-    let wall_ns = clock::monotonic_ns() - start_ns;
-    let busy_ns = meter.busy_ns().ok_or_else(unreadable)?.wrapping_sub(busy_ns);
-    Ok(busy_ns as f64 / wall_ns.max(1) as f64)
+    Ok(meter.read().ok_or_else(unreadable)?.share_since(&before))
 }
 
 /// Runs `work` on a real-time thread bound to `cpu`, as an engine would be, as far as the system permits.
