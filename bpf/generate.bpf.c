@@ -26,7 +26,7 @@
 // Late by more than this counts as a late packet.
 #define LATE_NS 100000ULL
 // Later than this, the core was away; shorter delays are made up for at once.
-#define PAUSE_NS 60000ULL
+#define PAUSE_NS 40000ULL
 
 enum segment_kind { CONSTANT = 0, RANDOM = 1, BURST = 2, RAMP = 3, SILENCE = 4 };
 

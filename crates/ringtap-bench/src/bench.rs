@@ -22,6 +22,9 @@ use crate::run::{Benches, Request};
 use crate::scale::Scale;
 use crate::study::Study;
 
+/// What is missing after a signal.
+const STOPPED: &str = "the rest";
+
 /// What is asked for.
 #[derive(Debug, Clone)]
 pub struct Wanted {
@@ -33,6 +36,8 @@ pub struct Wanted {
     pub receivers: Vec<String>,
     /// Folder of the results.
     pub out: PathBuf,
+    /// Whether they are added to what the folder's `bench.json` has.
+    pub add: bool,
     /// The command line, for the record.
     pub command: String,
     /// Packets of the soak, and their rate.
@@ -83,7 +88,10 @@ impl<'t> Bench<'t> {
         };
         let usual_peak = Wishes::default().peak_pps;
         let plans = Plans { tight: plan(250, usual_peak)?, wide: plan(1000, usual_peak)?, calm: plan(1000, 500e3)? };
-        let mut book = Book { format: FORMAT, ..Book::default() };
+        let (mut book, before) = match wanted.add {
+            true => load(&wanted.out).map(|book| (book.clone(), Some(book.environment)))?,
+            false => (Book { format: FORMAT, ..Book::default() }, None),
+        };
         let receivers = chosen(catalogue::all(&plans), &wanted.receivers)?;
         let (receivers, peers) = present(receivers, &mut book.missing);
         book.environment = Environment {
@@ -104,6 +112,10 @@ impl<'t> Bench<'t> {
             ]),
             doubts: doubts(&calibration),
         };
+        if let Some(before) = before {
+            book.missing.retain(|missing| missing.what != STOPPED);
+            book.environment.joins(before, &wanted.out)?;
+        }
         let mut this = Self {
             scale: wanted.scale.clone(),
             receivers,
@@ -200,7 +212,7 @@ impl<'t> Bench<'t> {
     fn is_stopped(&mut self) -> bool {
         let stopped = self.stop.load(Ordering::Relaxed);
         if stopped {
-            self.miss("the rest".to_owned(), "stopped by a signal".to_owned());
+            self.miss(STOPPED.to_owned(), "stopped by a signal".to_owned());
         }
         stopped
     }

@@ -5,7 +5,9 @@
 //! percent of one core.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use ringtap::{Error, Result};
 pub use ringtap_testbed::Topology;
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +58,30 @@ pub struct Environment {
     pub plans: BTreeMap<String, Vec<String>>,
     /// What makes the figures doubtful.
     pub doubts: Vec<String>,
+}
+
+impl Environment {
+    /// Continues the results of `before`, from the book in `folder`: all commands are kept, and the time of the first.
+    ///
+    /// # Errors
+    /// They come from another machine, kernel or version, so that the figures can't stand in one table.
+    pub(crate) fn joins(&mut self, before: Self, folder: &Path) -> Result<()> {
+        for (what, now, then) in [
+            ("host", &self.host, &before.host),
+            ("meter", &self.meter, &before.meter),
+            ("version", &self.version, &before.version),
+        ] {
+            if now != then {
+                let object = folder.join("bench.json").display().to_string();
+                return Err(Error::failed("add to", object, format!("its {what} is {then:?}, here it is {now:?}"))
+                    .way_out("give another folder, or leave --add out to replace it"));
+            }
+        }
+        self.command = format!("{}\n{}", before.command, self.command);
+        self.started_at = before.started_at;
+        self.peers.extend(before.peers);
+        Ok(())
+    }
 }
 
 /// One run of one receiver under one traffic.

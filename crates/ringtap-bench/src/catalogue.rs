@@ -9,7 +9,7 @@ use ringtap_testbed::Topology;
 use ringtap_testbed::peer::PeerKind;
 
 /// Slots of a receiver that has no plan of its own: as many as the plans give, so that only the waiting differs.
-const SLOTS: u32 = 32_768;
+const SLOTS: u32 = 65_536;
 
 /// One receiver of the catalogue.
 #[derive(Debug, Clone)]

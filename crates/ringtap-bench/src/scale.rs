@@ -55,7 +55,7 @@ impl Scale {
             trials: 2,
             resolution: 0.1,
             sizes: vec![64, 128, 256, 512, 1024, 1518],
-            greatest_pps: 1.4e6,
+            greatest_pps: 1.5e6,
         }
     }
 

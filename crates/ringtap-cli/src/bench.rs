@@ -29,6 +29,9 @@ pub struct Args {
     /// Folder of the results; it is made if need be
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Add to the results in DIR instead of replacing them
+    #[arg(long, conflicts_with = "render")]
+    add: bool,
     /// One short run of everybody, three minutes at most
     #[arg(long, conflicts_with = "full")]
     quick: bool,
@@ -59,6 +62,9 @@ pub struct Args {
     /// Rate of the soak
     #[arg(long, value_name = "RATE", default_value = "1M", value_parser = units::rate)]
     soak_rate: f64,
+    /// Slots of the soak's ring, a power of two [default: as planned for this host]
+    #[arg(long, value_name = "SLOTS", requires = "soak")]
+    soak_ring: Option<u32>,
     /// Measure nothing: fit the models and write the report of DIR's bench.json anew
     #[arg(long, conflicts_with_all = ["only", "quick", "full", "soak"])]
     render: bool,
@@ -85,7 +91,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut tell = show;
     let mut bench = Bench::new(&wanted, stop, &mut tell)?;
     if let Some((count, pps)) = wanted.soak {
-        ringtap_bench::soak(&mut bench, count, pps)?;
+        ringtap_bench::soak(&mut bench, count, pps, args.soak_ring)?;
     }
     for study in &wanted.studies {
         study.run(&mut bench)?;
@@ -136,6 +142,7 @@ impl Args {
             studies,
             receivers: self.receivers.clone(),
             out: self.out.clone(),
+            add: self.add,
             command: std::env::args().skip(1).fold("ringtap".to_owned(), |line, argument| format!("{line} {argument}")),
             soak: self.soak.map(|count| (count, self.soak_rate)),
         })

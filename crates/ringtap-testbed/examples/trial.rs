@@ -48,6 +48,9 @@ fn main() -> ringtap::Result<()> {
         "seq lost {} dup {} reord {} foreign {}",
         report.sequence.lost, report.sequence.duplicates, report.sequence.reordered, report.sequence.foreign
     );
+    for burst in report.sequence.loss_bursts.iter().take(8) {
+        println!("lost from {} on: {}", burst.first, burst.length);
+    }
     println!("ledger {}\ntruth  {}\ndevice {:?}", report.ledger, report.truth, report.device);
     println!(
         "core {:.2}% ({:?}) steal {:?} irq {:?}",
