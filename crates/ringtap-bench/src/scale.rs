@@ -51,7 +51,7 @@ impl Scale {
             rounds: 3,
             other_rounds: 3,
             seconds: 1.0,
-            trial_packets: 200_000,
+            trial_packets: 500_000,
             trials: 2,
             resolution: 0.1,
             sizes: vec![64, 128, 256, 512, 1024, 1518],

@@ -112,7 +112,7 @@ impl Study {
             Self::Storms => (crate::storm::Storm::ALL.len() + 1) as f64 * 2.0 * of(sweep::STORMED) * rounds * run,
             // A search halves its interval about five times.
             Self::Capacity => everybody * 2.0 * 6.0 * cost_seconds(scale.trial_packets as f64 / 400e3),
-            Self::Load => of(load::LOADED) * 8.0 * run,
+            Self::Load => of(load::LOADED) * 8.0 * cost_seconds(scale.seconds.max(load::SECONDS)),
             Self::Ring => of(ring::RINGED) * 8.0 * cost_seconds(scale.trial_packets as f64 / 148e3),
         }
     }
