@@ -21,7 +21,7 @@ export CARGO
 
 LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell
 
-.PHONY: help setup build demo test lint $(LINTS) man install uninstall build-pcap install-pcap uninstall-pcap bench clean
+.PHONY: help setup build demo test lint $(LINTS) man install uninstall build-pcap install-pcap uninstall-pcap leak-pcap bench clean
 
 help: ## this list
 	@echo 'make TARGET, where TARGET is one of:'
@@ -96,6 +96,10 @@ install-pcap: ## copy libpcap, headers, pkg-config file and manual under PREFIX,
 
 uninstall-pcap: ## remove what install-pcap copied (same PREFIX)
 	rm -rf $(DESTDIR)$(PCAPDIR) $(DESTDIR)$(PCAPMANDIR)/ringtap-pcap.7
+
+leak-pcap: ## the libpcap's long tests: odd calls, a million cycles, an hour's capture (MINUTES=, CYCLES=, LIVE_CYCLES= shorten them)
+	scripts/setup test
+	scripts/test -p ringtap-pcap --test net_endurance -- --ignored --nocapture --test-threads 1
 
 clean: ## remove everything built
 	$(CARGO) clean

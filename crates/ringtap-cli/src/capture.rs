@@ -90,6 +90,9 @@ pub struct Args {
     /// How packets are taken: auto takes AF_XDP only where the host itself does not miss them
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Taking packets")]
     backend: Backend,
+    /// The libpcap of --backend pcap [default: the system's]
+    #[arg(long, value_name = "FILE", help_heading = "Taking packets")]
+    pcap_library: Option<PathBuf>,
     /// Let auto take packets away from the host's own stack, when the filter can be decided in the driver
     #[arg(long, help_heading = "Taking packets")]
     take: bool,
@@ -163,6 +166,8 @@ Examples:
   ringtap capture -i eth1 -w - --backend packet | tshark -r -
   ringtap capture -i eth1 -w day.pcapng --rotate-size 1GiB --rotate-keep 24 --user nobody
   ringtap capture -i eth0 --take -w traps.pcapng udp port 162     AF_XDP on the host's own interface
+  ringtap capture -i any --backend pcap icmp                      all interfaces at once
+  ringtap capture -i zc:eth1 --backend pcap --pcap-library /opt/pfring/lib/libpcap.so.1
   ringtap capture -i eth1 --threshold 8k:1ms --threshold 100k:250us
   ringtap capture -r old.pcap -w tcp.pcapng tcp
 
@@ -170,7 +175,11 @@ Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
 
 The ledger: offered = delivered + filtered + lost by cause + unaccounted. Delivered packets are in the file, or were handled
 where there is none. A packet that reached us and not the file is lost by slow_output (the spool was full: the disk is too
-slow) or output_failed (disk full, I/O error). What a packet socket's filter rejects in the kernel is not counted anywhere.";
+slow) or output_failed (disk full, I/O error). What a packet socket's filter rejects in the kernel is not counted anywhere.
+
+With --backend pcap packets are taken through libpcap, whose version and file the summary names; the filter runs behind it. What
+is lost in its buffer is ring_full. While a capture runs, losses show up to a tenth of a second late. On \"any\" and on the loopback
+interface libpcap leaves packets out that it has counted, and what is unaccounted for stays unknown.";
 
 /// How to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -198,6 +207,8 @@ enum Backend {
     Packet,
     /// A plain packet socket, for comparison
     Socket,
+    /// Any device of a libpcap: "any", and what patched libpcaps bring
+    Pcap,
 }
 
 /// How to attach XDP.

@@ -1,18 +1,38 @@
-//! tcpdump on Ringtap's libpcap and on the system's, interleaved: share delivered, core use, and whether its counts add up.
+//! tcpdump, or Suricata with 160 rules, on Ringtap's libpcap and on the system's, interleaved: share delivered, core use, and
+//! whether the client's counts add up to what was sent.
 //!
-//! `pcap_figures [--topology nic|host] [--rates 148,500] [--seconds 3] [--runs 5] [--backends system,packet,xdp] [--library FILE]`
+//! `pcap_figures [--client tcpdump|suricata] [--topology nic|host] [--rates 148,500] [--seconds 3] [--runs 5] [--backends system,packet,xdp] [--library FILE]`
 //! as root, on a machine that does nothing else. One line of JSON per run on standard output. Both libraries run with the same
-//! tcpdump and options; RINGTAP_… variables reach ours.
+//! client and options; RINGTAP_… variables reach ours.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use ringtap::{Error, Result};
 use ringtap_testbed::{CoreUse, GeneratorConfig, Pattern, Profile, Testbed, TestbedConfig, Topology, WireCounters};
 
+#[derive(Clone, Copy)]
+enum Client {
+    /// Writes packets to /dev/null.
+    Tcpdump,
+    /// In pcap mode, one thread.
+    Suricata,
+}
+
+impl Client {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tcpdump => "tcpdump",
+            Self::Suricata => "suricata",
+        }
+    }
+}
+
 struct Request {
+    client: Client,
     topologies: Vec<Topology>,
     rates_pps: Vec<f64>,
     seconds: f64,
@@ -35,6 +55,7 @@ fn request() -> Result<Request> {
     let own = std::env::current_exe().map_err(|error| Error::os("find", "this program", &error))?;
     let beside = own.parent().and_then(|folder| folder.parent()).map(|folder| folder.join("libringtap_pcap.so"));
     let mut request = Request {
+        client: Client::Tcpdump,
         topologies: vec![Topology::Host, Topology::Nic],
         rates_pps: vec![148e3, 500e3],
         seconds: 3.0,
@@ -48,8 +69,19 @@ fn request() -> Result<Request> {
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| wrong(&word))?;
         match word.as_str() {
+            "--client" => {
+                request.client = match value.as_str() {
+                    "tcpdump" => Client::Tcpdump,
+                    "suricata" => Client::Suricata,
+                    _ => return Err(wrong(&value)),
+                };
+            }
             "--topology" => {
-                request.topologies = vec![if value == "host" { Topology::Host } else { Topology::Nic }];
+                request.topologies = match value.as_str() {
+                    "host" => vec![Topology::Host],
+                    "nic" => vec![Topology::Nic],
+                    _ => return Err(wrong(&value)),
+                };
             }
             "--rates" => {
                 let rates: Option<Vec<f64>> =
@@ -89,57 +121,118 @@ fn measure(request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// One run of tcpdump on a fresh testbed.
-fn one(
-    request: &Request,
-    topology: Topology,
-    pps: f64,
-    run: u32,
-    backend: &str,
-    library: &std::path::Path,
-) -> Result<()> {
+/// What a client says it got, and what it says was lost.
+struct Said {
+    captured: u64,
+    received: u64,
+    dropped: u64,
+    dropped_by_interface: u64,
+}
+
+/// One run on a fresh testbed.
+fn one(request: &Request, topology: Topology, pps: f64, run: u32, backend: &str, library: &Path) -> Result<()> {
     let testbed = Testbed::new(TestbedConfig { topology, ..TestbedConfig::default() })?;
     testbed.enable_receiver_napi()?;
     let receiver = testbed.receiver();
-    let words = tempfile::NamedTempFile::new().map_err(|error| Error::os("make", "a file", &error))?;
+    let folder = tempfile::tempdir().map_err(|error| Error::os("make", "a folder", &error))?;
+    let path = |name: &str| folder.path().join(name);
+    let write =
+        |name: &str, text: String| std::fs::write(path(name), text).map_err(|error| Error::os("write", name, &error));
     let mut command = receiver.command("taskset");
     let core = testbed.config().receiver_core.to_string();
-    command.args(["-c", &core, "tcpdump", "-n", "-Z", "root", "-w", "/dev/null", "-i", receiver.interface()]);
-    command.arg("udp");
-    command.stderr(File::create(words.path()).map_err(|error| Error::os("write", "what tcpdump says", &error))?);
+    command.args(["-c", &core]);
+    let start = match request.client {
+        Client::Tcpdump => {
+            command.args(["tcpdump", "-n", "-Z", "root", "-w", "/dev/null", "-i", receiver.interface(), "udp"]);
+            Duration::from_millis(1500)
+        }
+        Client::Suricata => {
+            write("160.rules", rules())?;
+            write("suricata.yaml", CONFIGURATION.replace("DIR", &folder.path().display().to_string()))?;
+            command.arg("suricata").arg(format!("--pcap={}", receiver.interface()));
+            command.args(["--runmode", "single", "-k", "none", "-c"]).arg(path("suricata.yaml"));
+            command.arg("-S").arg(path("160.rules")).arg("-l").arg(folder.path());
+            Duration::from_secs(6)
+        }
+    };
+    let words = File::create(path("words")).map_err(|error| Error::os("write", "what the client says", &error))?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words);
     if backend != "system" {
         command.env("LD_LIBRARY_PATH", library).env("RINGTAP_BACKEND", backend);
     }
     let program = receiver.start(command)?;
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(start);
     if topology == Topology::Host {
         testbed.pin_napi(testbed.config().receiver_core)?;
     }
     let before = WireCounters::read(&testbed)?;
-    let core = CoreUse::start(testbed.config().receiver_core)?;
     let profile = Profile::lasting(Pattern::Constant { pps }, Duration::from_secs_f64(request.seconds));
     let generator = testbed.generate(GeneratorConfig::for_testbed(&testbed, 64, profile))?;
+    let core = CoreUse::start(testbed.config().receiver_core)?;
     let sent = generator.join()?;
     let used = core.finish()?;
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_millis(700));
     let drops = WireCounters::read(&testbed)?.drops_since(&before);
     program.interrupt()?;
-    let said = std::fs::read_to_string(words.path()).unwrap_or_default();
-    let count =
-        |what: &str| -> u64 { said.lines().find_map(|line| line.strip_suffix(what)?.trim().parse().ok()).unwrap_or(0) };
-    let captured = count("packets captured").max(count("packet captured"));
-    let [received, dropped, by_interface] =
-        ["packets received by filter", "packets dropped by kernel", "packets dropped by interface"].map(count);
-    let accounted = received + dropped + by_interface;
+    let said = match request.client {
+        Client::Tcpdump => tcpdump_said(&std::fs::read_to_string(path("words")).unwrap_or_default()),
+        Client::Suricata => suricata_said(&std::fs::read_to_string(path("eve.json")).unwrap_or_default()),
+    };
+    let accounted = said.received + said.dropped + said.dropped_by_interface;
     let line = serde_json::json!({
-        "topology": topology, "pps": pps, "run": run, "backend": backend,
-        "sent": sent.stamped, "achieved_pps": sent.achieved_pps, "captured": captured,
-        "delivered_percent": captured as f64 / sent.stamped.max(1) as f64 * 100.0,
+        "client": request.client.name(), "topology": topology, "pps": pps, "run": run, "backend": backend,
+        "settings": std::env::vars().filter(|(name, _)| name.starts_with("RINGTAP_")).collect::<BTreeMap<_, _>>(),
+        "sent": sent.stamped, "achieved_pps": sent.achieved_pps, "captured": said.captured,
+        "delivered_percent": said.captured as f64 / sent.stamped.max(1) as f64 * 100.0,
         "core_percent": used.used_percent, "steal_percent": used.steal_percent,
-        "received": received, "dropped": dropped, "dropped_by_interface": by_interface,
+        "received": said.received, "dropped": said.dropped, "dropped_by_interface": said.dropped_by_interface,
         "sent_minus_accounted": sent.stamped as i64 - accounted as i64,
         "wire_drops": format!("{drops:?}"),
     });
     println!("{line}");
     Ok(())
 }
+
+fn tcpdump_said(words: &str) -> Said {
+    let count = |what: &str| words.lines().find_map(|line| line.strip_suffix(what)?.trim().parse().ok()).unwrap_or(0);
+    Said {
+        captured: count("packets captured").max(count("packet captured")),
+        received: count("packets received by filter"),
+        dropped: count("packets dropped by kernel"),
+        dropped_by_interface: count("packets dropped by interface"),
+    }
+}
+
+/// The last counters of its log.
+fn suricata_said(log: &str) -> Said {
+    let events = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let last = events.filter(|event| event["event_type"] == "stats").next_back().unwrap_or_default();
+    let count = |group: &str, name: &str| last["stats"][group][name].as_u64().unwrap_or(0);
+    Said {
+        captured: count("decoder", "pkts"),
+        received: count("capture", "kernel_packets"),
+        dropped: count("capture", "kernel_drops"),
+        dropped_by_interface: count("capture", "kernel_ifdrops"),
+    }
+}
+
+/// 160 rules that look into every datagram and find nothing.
+fn rules() -> String {
+    let rule = |sid: u32| {
+        let pattern = sid.wrapping_mul(0x9e37_79b1);
+        format!("alert udp any any -> any any (msg:\"{sid}\"; content:\"p{pattern:08x}q\"; sid:{sid}; rev:1;)\n")
+    };
+    (1..=160).map(rule).collect()
+}
+
+const CONFIGURATION: &str = "%YAML 1.1
+---
+vars:
+  address-groups: { HOME_NET: any, EXTERNAL_NET: any }
+default-log-dir: DIR
+unix-command: { enabled: no }
+capture: { disable-offloading: false }
+stats: { enabled: yes, interval: 3600 }
+outputs:
+  - eve-log: { enabled: yes, filetype: regular, filename: eve.json, types: [ alert, stats: { totals: yes, threads: no } ] }
+";

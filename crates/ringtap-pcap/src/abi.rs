@@ -74,6 +74,7 @@ pub type Callback = unsafe extern "C" fn(*mut c_uchar, *const PacketHeader, *con
 pub const ERRBUF_SIZE: usize = 256;
 pub const PCAP_ERROR: c_int = -1;
 pub const PCAP_ERROR_BREAK: c_int = -2;
+pub const PCAP_ERROR_NOT_ACTIVATED: c_int = -3;
 pub const PCAP_ERROR_NO_SUCH_DEVICE: c_int = -5;
 pub const PCAP_ERROR_PERM_DENIED: c_int = -8;
 pub const PCAP_ERROR_PROMISC_PERM_DENIED: c_int = -11;

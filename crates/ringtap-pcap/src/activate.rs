@@ -50,7 +50,12 @@ enum Attempt {
 
 /// pcap_activate.
 pub fn activate(handle: &Handle) -> c_int {
-    let wanted = if handle.live().is_none() { handle.wanted.as_ref() } else { None };
+    if handle.is_spent() {
+        handle.set_error("it could not be activated before; it can only be closed");
+        return PCAP_ERROR;
+    }
+    let is_fresh = |wanted: &&Wanted| handle.live().is_none() && wanted.real_status.get().is_none();
+    let wanted = handle.wanted.as_ref().filter(is_fresh);
     let attempt = wanted.map_or(Attempt::Real(None), |wanted| attempt(handle, wanted));
     match attempt {
         Attempt::Live(live, warning) => {
@@ -63,11 +68,14 @@ pub fn activate(handle: &Handle) -> c_int {
             })
         }
         Attempt::Real(why) => {
-            if let Some(wanted) = &handle.wanted {
+            if let Some(wanted) = wanted {
                 wanted.bell.leave_to_libpcap();
             }
             // SAFETY: the inner handle is valid as long as the handle; a second activation is refused there.
             let status = unsafe { real::pcap_activate(handle.inner()) };
+            if let Some(wanted) = wanted {
+                wanted.real_status.set(Some(status));
+            }
             match why {
                 Some(why) if status == 0 => {
                     handle.set_error(&format!("not captured by Ringtap: {why}"));
@@ -152,6 +160,7 @@ fn attempt(handle: &Handle, wanted: &Wanted) -> Attempt {
         pacer,
         snaplen: snaplen(wanted) as u32,
         nanoseconds: precision == PCAP_TSTAMP_PRECISION_NANO,
+        nonblocking: wanted.nonblocking.get(),
         timeout_ns: (timeout_ms > 0).then_some(timeout_ms * 1_000_000),
         stamp_types: stamp_types(handle),
     });

@@ -9,13 +9,13 @@ use libc::{FILE, c_char, c_int, c_uchar, c_uint, c_void, timeval};
 
 use crate::abi::{
     BpfProgram, Callback, DLT_DOCSIS, DLT_EN10MB, Opaque, PCAP_ERROR, PCAP_ERROR_BREAK, PCAP_ERROR_NO_SUCH_DEVICE,
-    PCAP_ERROR_PERM_DENIED, PCAP_ERROR_PROMISC_PERM_DENIED, PacketHeader, RealPcap, Stat,
+    PCAP_ERROR_NOT_ACTIVATED, PCAP_ERROR_PERM_DENIED, PCAP_ERROR_PROMISC_PERM_DENIED, PacketHeader, RealPcap, Stat,
 };
 use crate::bell::Bell;
 use crate::handle::{Handle, Wanted, guard, write_error};
 use crate::live::{End, Live};
 use crate::settings::{self, Device};
-use crate::{activate, real};
+use crate::{activate, filter, real};
 
 /// Functions that act on the inner handle alone, whatever the handle is.
 macro_rules! on_inner {
@@ -34,7 +34,6 @@ macro_rules! on_inner {
 
 on_inner! {
     fn pcap_bufsize(p) -> c_int, else PCAP_ERROR;
-    fn pcap_can_set_rfmon(p) -> c_int, else PCAP_ERROR;
     fn pcap_compile(p, program: *mut BpfProgram, text: *const c_char, optimize: c_int, netmask: c_uint) -> c_int, else PCAP_ERROR;
     fn pcap_datalink(p) -> c_int, else PCAP_ERROR;
     fn pcap_datalink_ext(p) -> c_int, else PCAP_ERROR;
@@ -53,6 +52,15 @@ on_inner! {
 
 /// What pcap_geterr says of a pointer that is no handle.
 const NO_HANDLE: &CStr = c"this is not an open pcap_t";
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pcap_can_set_rfmon(p: *mut Handle) -> c_int {
+    // SAFETY: the caller's pointer is what pcap(3PCAP) says; the inner handle is valid as long as the handle.
+    guard(PCAP_ERROR, || unsafe {
+        let handle = Handle::of(p).filter(|handle| !handle.is_spent());
+        handle.map_or(PCAP_ERROR, |handle| real::pcap_can_set_rfmon(handle.inner()))
+    })
+}
 
 /// Options: the real libpcap checks them and refuses activated handles; what it accepts is remembered.
 macro_rules! option {
@@ -323,27 +331,33 @@ fn report(handle: &Handle, result: Result<(), String>) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_setfilter(p: *mut Handle, program: *mut BpfProgram) -> c_int {
-    choose(
-        p,
-        PCAP_ERROR,
-        |handle, live| {
-            // SAFETY: null or a program as pcap_compile(3PCAP) made it.
-            let instructions = unsafe {
-                match program.as_ref() {
-                    Some(program) if !program.instructions.is_null() => {
-                        std::slice::from_raw_parts(program.instructions, program.len as usize)
-                    }
-                    _ => {
-                        handle.set_error("setfilter: No filter specified");
-                        return PCAP_ERROR;
-                    }
+    guard(PCAP_ERROR, || {
+        // SAFETY: the caller's pointer is what pcap(3PCAP) says.
+        let Some(handle) = (unsafe { Handle::of(p) }) else { return PCAP_ERROR };
+        // SAFETY: null or a program as pcap_compile(3PCAP) made it.
+        let given = unsafe { program.as_ref() }.filter(|program| !program.instructions.is_null());
+        match (handle.live(), given) {
+            (Some(live), Some(given)) => {
+                // SAFETY: as many instructions as it says, by the same contract.
+                let instructions = unsafe { std::slice::from_raw_parts(given.instructions, given.len as usize) };
+                report(handle, live.set_filter(instructions))
+            }
+            // What the real libpcap would read or run all the same, it does not get to see.
+            // SAFETY: the caller keeps pcap_setfilter's contract; the inner handle is valid as long as the handle.
+            (None, given) => unsafe {
+                let sound = given.is_some_and(|given| {
+                    filter::is_sound(std::slice::from_raw_parts(given.instructions, given.len as usize))
+                });
+                match real::pcap_snapshot(handle.inner()) {
+                    PCAP_ERROR_NOT_ACTIVATED => real::pcap_setfilter(handle.inner(), program),
+                    _ if sound => real::pcap_setfilter(handle.inner(), program),
+                    _ if given.is_some() => report(handle, Err("setfilter: bogus program".to_owned())),
+                    _ => report(handle, Err("setfilter: No filter specified".to_owned())),
                 }
-            };
-            report(handle, live.set_filter(instructions))
-        },
-        // SAFETY: the caller keeps pcap_setfilter's contract.
-        |inner| unsafe { real::pcap_setfilter(inner, program) },
-    )
+            },
+            (Some(_), None) => report(handle, Err("setfilter: No filter specified".to_owned())),
+        }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -389,16 +403,23 @@ unsafe extern "C" fn pcap_getnonblock(p: *mut Handle, errbuf: *mut c_char) -> c_
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_setnonblock(p: *mut Handle, on: c_int, errbuf: *mut c_char) -> c_int {
-    choose(
-        p,
-        PCAP_ERROR,
-        |_, live| {
+    guard(PCAP_ERROR, || {
+        // SAFETY: the caller's pointer is what pcap(3PCAP) says.
+        let Some(handle) = (unsafe { Handle::of(p) }) else { return PCAP_ERROR };
+        if let Some(live) = handle.live() {
             live.set_nonblocking(on != 0);
-            0
-        },
-        // SAFETY: the caller keeps pcap_setnonblock's contract.
-        |inner| unsafe { real::pcap_setnonblock(inner, on, errbuf) },
-    )
+            return 0;
+        }
+        // SAFETY: the caller keeps pcap_setnonblock's contract; the inner handle is valid as long as the handle.
+        let result = unsafe { real::pcap_setnonblock(handle.inner(), on, errbuf) };
+        // Before activation libpcap takes it for an option.
+        if result == 0
+            && let Some(wanted) = &handle.wanted
+        {
+            wanted.nonblocking.set(on != 0);
+        }
+        result
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -39,10 +39,7 @@ pub struct Program {
 impl Program {
     /// Copies `instructions`; `None` when libpcap finds them invalid.
     pub fn new(instructions: &[Instruction]) -> Option<Self> {
-        let len = c_int::try_from(instructions.len()).ok()?;
-        // SAFETY: the slice is valid for its length.
-        let valid = unsafe { real::bpf_validate(instructions.as_ptr(), len) } != 0;
-        valid.then(|| Self { instructions: instructions.to_vec() })
+        is_sound(instructions).then(|| Self { instructions: instructions.to_vec() })
     }
 
     /// Whether every packet passes, so that it need not be run.
@@ -125,6 +122,36 @@ impl Program {
     }
 }
 
+/// Whether libpcap finds it valid and knows all its instructions: its check lets some through on which it aborts later.
+pub fn is_sound(instructions: &[Instruction]) -> bool {
+    let Ok(len) = c_int::try_from(instructions.len()) else { return false };
+    // SAFETY: the slice is valid for its length.
+    instructions.iter().all(is_known) && unsafe { real::bpf_validate(instructions.as_ptr(), len) } != 0
+}
+
+/// Whether bpf_filter(3PCAP) has this instruction: those of pcap/bpf.h, each operation with the modes and sizes it has.
+fn is_known(instruction: &Instruction) -> bool {
+    const LOAD: u16 = 0x00;
+    const LOAD_INDEX: u16 = 0x01;
+    const STORES: std::ops::RangeInclusive<u16> = 0x02..=0x03;
+    const ARITHMETIC: u16 = 0x04;
+    const JUMP: u16 = 0x05;
+    const NEGATE: u16 = 0x84;
+    let code = instruction.code;
+    match code & 0x07 {
+        // Words, half-words and bytes, absolute and from X; constants, memory and lengths.
+        LOAD => matches!(code, 0x20 | 0x28 | 0x30 | 0x40 | 0x48 | 0x50 | 0x00 | 0x60 | 0x80),
+        LOAD_INDEX => matches!(code, 0x01 | 0x61 | 0x81 | 0xb1),
+        class if STORES.contains(&class) => code == class,
+        // By a constant or by X, up to exclusive or.
+        ARITHMETIC => code == NEGATE || (code <= 0xac && code & 0xf0 != 0x80),
+        JUMP => code == 0x05 || matches!(code & !0x08, 0x15 | 0x25 | 0x35 | 0x45),
+        // Returns a constant, X or the accumulator; moves between the two.
+        0x06 => matches!(code, 0x06 | 0x0e | 0x16),
+        _ => matches!(code, 0x07 | 0x87),
+    }
+}
+
 /// What the socket beside AF_XDP is for: what the host sends, as far as `direction` wants it.
 pub fn for_sent(program: &Program, direction: c_int, snaplen: u32) -> Vec<Instruction> {
     if direction == PCAP_D_IN {
@@ -164,6 +191,18 @@ mod tests {
         assert!(Program::new(&[]).is_none(), "nothing to run");
         assert!(Program::new(&[Instruction { code: BPF_JUMP_EQUAL, jt: 9, jf: 9, k: 0 }]).is_none());
         assert!(Program::new(&[ret(1)]).unwrap().takes_all() && !Program::new(&[ret(0)]).unwrap().takes_all());
+    }
+
+    #[test]
+    fn instructions_that_libpcap_would_abort_on_are_refused() {
+        let of = |code: u16| [Instruction { code, jt: 0, jf: 0, k: 0 }, ret(0)];
+        for code in [0x20, 0x28, 0xb1, 0x02, 0x04, 0xac, 0x84, 0x05, 0x15, 0x4d, 0x07, 0x87] {
+            assert!(is_sound(&of(code)), "{code:#x}");
+        }
+        // Loads of the header's length into the accumulator, of 8 bytes, and what no class has.
+        for code in [0xa0, 0x38, 0x8c, 0xbc, 0x55, 0x17, 0x0a, 0x100, 0xffff] {
+            assert!(!is_sound(&of(code)), "{code:#x}");
+        }
     }
 
     #[test]

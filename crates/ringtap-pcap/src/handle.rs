@@ -38,11 +38,14 @@ pub struct Wanted {
     pub snaplen: Cell<c_int>,
     pub promiscuous: Cell<bool>,
     pub monitor: Cell<bool>,
+    pub nonblocking: Cell<bool>,
     pub timeout_ms: Cell<c_int>,
     pub immediate: Cell<bool>,
     pub buffer_bytes: Cell<c_int>,
     pub stamp_type: Cell<c_int>,
     pub protocol: Cell<c_int>,
+    /// What the real libpcap's pcap_activate said, if it was asked.
+    pub real_status: Cell<Option<c_int>>,
 }
 
 impl Wanted {
@@ -54,11 +57,13 @@ impl Wanted {
             snaplen: Cell::new(crate::abi::MAXIMUM_SNAPLEN),
             promiscuous: Cell::new(false),
             monitor: Cell::new(false),
+            nonblocking: Cell::new(false),
             timeout_ms: Cell::new(0),
             immediate: Cell::new(false),
             buffer_bytes: Cell::new(0),
             stamp_type: Cell::new(crate::abi::PCAP_TSTAMP_HOST),
             protocol: Cell::new(0),
+            real_status: Cell::new(None),
         }
     }
 }
@@ -108,6 +113,12 @@ impl Handle {
         if let Some(wanted) = &self.wanted {
             wanted.bell.close();
         }
+    }
+
+    /// Whether the real libpcap failed to activate it. It has forgotten the device then, and reads its name all the same when
+    /// asked again.
+    pub fn is_spent(&self) -> bool {
+        self.wanted.as_ref().and_then(|wanted| wanted.real_status.get()).is_some_and(|status| status < 0)
     }
 
     /// The live capture, if this handle is one of ours and active.

@@ -58,6 +58,7 @@ pub struct Parts {
     pub pacer: Pacer,
     pub snaplen: u32,
     pub nanoseconds: bool,
+    pub nonblocking: bool,
     pub timeout_ns: Option<u64>,
     pub stamp_types: Vec<c_int>,
 }
@@ -131,7 +132,7 @@ impl Live {
     /// # Errors
     /// No file descriptor is left.
     pub fn new(parts: Parts) -> io::Result<Self> {
-        let Parts { sources, attachment, pacer, snaplen, nanoseconds, timeout_ns, stamp_types } = parts;
+        let Parts { sources, attachment, pacer, snaplen, nanoseconds, nonblocking, timeout_ns, stamp_types } = parts;
         let is_xdp = |source: &AnySource| matches!(source, AnySource::Xdp(_));
         let beside = sources.iter().any(is_xdp);
         let kinds = sources
@@ -171,7 +172,7 @@ impl Live {
             sockets,
             verdict: RefCell::new(verdict),
             breaking: AtomicBool::new(false),
-            nonblocking: Cell::new(false),
+            nonblocking: Cell::new(nonblocking),
             taken: Cell::new(0),
             refused: Cell::new(0),
             snaplen,

@@ -2,109 +2,12 @@
 
 mod support;
 
-use std::fs::File;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::path::Path;
+use std::process::Command;
 
-use ringtap_testbed::generate::{Replay, ReplayPace};
-use ringtap_testbed::{Testbed, TestbedConfig};
-use support::{our_folder, run, shared};
-
-/// Whose library.
-#[derive(Clone, Copy, PartialEq)]
-enum Library {
-    System,
-    /// Ours, with this back end.
-    Ours(&'static str),
-}
-
-/// A client at work on the receiving interface: arguments may name it as IF and a folder of its own as DIR.
-struct Client<'a> {
-    program: &'a str,
-    arguments: &'a str,
-    /// How long it takes until it captures.
-    start: Duration,
-    /// How long it may take to print what it has.
-    end: Duration,
-}
-
-/// Captures of Ethernet frames that clients of many kinds have something to say about.
-fn traffic() -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(shared("decode")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|path| path.extension().is_some_and(|kind| kind == "pcap"));
-    files.sort();
-    files.into_iter().step_by(2).collect()
-}
-
-fn bench(name: &str) -> Testbed {
-    assert!(nix::unistd::Uid::effective().is_root(), "did not run: {name}: it needs root");
-    Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// What the client printed, and its folder.
-fn capture(client: &Client<'_>, library: Library) -> (String, tempfile::TempDir) {
-    let testbed = bench(client.program);
-    testbed.enable_receiver_napi().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let libraries = our_folder();
-    let printed = folder.path().join("printed");
-    let words = folder.path().join("words");
-    let receiver = testbed.receiver();
-    let mut command = receiver.command(client.program);
-    let path = folder.path().display().to_string();
-    let expand = |word: &str| word.replace("IF", receiver.interface()).replace("DIR", &path);
-    command.args(client.arguments.split_whitespace().map(expand));
-    command.stdin(Stdio::null()).stdout(File::create(&printed).unwrap()).stderr(File::create(&words).unwrap());
-    if let Library::Ours(backend) = library {
-        command.env("LD_LIBRARY_PATH", libraries.path()).env("RINGTAP_BACKEND", backend);
-    }
-    let missing = Command::new("which").arg(client.program).output().unwrap();
-    assert!(missing.status.success(), "did not run: {}: the program is not there", client.program);
-    let mut running = receiver.start(command).unwrap();
-    thread::sleep(client.start);
-    let ended = running.child().try_wait().unwrap();
-    assert!(ended.is_none(), "{} ended: {}", client.program, std::fs::read_to_string(&words).unwrap());
-    let replay = Replay::new(testbed.sender().interface(), traffic(), ReplayPace::Constant(2000.0));
-    let report = testbed.sender().run(|| replay.start().unwrap().join().unwrap()).unwrap();
-    assert!(report.stamped > 500, "{report}");
-    thread::sleep(client.end);
-    running.interrupt().unwrap();
-    let mut text = std::fs::read_to_string(&words).unwrap();
-    text = text.replace(receiver.interface(), "IF").replace(&path, "DIR");
-    let bytes = std::fs::read(&printed).unwrap();
-    (
-        String::from_utf8_lossy(&bytes).replace(receiver.interface(), "IF").replace(&path, "DIR") + "\n--\n" + &text,
-        folder,
-    )
-}
-
-fn printed(text: &str) -> &str {
-    text.split("\n--\n").next().unwrap()
-}
-
-/// The same standard output, line by line.
-fn same_output(client: &Client<'_>, backends: &[&'static str], least_lines: usize) {
-    let (system, _) = capture(client, Library::System);
-    assert!(printed(&system).lines().count() >= least_lines, "{}: {system}", client.program);
-    for &backend in backends {
-        let (ours, _) = capture(client, Library::Ours(backend));
-        let differs = printed(&system).lines().zip(printed(&ours).lines()).find(|(theirs, ours)| theirs != ours);
-        assert!(
-            printed(&ours) == printed(&system),
-            "{} on {backend}: {} lines, by the system's library {}; first difference {differs:?}; {}",
-            client.program,
-            printed(&ours).lines().count(),
-            printed(&system).lines().count(),
-            ours.split("\n--\n").nth(1).unwrap_or_default()
-        );
-    }
-}
-
-const QUICK: Duration = Duration::from_millis(1500);
-const SLOW: Duration = Duration::from_secs(4);
+use ringtap_testbed::Testbed;
+use support::clients::{Client, Library, QUICK, SLOW, bench, capture, capture_with, printed, same_output};
+use support::{our_folder, run};
 
 #[test]
 fn net_tcpdump_prints_the_same() {
@@ -152,15 +55,74 @@ fn net_dumpcap_writes_the_same() {
     };
     let system = read(Library::System);
     assert!(system.lines().count() > 500);
-    // It gives up CAP_BPF before it opens anything, so AF_XDP is not to be had for it.
     assert!(system == read(Library::Ours("packet")));
 }
 
+/// An ordinary user with what AF_XDP needs: dumpcap as root gives up CAP_BPF before it opens anything.
+const AS_USER: &str = "--reuid 65534 --regid 65534 --clear-groups --inh-caps +net_raw,+net_admin,+bpf,+perfmon,+ipc_lock \
+                       --ambient-caps +net_raw,+net_admin,+bpf,+perfmon,+ipc_lock";
+
+#[test]
+fn net_dumpcap_and_tshark_have_af_xdp_as_an_ordinary_user() {
+    use std::os::unix::fs::PermissionsExt;
+    const TEST: &str = "net_dumpcap_and_tshark_have_af_xdp_as_an_ordinary_user";
+    let library = support::our_library();
+    let mut reads = Command::new("setpriv");
+    reads.args(AS_USER.split_whitespace()).args(["test", "-r"]).arg(&library);
+    assert!(run(&mut reads).status.success(), "did not run: {TEST}: no other user may read {}", library.display());
+    let open = |_: &Testbed, folder: &Path| {
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    };
+    let attached = |testbed: &Testbed, wanted: bool| {
+        let host = testbed.receiver();
+        let link = host.run(|| ringtap::sys::netlink::link_by_name(host.interface()).unwrap()).unwrap();
+        assert_eq!(link.xdp_program.is_some(), wanted, "{link:?}");
+    };
+    let on = |client: &Client<'_>, library: Library| {
+        capture_with(client, library, open, |testbed, _| attached(testbed, library != Library::System))
+    };
+    let arguments = format!("{AS_USER} dumpcap -q -P -w DIR/out -i IF");
+    let client = Client { program: "setpriv", arguments: &arguments, start: QUICK, end: QUICK };
+    let [system, ours] = [Library::System, Library::Ours("xdp")].map(|library| {
+        let (text, folder) = on(&client, library);
+        let read = run(Command::new("tcpdump").args(["-t", "-nn", "-e", "-xx", "-r"]).arg(folder.path().join("out")));
+        assert!(read.status.success(), "{text}");
+        String::from_utf8_lossy(&read.stdout).into_owned()
+    });
+    assert!(system.lines().count() > 500);
+    assert!(system == ours, "dumpcap");
+    let arguments = format!("{AS_USER} tshark {TSHARK}");
+    let client = Client { program: "setpriv", arguments: &arguments, start: SLOW, end: SLOW };
+    let [system, ours] = [Library::System, Library::Ours("xdp")].map(|library| on(&client, library).0);
+    assert!(printed(&system).lines().count() > 500, "{system}");
+    assert!(printed(&system) == printed(&ours), "tshark: {ours}");
+}
+
+/// What root's dumpcap can't have it is told, with the cause and the way out.
+#[test]
+fn net_dumpcap_as_root_is_told_why_it_cannot_have_af_xdp() {
+    let testbed = bench("net_dumpcap_as_root_is_told_why_it_cannot_have_af_xdp");
+    let libraries = our_folder();
+    let name = testbed.receiver().interface();
+    // A file of its own: where it can't capture, dumpcap removes what it was to write.
+    let folder = tempfile::tempdir().unwrap();
+    let work = || {
+        let mut dumpcap = Command::new("dumpcap");
+        dumpcap.args(["-q", "-a", "duration:1", "-i", name, "-w"]).arg(folder.path().join("out"));
+        run(dumpcap.env("LD_LIBRARY_PATH", libraries.path()).env("RINGTAP_BACKEND", "xdp"))
+    };
+    let done = testbed.receiver().run(work).unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(!done.status.success() && said.contains(name), "{said}");
+    assert!(said.contains("CAP_BPF") && said.contains("backend packet"), "{said}");
+}
+
+const TSHARK: &str =
+    "-l -n -i IF -T fields -e frame.number -e frame.len -e frame.protocols -e eth.src -e _ws.col.Protocol";
+
 #[test]
 fn net_tshark_prints_the_same() {
-    let arguments =
-        "-l -n -i IF -T fields -e frame.number -e frame.len -e frame.protocols -e eth.src -e _ws.col.Protocol";
-    same_output(&Client { program: "tshark", arguments, start: SLOW, end: SLOW }, &["packet"], 500);
+    same_output(&Client { program: "tshark", arguments: TSHARK, start: SLOW, end: SLOW }, &["packet"], 500);
 }
 
 #[test]

@@ -6,24 +6,25 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::interface::Interface;
+use crate::source::pcap::Published;
 use crate::sys::netlink::LinkStatistics;
 use crate::sys::{ethtool, netlink, packet_ring, xsk};
 
 /// The counters of one socket since it was opened.
 #[derive(Debug)]
-pub(crate) struct SocketAccounts {
-    fd: Arc<OwnedFd>,
-    kind: Kind,
-}
+pub(crate) struct SocketAccounts(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    Xdp,
+    Xdp(Arc<OwnedFd>),
     /// PACKET_STATISTICS starts at zero after each reading, so the sum is kept here.
     Packet {
+        fd: Arc<OwnedFd>,
         received: u64,
         dropped: u64,
     },
+    /// Read by the engine's thread.
+    Library(Arc<Published>),
 }
 
 /// What one socket let go, by cause.
@@ -37,6 +38,8 @@ pub(crate) struct SocketDrops {
     pub(crate) fill_ring_empty: u64,
     /// Longer than a frame.
     pub(crate) oversize: u64,
+    /// Before a libpcap saw them, on a device of which only it knows.
+    pub(crate) nic: u64,
 }
 
 impl SocketDrops {
@@ -47,18 +50,27 @@ impl SocketDrops {
 
 impl SocketAccounts {
     pub(crate) fn xdp(fd: Arc<OwnedFd>) -> Self {
-        Self { fd, kind: Kind::Xdp }
+        Self(Kind::Xdp(fd))
     }
 
     pub(crate) fn packet(fd: Arc<OwnedFd>) -> Self {
-        Self { fd, kind: Kind::Packet { received: 0, dropped: 0 } }
+        Self(Kind::Packet { fd, received: 0, dropped: 0 })
+    }
+
+    pub(crate) fn library(published: Arc<Published>) -> Self {
+        Self(Kind::Library(published))
+    }
+
+    /// Whether packets are left out after they were counted, and nobody says how many.
+    pub(crate) fn leaves_out(&self) -> bool {
+        matches!(&self.0, Kind::Library(published) if published.leaves_out)
     }
 
     /// `None` when the kernel does not answer.
     pub(crate) fn read(&mut self) -> Option<SocketDrops> {
-        match &mut self.kind {
-            Kind::Xdp => {
-                let counted = xsk::statistics(self.fd.as_fd()).ok()?;
+        match &mut self.0 {
+            Kind::Xdp(fd) => {
+                let counted = xsk::statistics(fd.as_fd()).ok()?;
                 // rx_dropped counts packets that found no frame or did not fit one; the empty fill ring is counted beside it.
                 let fill_ring_empty = counted.rx_dropped.min(counted.rx_fill_ring_empty_descs);
                 Some(SocketDrops {
@@ -66,13 +78,23 @@ impl SocketAccounts {
                     ring_full: counted.rx_ring_full,
                     fill_ring_empty,
                     oversize: counted.rx_dropped - fill_ring_empty,
+                    nic: 0,
                 })
             }
-            Kind::Packet { received, dropped } => {
-                let (packets, drops) = packet_ring::statistics(self.fd.as_fd()).ok()?;
+            Kind::Packet { fd, received, dropped } => {
+                let (packets, drops) = packet_ring::statistics(fd.as_fd()).ok()?;
                 *received += u64::from(packets);
                 *dropped += u64::from(drops);
                 Some(SocketDrops { offered: Some(*received), ring_full: *dropped, ..SocketDrops::default() })
+            }
+            Kind::Library(published) => {
+                let counted = published.read()?;
+                Some(SocketDrops {
+                    offered: Some(counted.offered + counted.before),
+                    ring_full: counted.dropped,
+                    nic: counted.before,
+                    ..SocketDrops::default()
+                })
             }
         }
     }
@@ -83,6 +105,8 @@ impl SocketAccounts {
 pub(crate) struct DeviceAccounts {
     interface: Interface,
     start: Option<DeviceCounters>,
+    /// No interface of this host: nothing is counted here.
+    is_foreign: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -94,7 +118,7 @@ struct DeviceCounters {
 }
 
 /// What was lost before any socket saw it, by cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct DeviceDrops {
     /// By the device: no descriptor, overrun.
     pub(crate) nic: u64,
@@ -107,7 +131,9 @@ pub(crate) struct DeviceDrops {
 impl DeviceAccounts {
     /// Remembers where the counters stand.
     pub(crate) fn start(interface: &Interface) -> Self {
-        Self { interface: interface.clone(), start: DeviceCounters::read(interface) }
+        let is_foreign = interface.is_foreign();
+        let start = if is_foreign { None } else { DeviceCounters::read(interface) };
+        Self { interface: interface.clone(), start, is_foreign }
     }
 
     /// What was lost since the start; `None` when it can't be read.
@@ -118,6 +144,9 @@ impl DeviceAccounts {
     /// is in rx_dropped only (`peer_tq_xdp_xmit_err`): what exceeds the packets `given_to_host` can be nothing else. veth
     /// counts a native XDP redirect that a socket refused among its own drops: these, `refused_redirects`, are taken out.
     pub(crate) fn drops(&self, refused_redirects: u64, given_to_host: u64) -> Option<DeviceDrops> {
+        if self.is_foreign {
+            return Some(DeviceDrops::default());
+        }
         let (then, now) = (self.start?, DeviceCounters::read(&self.interface)?);
         let since = |now: u64, then: u64| now.saturating_sub(then);
         let nic = since(now.link.rx_missed_errors, then.link.rx_missed_errors)

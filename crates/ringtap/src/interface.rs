@@ -72,6 +72,27 @@ impl Interface {
         Ok(interface)
     }
 
+    /// A device that only a libpcap knows ("any", a patched one's): no interface of this host's. Its packets are taken to be
+    /// as long as Ethernet's, so that frames stay small and a ring holds many.
+    pub fn foreign(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            index: 0,
+            mtu: 1500,
+            driver: None,
+            queues: 1,
+            up: true,
+            ethernet: false,
+            hardware_type: u16::MAX,
+            used_by_host: false,
+        }
+    }
+
+    /// Whether it is one of [`Interface::foreign`]; no interface has the index 0.
+    pub fn is_foreign(&self) -> bool {
+        self.index == 0
+    }
+
     /// LINKTYPE_ value of its frames as a packet socket gives them, where they are of a kind capture files know.
     pub fn link_type(&self) -> Option<u16> {
         // From linux/if_arp.h and the registry at tcpdump.org/linktypes.html.
@@ -93,6 +114,9 @@ impl Interface {
 
     /// Whether the interface still exists, and if so, whether it is up.
     pub fn state(&self) -> InterfaceState {
+        if self.is_foreign() {
+            return InterfaceState::Unknown;
+        }
         match netlink::link_by_index(self.index) {
             Ok(link) if link.up => InterfaceState::Up,
             Ok(_) => InterfaceState::Down,
@@ -111,7 +135,7 @@ pub enum InterfaceState {
     Down,
     /// It was removed.
     Gone,
-    /// The kernel did not answer.
+    /// The kernel did not answer, or it is none of the kernel's.
     Unknown,
 }
 

@@ -8,6 +8,7 @@ mod open;
 mod running;
 
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -31,7 +32,7 @@ use crate::sys::netlink::{self, LinkEvents};
 use crate::sys::packet_ring::Promiscuous;
 use crate::sys::{clock, sched};
 use crate::transmit::TransmitRing;
-use open::{choose, open_packet, open_socket, open_xdp, pace_napi};
+use open::{choose, open_packet, open_pcap, open_socket, open_xdp, pace_napi};
 
 pub use direct::Attachment;
 pub use running::{Finished, Outcome, Running};
@@ -49,6 +50,8 @@ pub enum Backend {
     Packet,
     /// A packet socket with recvmmsg(2).
     Socket,
+    /// A device of a libpcap, which need not be an interface of this host's.
+    Pcap,
 }
 
 /// Which receive queues are read.
@@ -70,6 +73,8 @@ pub struct ReceiverConfig {
     pub interface: String,
     /// Back end.
     pub backend: Backend,
+    /// File of the libpcap that [`Backend::Pcap`] takes; `None`: the system's.
+    pub pcap_library: Option<PathBuf>,
     /// Packets may be taken away from the host stack on an interface the host uses itself.
     pub take: bool,
     /// What to take (none: everything); only AF_XDP steers.
@@ -119,6 +124,7 @@ impl ReceiverConfig {
         Self {
             interface: interface.into(),
             backend: Backend::Auto,
+            pcap_library: None,
             take: false,
             rules: Vec::new(),
             rules_are_exact: true,
@@ -168,11 +174,19 @@ impl Receiver {
     /// # Errors
     /// The first thing that could not be set up; what was set up before is undone.
     pub fn open(config: ReceiverConfig) -> Result<Self> {
-        let interface = Interface::find_up(&config.interface)?;
+        let interface = match config.backend {
+            // Their names are the library's business, which may know more than the kernel.
+            Backend::Pcap => {
+                Interface::find(&config.interface).unwrap_or_else(|_| Interface::foreign(&config.interface))
+            }
+            _ => Interface::find_up(&config.interface)?,
+        };
         config.policy.validate().map_err(|error| Error::usage("set up waiting on", &config.interface, error))?;
         let mut warnings = Vec::new();
         let process = config.realtime.apply_to_process(&mut warnings);
-        napi::repair_leftovers(&interface.name, interface.index);
+        if !interface.is_foreign() {
+            napi::repair_leftovers(&interface.name, interface.index);
+        }
         let (backend, fall_back) = choose(&config, &interface, &mut warnings);
         let opened = match backend {
             Backend::Xdp => match open_xdp(&config, &interface) {
@@ -183,9 +197,11 @@ impl Receiver {
                 result => result?,
             },
             Backend::Socket => open_socket(&config, &interface)?,
+            Backend::Pcap => open_pcap(&config, &interface, &mut warnings)?,
             Backend::Auto | Backend::Packet => open_packet(&config, &interface)?,
         };
-        let promiscuous = if config.promiscuous && interface.ethernet {
+        // A libpcap sees to that itself.
+        let promiscuous = if config.promiscuous && interface.ethernet && backend != Backend::Pcap {
             Promiscuous::on(&interface.name, interface.index).map_err(|error| warnings.push(error.to_string())).ok()
         } else {
             None
@@ -229,6 +245,14 @@ impl Receiver {
         self.queues.iter().map(|(source, _)| source.description()).collect()
     }
 
+    /// LINKTYPE_ value of the frames, where they are of a kind capture files know.
+    pub fn link_type(&self) -> Option<u16> {
+        match self.queues.first() {
+            Some((AnySource::Pcap(source), _)) => source.link_type(),
+            _ => self.interface.link_type(),
+        }
+    }
+
     /// Which clock the arrival stamps are of; all queues have the same. `None` without queues.
     pub fn stamp_clock(&self) -> Option<StampClock> {
         self.queues.first().map(|(source, _)| source.stamp_clock())
@@ -249,7 +273,8 @@ impl Receiver {
         let mut threads = Vec::new();
         let mut meters = Vec::new();
         let (report_warnings, thread_warnings) = mpsc::channel();
-        for (index, (source, transmit)) in queues.into_iter().enumerate() {
+        for (index, (mut source, transmit)) in queues.into_iter().enumerate() {
+            source.pulls(&stop);
             let cpu = engine_cpu(&config.cpus, &allowed, index);
             let counters = Arc::new(EngineMeters::default());
             meters.push(Arc::clone(&counters));
@@ -282,6 +307,7 @@ impl Receiver {
                         handler: engine.handler,
                         end,
                         invalid: engine.source.invalid_descriptors(),
+                        failure: engine.source.failure().map(str::to_owned),
                         thread_share,
                     }
                 })
@@ -315,7 +341,8 @@ fn watch_link(
     })?;
     let index = interface.index;
     let watch = move || {
-        while !netlink::is_gone(index) {
+        // What is no interface of the kernel's (index 0) never goes.
+        while index == 0 || !netlink::is_gone(index) {
             match stop.wait_readable(events.as_fd(), accounts.as_ref().map(|_| READING)) {
                 PollEnd::Stopped => return,
                 PollEnd::TimedOut => {

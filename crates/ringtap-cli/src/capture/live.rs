@@ -15,13 +15,13 @@ use ringtap::record::{InterfaceInfo, Recorder, SpoolProducer};
 use ringtap::source::StampClock;
 use ringtap::{Error, Result};
 
-use super::Args;
 use super::accounts::{Counters, account, final_counts};
 use super::handler::{Keep, Limit, PanicBell, Whole};
 use super::report::{Reporter, print_line};
 use super::summary::{CpuUse, Steal, Summary, policy_words};
 use super::supervise::{Bell, Ending, Job, supervise};
 use super::user::Successor;
+use super::{Args, Backend};
 use crate::filter::{Filter, Filtered};
 
 impl Job for Running<Whole> {
@@ -47,21 +47,23 @@ impl Job for Running<Whole> {
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let bell = Bell::install()?;
     let successor = args.user.as_deref().map(Successor::find).transpose()?;
-    let interface = Interface::find_up(args.interface.as_deref().unwrap_or_default())?;
-    let link_type = interface.link_type().ok_or_else(|| {
-        Error::failed(
-            "capture from",
-            &interface.name,
-            format!("frames of hardware type {} have no link type here", interface.hardware_type),
-        )
-        .way_out("capture where these packets enter or leave as Ethernet or IP")
-    })?;
-    let filter = args.compile_filter(link_type)?;
+    let name = args.interface.as_deref().unwrap_or_default();
+    let interface = match args.backend {
+        // What a libpcap calls its devices, and what their frames are, it tells when they are open.
+        Backend::Pcap => Interface::find(name).unwrap_or_else(|_| Interface::foreign(name)),
+        _ => Interface::find_up(name)?,
+    };
+    let known = (args.backend != Backend::Pcap).then(|| link_type(interface.link_type(), &interface)).transpose()?;
+    let mut filter = known.map_or(Ok(None), |link_type| args.compile_filter(link_type))?;
     let mut warnings = Vec::new();
     let config = args.receiver_config(&interface, filter.as_ref(), &mut warnings)?;
     let policy = config.policy.clone();
     let steal = Steal::start();
     let receiver = Receiver::open(config)?;
+    let link_type = link_type(receiver.link_type(), &interface)?;
+    if known.is_none() {
+        filter = args.compile_filter(link_type)?;
+    }
     let sources = receiver.descriptions();
     let mut recording = match &successor {
         Some(successor) => successor.with_file_rights(|| start_recording(args, &receiver, filter.as_ref(), link_type)),
@@ -148,6 +150,18 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         error: error.as_ref().map(Error::to_string),
     };
     conclude(args, &summary, error)
+}
+
+/// The link type of files and filters.
+fn link_type(found: Option<u16>, interface: &Interface) -> Result<u16> {
+    found.ok_or_else(|| {
+        Error::failed(
+            "capture from",
+            &interface.name,
+            format!("frames of hardware type {} have no link type here", interface.hardware_type),
+        )
+        .way_out("capture where these packets enter or leave as Ethernet or IP")
+    })
 }
 
 /// Shows the summary; an error goes on to become the exit code.

@@ -116,8 +116,18 @@ impl Args {
         if self.read.is_empty() && self.pace != Pace::AsFast {
             return refuse("--pace", "an interface has its own pace", "leave it out, or replay a file with --read");
         }
-        if self.xdp.is_some() && matches!(self.backend, Backend::Packet | Backend::Socket) {
+        if self.xdp.is_some() && matches!(self.backend, Backend::Packet | Backend::Socket | Backend::Pcap) {
             return refuse("--xdp", "this --backend does not use XDP", "leave it out, or use --backend xdp");
+        }
+        if self.pcap_library.is_some() && self.backend != Backend::Pcap {
+            return refuse(
+                "--pcap-library",
+                "only --backend pcap takes packets through a libpcap",
+                "add --backend pcap",
+            );
+        }
+        if self.backend == Backend::Pcap && self.huge_pages {
+            return refuse("--huge-pages", "libpcap has its own buffer", "leave it out");
         }
         if self.snaplen.is_some_and(|snaplen| snaplen > u32::MAX.into()) {
             return refuse("--snaplen", "no packet is that long", "leave it out to keep whole packets");
@@ -189,7 +199,9 @@ impl Args {
             Backend::Xdp => receiver::Backend::Xdp,
             Backend::Packet => receiver::Backend::Packet,
             Backend::Socket => receiver::Backend::Socket,
+            Backend::Pcap => receiver::Backend::Pcap,
         };
+        config.pcap_library.clone_from(&self.pcap_library);
         config.take = self.take;
         let rule = filter.and_then(Filter::rule);
         // Without a rule AF_XDP takes everything, which is not what the filter asks to take from the host.
@@ -242,8 +254,11 @@ impl Args {
         }
         let calibration = Calibration::load_or_measure(cpu, &mut |text| eprintln!("ringtap: {text}"))?;
         // Only AF_XDP paces NAPI.
-        let napi_pace_ns =
-            if matches!(self.backend, Backend::Packet | Backend::Socket) { Some(0) } else { self.napi_pacing.0 };
+        let napi_pace_ns = if matches!(self.backend, Backend::Packet | Backend::Socket | Backend::Pcap) {
+            Some(0)
+        } else {
+            self.napi_pacing.0
+        };
         let wishes = Wishes { max_latency: self.max_latency, peak_pps: self.peak_rate, napi_pace_ns };
         let plan = calibration.plan(&wishes)?;
         if plan.peak_share > 1.0 {

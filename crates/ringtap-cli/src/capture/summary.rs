@@ -145,6 +145,7 @@ fn source_words(source: &Description) -> String {
         words.push("busy poll by our thread".to_owned());
     }
     words.extend(source.queue.map(|queue| format!("queue {queue}")));
+    words.extend(source.library.clone());
     words.push(format!("ring {} slots ({})", source.ring_slots, shown_size(source.memory_bytes as u64)));
     words.join(", ")
 }

@@ -216,7 +216,11 @@ static void case_timeout(void)
 static void case_nonblocking(void)
 {
     char errbuf[PCAP_ERRBUF_SIZE] = "";
-    pcap_t *p = activate(create());
+    pcap_t *p = create();
+    CHECK(pcap_setnonblock(p, 1, errbuf) == 0, "an option before activation");
+    CHECK(pcap_getnonblock(activate(p), errbuf) == 1, "and kept by it");
+    pcap_close(p);
+    p = activate(create());
     struct seen seen = {.p = p};
     CHECK(pcap_getnonblock(p, errbuf) == 0, "blocking by default");
     CHECK(pcap_setnonblock(p, 1, errbuf) == 0 && pcap_getnonblock(p, errbuf) == 1, "%s", errbuf);

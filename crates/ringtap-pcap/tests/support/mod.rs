@@ -1,6 +1,8 @@
 //! What the tests of the shared library share: where it is, C programs, and a place to capture.
 #![allow(dead_code, unreachable_pub)] // Each test program uses a part.
 
+pub mod clients;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -20,6 +22,8 @@ pub fn our_library() -> PathBuf {
 /// A folder with both of the names under which programs look for libpcap.
 pub fn our_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
+    // Programs of other users look in here too.
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     for name in ["libpcap.so.0.8", "libpcap.so.1"] {
         std::os::unix::fs::symlink(our_library(), folder.path().join(name)).unwrap();
     }

@@ -10,6 +10,7 @@ use crate::pacer::Policy;
 use crate::source::Source;
 use crate::source::any::AnySource;
 use crate::source::packet::{Fanout, PacketRingConfig, PacketSource};
+use crate::source::pcap::{PcapConfig, PcapSource};
 use crate::source::socket::SocketSource;
 use crate::source::xdp::{XdpConfig, XdpSource};
 use crate::steer::{Attach, Steering};
@@ -134,6 +135,27 @@ pub(super) fn open_socket(config: &ReceiverConfig, interface: &Interface) -> Res
         Ok(((AnySource::Socket(source), None), group))
     })?;
     Ok(Opened { queues, steering: None })
+}
+
+pub(super) fn open_pcap(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<String>) -> Result<Opened> {
+    if fanout_count(config) != 1 {
+        return Err(Error::usage("open through libpcap", &interface.name, "a libpcap device has one queue")
+            .way_out("leave --queues out"));
+    }
+    let is_any = interface.is_foreign() && interface.name == "any";
+    let device = PcapConfig {
+        library: config.pcap_library.clone(),
+        device: interface.name.clone(),
+        ring_slots: config.ring_slots,
+        frame_size: packet_config(config, interface).frame_size,
+        // "any" is never promiscuous, and libpcap would say so each time.
+        promiscuous: config.promiscuous && !is_any,
+        incoming_only: config.incoming_only,
+        is_interface: !interface.is_foreign(),
+        leaves_out: is_any || interface.is_loopback(),
+    };
+    let source = PcapSource::open(&device, warnings)?;
+    Ok(Opened { queues: vec![(AnySource::Pcap(Box::new(source)), None)], steering: None })
 }
 
 /// Opens `count` sockets of one fanout group (none for a single socket).

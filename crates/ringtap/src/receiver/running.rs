@@ -35,6 +35,8 @@ pub struct Finished<H> {
     pub end: End,
     /// Descriptors that made no sense.
     pub(super) invalid: u64,
+    /// Why the device gave no more packets, where it said so.
+    pub(super) failure: Option<String>,
     /// Share of the time the thread was on a CPU (0–1).
     pub thread_share: f64,
 }
@@ -114,6 +116,9 @@ impl<H: Handler + Send + 'static> Running<H> {
         ledger.drop(Cause::LeftAtLimit, Some(counters.left_at_limit));
         ledger.drop(Cause::InvalidDescriptor, Some(engines.iter().map(|engine| engine.invalid).sum()));
         let mut warnings = std::mem::take(&mut self.warnings);
+        let name = &self.interface.name;
+        let failures = engines.iter().filter_map(|engine| engine.failure.as_ref());
+        warnings.extend(failures.map(|failure| format!("{name} gives no more packets: {failure}")));
         warnings.extend(engines.iter().filter_map(|engine| realtime::throttling_warning(engine.thread_share)));
         Ok(Outcome { engines, ledger, counters, driver_counters: self.shared.device.driver_counters(), warnings })
     }
@@ -148,6 +153,7 @@ impl Shared {
         ledger.drop(Cause::DriverQueue, device.map(|drops| drops.driver_queue));
         ledger.drop(Cause::Softnet, device.map(|drops| drops.softnet));
         for drops in &sockets {
+            ledger.drop(Cause::Nic, drops.map(|drops| drops.nic));
             ledger.drop(Cause::RingFull, drops.map(|drops| drops.ring_full));
             ledger.drop(Cause::FillRingEmpty, drops.map(|drops| drops.fill_ring_empty));
             ledger.drop(Cause::Oversize, drops.map(|drops| drops.oversize));
@@ -164,7 +170,8 @@ impl Shared {
             None => {
                 let offered: Option<u64> = sockets.iter().map(|drops| drops.and_then(|drops| drops.offered)).sum();
                 ledger.offered = offered.zip(before_socket).map(|(a, b)| a + b);
-                ledger.filtered = Some(0);
+                let leaves_out = lock(&self.accounts).iter().any(SocketAccounts::leaves_out);
+                ledger.filtered = if leaves_out { None } else { Some(0) };
             }
         }
         ledger

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::file::FileSource;
 use super::packet::PacketSource;
+use super::pcap::PcapSource;
 use super::socket::SocketSource;
 use super::xdp::XdpSource;
 use super::{Description, Source, StampClock, Wake};
@@ -22,6 +23,8 @@ pub enum AnySource {
     Packet(PacketSource),
     /// recvmmsg(2).
     Socket(SocketSource),
+    /// A device of a libpcap.
+    Pcap(Box<PcapSource>),
     /// A capture file.
     File(FileSource),
 }
@@ -32,6 +35,7 @@ macro_rules! each {
             AnySource::Xdp($source) => $call,
             AnySource::Packet($source) => $call,
             AnySource::Socket($source) => $call,
+            AnySource::Pcap($source) => $call,
             AnySource::File($source) => $call,
         }
     };
@@ -44,6 +48,7 @@ impl AnySource {
             Self::Xdp(source) => Some(SocketAccounts::xdp(source.fd())),
             Self::Packet(source) => Some(SocketAccounts::packet(source.fd())),
             Self::Socket(source) => Some(SocketAccounts::packet(source.fd())),
+            Self::Pcap(source) => Some(SocketAccounts::library(source.published())),
             Self::File(_) => None,
         }
     }
@@ -54,17 +59,18 @@ impl AnySource {
         match self {
             Self::Packet(source) => source.admit(),
             Self::Socket(source) => source.admit(),
-            Self::Xdp(_) | Self::File(_) => Ok(()),
+            Self::Xdp(_) | Self::Pcap(_) | Self::File(_) => Ok(()),
         }
     }
 
-    /// The socket to wait on for the device's interrupt ([`AnySource::arm`] first); a file has none.
+    /// The socket to wait on for the device's interrupt ([`AnySource::arm`] first); files and libpcap devices have none of
+    /// ours.
     pub fn wait_fd(&self) -> Option<Arc<OwnedFd>> {
         match self {
             Self::Xdp(source) => Some(source.fd()),
             Self::Packet(source) => Some(source.fd()),
             Self::Socket(source) => Some(source.fd()),
-            Self::File(_) => None,
+            Self::Pcap(_) | Self::File(_) => None,
         }
     }
 
@@ -75,15 +81,31 @@ impl AnySource {
             Self::Xdp(source) => source.arm(),
             Self::Packet(source) => source.is_ready(),
             Self::Socket(source) => source.is_ready(),
-            Self::File(_) => true,
+            Self::Pcap(_) | Self::File(_) => true,
         }
     }
 
-    /// Descriptors or frame heads from the kernel that made no sense.
+    /// Ends these engines when the device fails, where nobody else would notice.
+    pub(crate) fn pulls(&mut self, stop: &Arc<Stop>) {
+        if let Self::Pcap(source) = self {
+            source.pulls(Arc::clone(stop));
+        }
+    }
+
+    /// Why the device gives no more packets, where it has said so.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Pcap(source) => source.failure(),
+            Self::Xdp(_) | Self::Packet(_) | Self::Socket(_) | Self::File(_) => None,
+        }
+    }
+
+    /// Descriptors or frame heads from the kernel that made no sense; packets that a libpcap gave beyond what was asked for.
     pub fn invalid_descriptors(&self) -> u64 {
         match self {
             Self::Xdp(source) => source.invalid_descriptors(),
             Self::Packet(source) => source.invalid_descriptors(),
+            Self::Pcap(source) => source.beyond(),
             Self::Socket(_) | Self::File(_) => 0,
         }
     }

@@ -237,6 +237,7 @@ impl Source for FileSource {
             busy_poll: false,
             ring_slots: BURST_MAX,
             memory_bytes: self.arena.region().len(),
+            library: None,
         }
     }
 }

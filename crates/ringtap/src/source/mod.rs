@@ -14,6 +14,7 @@ use crate::sys::{netlink, socket_error};
 pub mod any;
 pub mod file;
 pub mod packet;
+pub mod pcap;
 pub mod probe;
 pub mod socket;
 pub mod xdp;
@@ -48,7 +49,7 @@ pub enum Wake {
 /// What a back end says of itself once it is set up; part of every report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Description {
-    /// `xdp`, `packet`, `socket` or `file`.
+    /// `xdp`, `packet`, `socket`, `pcap` or `file`.
     pub backend: &'static str,
     /// Interface or file name.
     pub object: String,
@@ -60,10 +61,12 @@ pub struct Description {
     pub xdp_mode: Option<&'static str>,
     /// Whether this thread runs the device's NAPI poll itself.
     pub busy_poll: bool,
-    /// Slots of the ring.
+    /// Slots of the ring; for a libpcap device what its buffer was asked to hold.
     pub ring_slots: usize,
     /// Pinned memory of ring and frames, bytes.
     pub memory_bytes: usize,
+    /// Version and file of the libpcap it is taken through, where it is.
+    pub library: Option<String>,
 }
 
 /// A device the engine can take packets from. One source belongs to one engine thread.

@@ -127,6 +127,7 @@ impl PacketSource {
             busy_poll: false,
             ring_slots: ring.slots(),
             memory_bytes: region.len(),
+            library: None,
         };
         let source = Self {
             ring: PacketReceiveOwner(ring),

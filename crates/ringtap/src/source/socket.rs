@@ -49,6 +49,7 @@ impl SocketSource {
             busy_poll: false,
             ring_slots: config.ring_slots as usize,
             memory_bytes: socket.memory_bytes() + buffer_bytes as usize,
+            library: None,
         };
         Ok((
             Self {

@@ -101,6 +101,7 @@ impl XdpSource {
             busy_poll,
             ring_slots: config.ring_slots as usize,
             memory_bytes: socket.memory_bytes(),
+            library: None,
         };
         steering.set_socket(config.queue, &**socket.fd())?;
         let umem = Arc::clone(socket.region());

@@ -13,6 +13,7 @@ pub mod event;
 pub(crate) mod memory;
 pub mod netlink;
 pub(crate) mod packet_ring;
+pub(crate) mod pcap;
 pub mod perf;
 pub(crate) mod recvmmsg;
 mod ring;
