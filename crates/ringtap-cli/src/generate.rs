@@ -44,6 +44,7 @@ Examples:
   ringtap generate -i eth1 --rate 1k --pattern ramp --ramp-to 500k --duration 30s
   ringtap generate -i eth1 --replay storm.pcapng --pace 2x --loop 10
   ringtap generate -i eth1 --traps core-router-fails --rate 50k --count 1M
+  ringtap generate -i eth1 --traps core-router-fails --trap-version v3 --config ringtap.toml --rate 20k --count 100k
 
 The words of a file for --traps are those of snmptrap(1), one trap a line, in numbers:
   1.3.6.1.6.3.1.1.5.3 1.3.6.1.2.1.2.2.1.1.3 i 3")]
@@ -114,15 +115,8 @@ pub struct Args {
     #[arg(long = "loop", value_name = "N", value_parser = units::count, help_heading = "Replay")]
     passes: Option<u64>,
 
-    /// Send SNMP traps instead: the profile core-router-fails, or a file with one trap a line
-    #[arg(long, value_name = "FILE|PROFILE", conflicts_with_all = ["replay", "size", "pattern"], requires = "count", help_heading = "Traps")]
-    traps: Option<String>,
-    /// Source addresses of the traps, from 10.64.0.1 on (1 to 65000)
-    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=65_000), help_heading = "Traps")]
-    nodes: u32,
-    /// Community of the traps
-    #[arg(long, value_name = "NAME", default_value = "public", help_heading = "Traps")]
-    community: String,
+    #[command(flatten)]
+    trap: traps::TrapArgs,
 
     /// CPU to send from [default: the scheduler's choice]
     #[arg(long, value_name = "CPU", help_heading = "Sender")]
@@ -143,8 +137,8 @@ pub struct Args {
 
 /// Runs the command. Fails when fewer packets were sent than asked for, unless a signal ended it.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let traffic = match &args.traps {
-        Some(traps) => Traffic::Traps(traps::read(&args, traps)?),
+    let traffic = match traps::read(&args)? {
+        Some(storm) => Traffic::Traps(storm),
         None => traffic::read(&args)?,
     };
     let interface = Interface::find(&args.interface)?;

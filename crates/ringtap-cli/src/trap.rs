@@ -15,7 +15,7 @@ mod stream;
 mod top;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +26,7 @@ use ringtap::{Error, Result};
 use ringtap_trap::names::Names;
 use ringtap_trap::spool::{self, Bell, Service};
 use ringtap_trap::store::{Retention, Store};
+use ringtap_trap::usm::User;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::capture::user::Successor;
@@ -276,6 +277,17 @@ fn watch(args: &Args, sources: &Sources, pipeline: &Pipeline, stop: &AtomicBool)
             }
         }
     }
+}
+
+/// The first user of a configuration, for whom a storm is sent.
+///
+/// # Errors
+/// As when a station reads it; there is no user in it.
+pub(crate) fn first_user(path: &Path) -> Result<User> {
+    Config::read(path)?.users()?.into_iter().next().ok_or_else(|| {
+        Error::usage("read the configuration", path.display().to_string(), "there is no user in it")
+            .way_out("add a [[trap.user]]: see `ringtap trap --help`")
+    })
 }
 
 impl Args {

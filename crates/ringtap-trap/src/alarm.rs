@@ -158,6 +158,7 @@ impl fmt::Display for Judgement {
 pub struct AlarmTable {
     alarms: Vec<Alarm>,
     by_key: HashMap<Key, usize>,
+    raised: usize,
     policy: FlapPolicy,
     limit: usize,
     last_id: u64,
@@ -187,6 +188,7 @@ impl AlarmTable {
         let by_key = alarms.iter().enumerate().map(|(index, alarm)| (alarm.key.clone(), index)).collect();
         Self {
             by_key,
+            raised: alarms.iter().filter(|alarm| !alarm.cleared).count(),
             policy,
             limit,
             last_id: alarms.iter().map(|alarm| alarm.id).max().unwrap_or(0),
@@ -209,7 +211,7 @@ impl AlarmTable {
 
     /// Alarms that are raised.
     pub fn raised(&self) -> usize {
-        self.alarms.iter().filter(|alarm| !alarm.cleared).count()
+        self.raised
     }
 
     /// Enters a notification; gives what became of it and its alarm.
@@ -233,6 +235,11 @@ impl AlarmTable {
         let mut judgement = Judgement::Repeated;
         if alarm.cleared == raises {
             alarm.cleared = !raises;
+            if raises {
+                self.raised += 1;
+            } else {
+                self.raised -= 1;
+            }
             alarm.operator = None;
             alarm.changes += 1;
             alarm.penalty = decayed(alarm.penalty, since_ns, policy) + 1.0;
@@ -259,6 +266,7 @@ impl AlarmTable {
     fn add(&mut self, key: &Key, report: Report) -> &Alarm {
         let index = self.alarms.len();
         self.last_id += 1;
+        self.raised += 1;
         self.alarms.push(Alarm {
             id: self.last_id,
             key: key.clone(),
@@ -287,6 +295,7 @@ impl AlarmTable {
         let alarm = &mut self.alarms[index];
         (alarm.cleared, alarm.changed_ns, alarm.operator) = (true, at_ns, Some(operator.to_owned()));
         alarm.changes += 1;
+        self.raised -= 1;
         self.touch(index);
         self.alarms.get(index)
     }
@@ -298,6 +307,8 @@ impl AlarmTable {
         let mut still = std::mem::take(&mut self.flapping);
         still.retain(|&index| {
             let alarm = &mut self.alarms[index];
+            // The clock was set back: else it would flap until that time comes again.
+            alarm.changed_ns = alarm.changed_ns.min(now_ns);
             let penalty = decayed(alarm.penalty, now_ns.saturating_sub(alarm.changed_ns), policy);
             if penalty >= policy.reuse {
                 return true;

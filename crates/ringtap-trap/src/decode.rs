@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use crate::cause::Cause;
 use crate::notification::Notification;
 use crate::snmp::{Message, ScopedData, ScopedPdu, Version, tag};
-use crate::usm::{RecentSet, Refused, Usm};
+use crate::usm::{RecentSet, Refused, ReportLimit, Usm};
 
 /// What communities, users and engines a station knows.
 pub struct SnmpDecoder {
@@ -17,6 +17,7 @@ pub struct SnmpDecoder {
     /// The decrypted scoped PDU of the latest message.
     plain: Vec<u8>,
     informs: RecentSet,
+    limit: ReportLimit,
 }
 
 impl std::fmt::Debug for SnmpDecoder {
@@ -41,7 +42,12 @@ pub struct Received<'a> {
 impl SnmpDecoder {
     /// `communities` for v1 and v2c (none: any is taken); `usm` for v3.
     pub fn new(communities: Vec<Vec<u8>>, usm: Usm) -> Self {
-        Self { communities, usm, plain: Vec::new(), informs: RecentSet::default() }
+        Self { communities, usm, plain: Vec::new(), informs: RecentSet::default(), limit: ReportLimit::default() }
+    }
+
+    /// Reports that were due and not sent, as there were too many of late.
+    pub fn reports_withheld(&self) -> u64 {
+        self.limit.withheld()
     }
 
     /// Decodes one datagram from `source` at monotonic time `now_ns`.
@@ -70,14 +76,18 @@ impl SnmpDecoder {
                 Ok(Received { notification, answer, again, decrypted: None })
             }
             Message::V3(message) => {
-                let opened = self.usm.open(&message, now_ns, &mut self.plain)?;
+                let opened = match self.usm.open(&message, now_ns, &mut self.plain) {
+                    Ok(opened) => opened,
+                    Err(refused) => return Err(self.limit.apply(refused, source.ip(), now_ns)),
+                };
                 let (scoped_bytes, decrypted) = match message.data {
                     ScopedData::Plain(bytes) => (bytes, None),
                     ScopedData::Encrypted(_) => (&self.plain[..], Some(&self.plain[..])),
                 };
                 let Ok(scoped) = ScopedPdu::parse(scoped_bytes) else {
                     if opened.decrypted {
-                        return Err(self.usm.refuse_decrypted(&message, now_ns));
+                        let refused = self.usm.refuse_decrypted(&message, now_ns);
+                        return Err(self.limit.apply(refused, source.ip(), now_ns));
                     }
                     return Err(refused(Cause::Malformed));
                 };
@@ -198,6 +208,25 @@ mod tests {
         let answer = decoder.decode(source(), &inform, 500 * S).unwrap().answer.unwrap();
         let Ok(Message::V3(message)) = crate::snmp::parse(&answer) else { panic!() };
         assert_eq!((message.id, message.boots, message.time, message.flags), (21, 3, 500, 3));
+    }
+
+    #[test]
+    fn reports_to_one_network_are_limited_and_what_is_withheld_is_counted() {
+        let mut decoder = decoder();
+        let scoped = Trap::new(&LINK_DOWN, 5).scoped(tag::INFORM, b"\x80station", b"", 9);
+        // msgFlags stand behind msgID and msgMaxSize; a question without authentication can say anything.
+        let stranger = User::new("stranger", None, None).unwrap();
+        let mut question = Sealer::new(&stranger, b"\x80station", 2).seal(1, 1000, &scoped, 1).unwrap();
+        let at = question.windows(3).position(|window| window == [4, 1, 0]).unwrap();
+        question[at + 2] = crate::snmp::FLAG_REPORTABLE;
+        let mut reports = 0;
+        for _ in 0..1000 {
+            let refused = decoder.decode(source(), &question, S).unwrap_err();
+            assert_eq!(refused.cause, Cause::UnknownUser);
+            reports += usize::from(refused.report.is_some());
+        }
+        assert_eq!((reports, decoder.reports_withheld()), (100, 900));
+        assert!(decoder.decode(source(), &question, 2 * S).unwrap_err().report.is_some());
     }
 
     #[test]

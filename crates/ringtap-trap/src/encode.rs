@@ -90,6 +90,19 @@ impl Trap {
         community_message(writer, 0, community)
     }
 
+    /// As a trap of SNMPv1, mapped as RFC 3584 §3.2 says (without its Counter64s, which v1 does not have).
+    pub fn as_v1(&self, community: &[u8], agent: Ipv4Addr) -> Vec<u8> {
+        let arcs = self.oid.as_deref().unwrap_or_default();
+        let (generic, specific, enterprise) = match arcs {
+            [1, 3, 6, 1, 6, 3, 1, 1, 5, number @ 1..=6] => (*number as i32 - 1, 0, &arcs[..9]),
+            [enterprise @ .., 0, specific] | [enterprise @ .., specific] => (6, *specific as i32, enterprise),
+            [] => (6, 0, arcs),
+        };
+        let mut this = self.clone();
+        this.varbinds.retain(|(_, item)| !matches!(item, Item::Counter64(_)));
+        this.v1(community, enterprise, agent, generic, specific)
+    }
+
     /// As a scoped PDU of SNMPv3 with PDU tag `kind`.
     pub fn scoped(&self, kind: u8, engine_id: &[u8], context: &[u8], request_id: i32) -> Vec<u8> {
         let mut writer = Writer::default();

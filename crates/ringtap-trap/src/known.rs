@@ -67,8 +67,18 @@ impl Rules {
     }
 
     /// The rule for an encoded snmpTrapOID.
+    ///
+    /// The mapping from v1 puts a zero before the last number (RFC 3584 §3.1). Not every notification of v2 has one there, such as
+    /// OSPF's, so what is not found is looked for without it.
     pub fn find(&self, trap_oid: &[u8]) -> Option<&Rule> {
-        self.0.get(trap_oid)
+        self.0.get(trap_oid).or_else(|| {
+            // Subidentifiers end with a byte below 0x80; the zero is a byte of its own behind such an end.
+            let last = trap_oid.iter().rposition(|&byte| byte == 0)?;
+            let tail = &trap_oid[last + 1..];
+            let is_one = tail.iter().rposition(|&byte| byte < 0x80) == tail.iter().position(|&byte| byte < 0x80);
+            let is_whole = last > 0 && trap_oid[last - 1] < 0x80 && !tail.is_empty() && is_one;
+            is_whole.then(|| self.0.get(&[&trap_oid[..last], tail].concat()))?
+        })
     }
 }
 
@@ -218,5 +228,22 @@ mod tests {
         assert_eq!(state(1).2, "10.0.0.1.0");
         assert_eq!(read("1.3.6.1.2.1.14.16.2.2", &[]).0, Some(true), "unknown is not well");
         assert_eq!(read("1.3.6.1.6.3.1.1.5.1", &[]).0, None);
+    }
+
+    #[test]
+    fn what_came_as_v1_is_found_where_v2_has_no_zero() {
+        let rules = Rules::standard();
+        let found = |oid: &str| rules.find(&encoded(oid)).map(|rule| rule.condition.as_str());
+        assert_eq!(found("1.3.6.1.2.1.14.16.2.0.2"), Some("ospfNbrStateChange"));
+        assert_eq!(found("1.3.6.1.2.1.33.2.0.3"), Some("upsAlarm"));
+        for other in [
+            "1.3.6.1.2.1.14.16.2.0.1.2",
+            "1.3.6.1.2.1.14.16.2.0",
+            "1.3.6.1.2.1.14.16.2.128.2",
+            "0.0",
+            "1.3.6.1.4.1.5.0.9",
+        ] {
+            assert_eq!(found(other), None, "{other}");
+        }
     }
 }

@@ -46,6 +46,10 @@ pub struct StationCounts {
     pub not_stored: AtomicU64,
     /// Answers and Reports sent.
     pub answered: AtomicU64,
+    /// Reports that were due and not sent, as there were too many.
+    pub reports_withheld: AtomicU64,
+    /// Times the wall clock was set by more than a second.
+    pub clock_jumps: AtomicU64,
     /// From arrival to the alarm, nanoseconds.
     pub to_alarm: Histogram,
     /// From arrival to the disk, nanoseconds; one value per batch: its oldest notification.
@@ -90,13 +94,15 @@ pub struct Station {
     counts: Arc<StationCounts>,
     key: Key,
     announcements: Vec<Announcement>,
+    /// Wall clock less monotonic clock when both were last seen, nanoseconds.
+    offset_ns: Option<i64>,
 }
 
 impl Station {
     /// A station that has seen nothing yet.
     pub fn new(config: StationConfig) -> Self {
         let key = Key { resource: String::new(), condition: String::new(), object: String::new() };
-        let this = Self { config, counts: Arc::default(), key, announcements: Vec::new() };
+        let this = Self { config, counts: Arc::default(), key, announcements: Vec::new(), offset_ns: None };
         this.count_alarms();
         this
     }
@@ -124,6 +130,7 @@ impl Station {
             Ok(received) => received,
             Err(refused) => {
                 self.counts.causes.add(refused.cause);
+                self.counts.reports_withheld.store(self.config.decoder.reports_withheld(), Ordering::Relaxed);
                 return refused.report.map(|bytes| Answer { to: head.source, socket: head.socket, bytes });
             }
         };
@@ -237,12 +244,21 @@ impl Station {
         }
     }
 
-    /// What time alone changes: alarms that have stopped flapping. `now_ns` is since 1970.
-    pub fn tick(&mut self, now_ns: u64) {
+    /// What time alone changes: alarms that have stopped flapping. `now_ns` is since 1970, `monotonic_ns` tells when that was set; gives
+    /// by how many nanoseconds, if by more than a second.
+    pub fn tick(&mut self, now_ns: u64, monotonic_ns: u64) -> Option<i64> {
+        const JUMP_NS: i64 = 1_000_000_000;
+        let offset_ns = now_ns.wrapping_sub(monotonic_ns) as i64;
+        let before = self.offset_ns.replace(offset_ns).unwrap_or(offset_ns);
+        let jump = Some(offset_ns.saturating_sub(before)).filter(|by| by.abs() > JUMP_NS);
+        if jump.is_some() {
+            self.counts.clock_jumps.fetch_add(1, Ordering::Relaxed);
+        }
         for alarm in self.config.alarms.settle(now_ns) {
             self.announcements.push(Announcement { alarm, notification: 0 });
         }
         self.count_alarms();
+        jump
     }
 
     fn count_alarms(&self) {
@@ -264,6 +280,7 @@ impl Station {
     /// Moves the alarms that changed into a job that goes to the store now.
     pub fn complete(&mut self, job: &mut Job) {
         job.alarms = self.config.alarms.take_changed();
+        self.count_alarms();
     }
 }
 
@@ -352,6 +369,30 @@ mod tests {
         assert_eq!(station.take_announcements().len(), 2);
         let counts = station.counts();
         assert_eq!(counts.seen.load(Ordering::Relaxed), counts.notifications() + counts.causes.total());
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_noticed_and_flapping_ends_all_the_same() {
+        const S: u64 = 1_000_000_000;
+        let mut station = station();
+        let mut job = Job::default();
+        let now = 1_000_000 * S;
+        assert_eq!(station.tick(now, 5 * S), None);
+        assert_eq!(station.tick(now + S + S / 2, 6 * S), None, "a clock that is slewed");
+        for number in 0..20u32 {
+            let trap = [1, 3, 6, 1, 6, 3, 1, 1, 5, 3 + number % 2];
+            let head = Head { at_ns: now + S, ..head("192.0.2.1:9", Service::Snmp) };
+            station.datagram(head, &Trap::new(&trap, 1).v2c(b"x", 1), 6 * S, &mut job);
+        }
+        station.take_announcements();
+        // An hour back: the last change lies in the future.
+        assert_eq!(station.tick(now - 3600 * S, 7 * S), Some(-(3602 * S as i64 + S as i64 / 2)));
+        assert!(station.take_announcements().is_empty(), "it flapped a moment ago");
+        assert_eq!(station.tick(now - 3500 * S, 107 * S), None);
+        let settled = station.take_announcements();
+        assert_eq!((settled.len(), settled[0].alarm.flapping, settled[0].alarm.cleared), (1, false, true));
+        assert_eq!(station.tick(now, 108 * S), Some(3499 * S as i64));
+        assert_eq!(station.counts().clock_jumps.load(Ordering::Relaxed), 2);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! Owns schema, transactions, retention and queries. A batch that [`Store::write`] took is on the disk (write-ahead log,
 //! synced at each commit). One process writes alarms; others read, and leave their wishes in `request`.
 
+mod job;
+
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::net::SocketAddr;
-use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,9 @@ use nix::fcntl::{Flock, FlockArg};
 use ringtap::{Error, Result};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
-use crate::alarm::{Alarm, Judgement};
+use crate::alarm::{Alarm, Judgement, Key, Severity};
+
+pub use job::{Answer, Job, Kind, Row};
 
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -22,106 +24,21 @@ CREATE TABLE IF NOT EXISTS notification (
     id INTEGER PRIMARY KEY, at_ns INTEGER NOT NULL, source TEXT NOT NULL, kind INTEGER NOT NULL,
     alarm INTEGER, judgement INTEGER NOT NULL, penalty REAL, raw BLOB NOT NULL, decrypted BLOB);
 CREATE TABLE IF NOT EXISTS alarm (
-    id INTEGER PRIMARY KEY, cleared INTEGER NOT NULL, severity TEXT NOT NULL, last_ns INTEGER NOT NULL, body TEXT NOT NULL);
+    id INTEGER PRIMARY KEY, resource TEXT NOT NULL, condition TEXT NOT NULL, object TEXT NOT NULL, severity TEXT NOT NULL,
+    cleared INTEGER NOT NULL, count INTEGER NOT NULL, changes INTEGER NOT NULL, first_ns INTEGER NOT NULL,
+    last_ns INTEGER NOT NULL, changed_ns INTEGER NOT NULL, last_notification INTEGER NOT NULL, flapping INTEGER NOT NULL,
+    penalty REAL NOT NULL, suppressed INTEGER NOT NULL, operator TEXT);
 CREATE TABLE IF NOT EXISTS request (id INTEGER PRIMARY KEY, alarm INTEGER NOT NULL, operator TEXT NOT NULL);
 ";
 /// Of the schema above (PRAGMA user_version).
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
+/// Pages that SQLite keeps in memory, in KiB: the alarms of a large network, which a storm changes in any order.
+const CACHE_KIB: i64 = 16 << 10;
 const DATABASE: &str = "ringtap-trap.db";
 /// How long to wait for another process's transaction.
 const BUSY: Duration = Duration::from_secs(5);
 /// Rows deleted in one transaction of the retention.
 const PRUNE_ROWS: i64 = 20_000;
-
-/// How a notification came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    /// Trap of v1.
-    V1 = 1,
-    /// Trap or inform of v2c.
-    V2c = 2,
-    /// Trap or inform of v3.
-    V3 = 3,
-    /// Syslog.
-    Syslog = 10,
-}
-
-impl Kind {
-    fn from_number(number: u8) -> Option<Self> {
-        [Self::V1, Self::V2c, Self::V3, Self::Syslog].into_iter().find(|kind| *kind as u8 == number)
-    }
-
-    /// Its name in output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V1 => "snmp_v1",
-            Self::V2c => "snmp_v2c",
-            Self::V3 => "snmp_v3",
-            Self::Syslog => "syslog",
-        }
-    }
-}
-
-/// One notification of a [`Job`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    /// Its number.
-    pub id: u64,
-    /// Arrival, nanoseconds since 1970.
-    pub at_ns: u64,
-    /// Its sender.
-    pub source: SocketAddr,
-    /// How it came.
-    pub kind: Kind,
-    /// Its alarm's number.
-    pub alarm: Option<u64>,
-    /// What became of it.
-    pub judgement: Judgement,
-    /// Its bytes in the job's.
-    pub raw: Range<usize>,
-    /// The decrypted scoped PDU in the job's bytes.
-    pub decrypted: Option<Range<usize>>,
-}
-
-/// An answer that waits until its inform is durable.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// Where to.
-    pub to: SocketAddr,
-    /// By which socket.
-    pub socket: u8,
-    /// The datagram.
-    pub bytes: Vec<u8>,
-}
-
-/// What is written in one transaction.
-#[derive(Debug, Default)]
-pub struct Job {
-    /// Bytes of all rows.
-    pub bytes: Vec<u8>,
-    /// Notifications.
-    pub rows: Vec<Row>,
-    /// Alarms that changed, as they are now.
-    pub alarms: Vec<Alarm>,
-    /// To be sent afterwards.
-    pub answers: Vec<Answer>,
-}
-
-impl Job {
-    /// Whether there is nothing to write.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.alarms.is_empty()
-    }
-
-    /// Empties it, keeping its memory.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.rows.clear();
-        self.alarms.clear();
-        self.answers.clear();
-    }
-}
 
 /// What is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -197,9 +114,13 @@ impl Store {
         connection.pragma_update(None, "synchronous", "FULL").map_err(wrong)?;
         connection.pragma_update(None, "wal_autocheckpoint", 8192).map_err(wrong)?;
         let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(wrong)?;
-        if version > SCHEMA_VERSION {
-            return Err(Error::failed("open the store", &name, format!("its layout {version} is of a later version")));
+        if version != 0 && version != SCHEMA_VERSION {
+            let cause = format!("its layout {version} is of another version of Ringtap, this one has {SCHEMA_VERSION}");
+            return Err(
+                Error::failed("open the store", &name, cause).way_out("move the directory away and begin a new store")
+            );
         }
+        connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(wrong)?;
         connection.execute_batch(SCHEMA).map_err(wrong)?;
         connection.pragma_update(None, "user_version", SCHEMA_VERSION).map_err(wrong)?;
         Ok(Self { connection, directory: directory.to_owned(), _lock: Some(lock) })
@@ -286,19 +207,32 @@ impl Store {
     /// # Errors
     /// The database can't be read, or holds what is no alarm.
     pub fn alarms(&self) -> Result<Vec<Alarm>> {
-        let read = || -> rusqlite::Result<Vec<String>> {
-            let mut statement = self.connection.prepare_cached("SELECT body FROM alarm ORDER BY id")?;
-            let bodies = statement.query_map([], |row| row.get(0))?;
-            bodies.collect()
+        let read = || -> rusqlite::Result<Vec<Alarm>> {
+            let mut statement = self.connection.prepare_cached(
+                "SELECT id, resource, condition, object, severity, cleared, count, changes, first_ns, last_ns, changed_ns,
+                 last_notification, flapping, penalty, suppressed, operator FROM alarm ORDER BY id",
+            )?;
+            let alarms = statement.query_map([], |row| {
+                Ok(Alarm {
+                    id: row.get(0)?,
+                    key: Key { resource: row.get(1)?, condition: row.get(2)?, object: row.get(3)? },
+                    severity: Severity::from_name(&row.get::<_, String>(4)?).unwrap_or(Severity::Indeterminate),
+                    cleared: row.get(5)?,
+                    count: row.get(6)?,
+                    changes: row.get(7)?,
+                    first_ns: row.get(8)?,
+                    last_ns: row.get(9)?,
+                    changed_ns: row.get(10)?,
+                    last_notification: row.get(11)?,
+                    flapping: row.get(12)?,
+                    penalty: row.get(13)?,
+                    suppressed: row.get(14)?,
+                    operator: row.get(15)?,
+                })
+            })?;
+            alarms.collect()
         };
-        let bodies = read().map_err(|error| self.wrong("read the store", &error))?;
-        bodies
-            .iter()
-            .map(|body| {
-                serde_json::from_str(body)
-                    .map_err(|error| Error::failed("read an alarm in", self.directory.display().to_string(), error))
-            })
-            .collect()
+        read().map_err(|error| self.wrong("read the store", &error))
     }
 
     /// Notifications from number `from` on, of one alarm or all, at most `limit`, by number.
@@ -396,10 +330,27 @@ fn write(connection: &mut Connection, job: &Job) -> rusqlite::Result<()> {
                 row.decrypted.clone().map(|range| &job.bytes[range]),
             ])?;
         }
-        let mut upsert = transaction.prepare_cached("INSERT OR REPLACE INTO alarm VALUES (?, ?, ?, ?, ?)")?;
+        let mut upsert = transaction
+            .prepare_cached("INSERT OR REPLACE INTO alarm VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
         for alarm in &job.alarms {
-            let body = serde_json::to_string(alarm).unwrap_or_default();
-            upsert.execute(params![alarm.id, alarm.cleared, alarm.severity.name(), alarm.last_ns, body])?;
+            upsert.execute(params![
+                alarm.id,
+                alarm.key.resource,
+                alarm.key.condition,
+                alarm.key.object,
+                alarm.severity.name(),
+                alarm.cleared,
+                alarm.count,
+                alarm.changes,
+                alarm.first_ns,
+                alarm.last_ns,
+                alarm.changed_ns,
+                alarm.last_notification,
+                alarm.flapping,
+                alarm.penalty,
+                alarm.suppressed,
+                alarm.operator,
+            ])?;
         }
     }
     transaction.commit()
@@ -484,8 +435,10 @@ fn explain(operation: &str, object: &str, error: &rusqlite::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
-    use crate::alarm::{AlarmTable, FlapPolicy, Key, Report, Severity};
+    use crate::alarm::{AlarmTable, FlapPolicy, Report};
 
     fn job(ids: Range<u64>, at_ns: u64) -> Job {
         let mut job = Job::default();

@@ -1,15 +1,18 @@
-//! Storms: valid v2c traps of thousands of nodes, numbered, for the generator and for tests that know the truth.
+//! Storms: valid traps of thousands of nodes, numbered, for the generator and for tests that know the truth.
 //!
 //! Owns the order of events of a profile. The number is a varbind of its own, so whoever decodes a trap knows which are
-//! missing. Nothing here sends.
+//! missing. Versions and addresses are [`form`]'s. Nothing here sends.
+
+pub mod form;
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ringtap::{Error, Result};
 
 use crate::encode::{Item, Trap};
 use crate::oid;
+use form::Form;
 
 /// The varbind with the number: below the enterprise for examples (RFC 5612).
 pub const SEQUENCE: [u32; 10] = [1, 3, 6, 1, 4, 1, 32473, 1, 1, 0];
@@ -37,8 +40,10 @@ pub struct Storm {
     pub nodes: u32,
     /// How many traps.
     pub count: u64,
-    /// The community.
-    pub community: String,
+    /// In which version.
+    pub form: Form,
+    /// From IPv6 addresses.
+    pub ipv6: bool,
 }
 
 /// One event of the profile.
@@ -107,16 +112,10 @@ fn read_line(line: &str) -> Option<Trap> {
 }
 
 impl Storm {
-    /// The address of a node: 10.64.0.1 and on.
-    pub fn address(node: u32) -> Ipv4Addr {
-        Ipv4Addr::from(0x0a40_0001 + node % MAX_NODES)
-    }
-
-    /// Sender and datagram number `sequence`.
-    pub fn datagram(&self, sequence: u64) -> (Ipv4Addr, Vec<u8>) {
+    /// Sender and datagram number `sequence`. `time_s` is snmpEngineTime of all nodes, in seconds: of messages of v3.
+    pub fn datagram(&self, sequence: u64, time_s: u32) -> (IpAddr, Vec<u8>) {
         let nodes = self.nodes.clamp(1, MAX_NODES);
         let uptime = (sequence / 100) as u32;
-        let number = Item::Counter64(sequence);
         let (node, trap) = match &self.script {
             Script::Lines(traps) => {
                 let trap = traps[(sequence % traps.len() as u64) as usize].clone();
@@ -127,10 +126,8 @@ impl Storm {
                 (event.node, event.trap(uptime))
             }
         };
-        (
-            Self::address(node),
-            trap.with(&SEQUENCE, number).v2c(self.community.as_bytes(), sequence as i32 & 0x7fff_ffff),
-        )
+        let from = form::address(node, self.ipv6);
+        (from, self.form.datagram(trap, node, from, sequence, time_s))
     }
 
     /// Three fifths of the storm raise, one fifth flaps, one fifth recovers; node after node, as a network reports.
@@ -159,7 +156,8 @@ impl Storm {
         }
         for sequence in sequences {
             let event = self.event(sequence);
-            let key = (Self::address(event.node).to_string(), event.condition().to_owned(), event.instance());
+            let key =
+                (form::address(event.node, self.ipv6).to_string(), event.condition().to_owned(), event.instance());
             if !event.raises && !truth.contains_key(&key) {
                 // Nothing is there to be cleared.
                 continue;
@@ -228,33 +226,53 @@ mod tests {
     use crate::spool::{Head, Service};
     use crate::station::{Station, StationConfig};
     use crate::store::Job;
-    use crate::usm::{LocalEngine, Usm};
+    use crate::usm::{AuthProtocol, LocalEngine, PrivProtocol, User, Usm};
+    use form::Engines;
+
+    fn user() -> User {
+        User::new("operator", Some((AuthProtocol::Sha1, "authentic1")), Some((PrivProtocol::Aes128, "secretive1")))
+            .unwrap()
+    }
 
     #[test]
-    fn a_station_that_gets_everything_knows_the_truth() {
-        let storm = Storm { script: Script::CoreRouterFails, nodes: 50, count: 5000, community: "public".to_owned() };
-        let local = LocalEngine { id: b"\x80station".to_vec(), boots: 1, started_ns: 0 };
-        let mut station = Station::new(StationConfig {
-            decoder: SnmpDecoder::new(vec![b"public".to_vec()], Usm::new(local, Vec::new(), 1)),
-            rules: Rules::standard(),
-            alarms: AlarmTable::new(Vec::new(), FlapPolicy::default(), 100_000),
-            last_id: 0,
-            syslog_severity: 4,
-        });
-        let mut job = Job::default();
-        for sequence in 0..storm.count {
-            let (address, datagram) = storm.datagram(sequence);
-            let head = Head { at_ns: sequence, source: (address, 162).into(), service: Service::Snmp, socket: 0 };
-            assert_eq!(station.datagram(head, &datagram, sequence, &mut job), None);
+    fn a_station_that_gets_everything_knows_the_truth_in_every_version_and_family() {
+        let community = || "public".to_owned();
+        let forms = [
+            (Form::V1 { community: community() }, 0, false),
+            (Form::V1 { community: community() }, 0, true),
+            (Form::V2c { community: community() }, 1, false),
+            (Form::V2c { community: community() }, 1, true),
+            (Form::V3(Engines::new(&user(), 50, 7)), 2, false),
+        ];
+        for (form, version, ipv6) in forms {
+            let place = format!("version {version}, IPv6 {ipv6}");
+            let storm = Storm { script: Script::CoreRouterFails, nodes: 50, count: 5000, form, ipv6 };
+            let local = LocalEngine { id: b"\x80station".to_vec(), boots: 1, started_ns: 0 };
+            let mut station = Station::new(StationConfig {
+                decoder: SnmpDecoder::new(vec![b"public".to_vec()], Usm::new(local, vec![user()], 1)),
+                rules: Rules::standard(),
+                alarms: AlarmTable::new(Vec::new(), FlapPolicy::default(), 100_000),
+                last_id: 0,
+                syslog_severity: 4,
+            });
+            let mut job = Job::default();
+            for sequence in 0..storm.count {
+                let (address, datagram) = storm.datagram(sequence, 1);
+                assert_eq!(address.is_ipv6(), ipv6);
+                let head = Head { at_ns: sequence, source: (address, 162).into(), service: Service::Snmp, socket: 0 };
+                assert_eq!(station.datagram(head, &datagram, sequence, &mut job), None, "{place}");
+            }
+            station.complete(&mut job);
+            assert_eq!(station.counts().snmp[version].load(std::sync::atomic::Ordering::Relaxed), 5000, "{place}");
+            let truth = storm.truth(0..storm.count);
+            assert_eq!((job.rows.len(), job.alarms.len(), truth.len()), (5000, 300, 300), "{place}");
+            for alarm in &job.alarms {
+                let key = (alarm.key.resource.clone(), alarm.key.condition.clone(), alarm.key.object.clone());
+                let known = Truth { count: alarm.count, cleared: alarm.cleared };
+                assert_eq!(Some(&known), truth.get(&key), "{place}: {key:?}");
+            }
+            assert!(truth.values().any(|truth| truth.cleared) && job.alarms.iter().any(|alarm| alarm.flapping));
         }
-        station.complete(&mut job);
-        let truth = storm.truth(0..storm.count);
-        assert_eq!((job.rows.len(), job.alarms.len(), truth.len()), (5000, 300, 300));
-        for alarm in &job.alarms {
-            let key = (alarm.key.resource.clone(), alarm.key.condition.clone(), alarm.key.object.clone());
-            assert_eq!(Some(&Truth { count: alarm.count, cleared: alarm.cleared }), truth.get(&key), "{key:?}");
-        }
-        assert!(truth.values().any(|truth| truth.cleared) && job.alarms.iter().any(|alarm| alarm.flapping));
     }
 
     #[test]
@@ -264,9 +282,9 @@ mod tests {
         std::fs::write(path, "# comment\n1.3.6.1.6.3.1.1.5.3 1.3.6.1.2.1.2.2.1.1.3 i 3 1.3.6.1.2.1.1.5.0 s name\n")
             .unwrap();
         let script = Script::read(path).unwrap();
-        let storm = Storm { script, nodes: 3, count: 9, community: "x".to_owned() };
-        assert_ne!(storm.datagram(0).0, storm.datagram(1).0);
-        assert!(storm.datagram(5).1.windows(4).any(|window| window == b"name"));
+        let storm = Storm { script, nodes: 3, count: 9, form: Form::V2c { community: "x".to_owned() }, ipv6: false };
+        assert_ne!(storm.datagram(0, 0).0, storm.datagram(1, 0).0);
+        assert!(storm.datagram(5, 0).1.windows(4).any(|window| window == b"name"));
         std::fs::write(path, "1.3.6.1 1.3 q 5\n").unwrap();
         let error = Script::read(path).unwrap_err().to_string();
         assert!(error.contains(":1"), "{error}");

@@ -2,12 +2,17 @@
 //!
 //! Owns the options' part of it; what is said when is `ringtap_trap::storm`'s, sending the testbed crate's.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Instant;
 
+use clap::ValueEnum;
 use ringtap::interface::Interface;
+use ringtap::sys::clock;
 use ringtap::{Error, Result};
 use ringtap_testbed::Generator;
 use ringtap_testbed::generate::Prepared;
+use ringtap_trap::storm::form::{Engines, Form};
 use ringtap_trap::storm::{Script, Storm};
 use ringtap_wire::UdpFrame;
 
@@ -16,18 +21,58 @@ use super::{Args, target};
 /// The port of SNMP notifications.
 const TRAP_PORT: u16 = 162;
 
-/// Reads what is to be sent.
-pub(super) fn read(args: &Args, traps: &str) -> Result<Storm> {
-    if args.from.is_some() || args.to.is_some_and(|to| to.is_ipv6()) {
-        return Err(Error::usage("use", "--traps", "its traps come from many IPv4 addresses")
-            .way_out("leave --from out, and give an IPv4 address with --to"));
+/// Options about traps.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Traps")]
+pub(super) struct TrapArgs {
+    /// Send SNMP traps instead: the profile core-router-fails, or a file with one trap a line
+    #[arg(long, value_name = "FILE|PROFILE", conflicts_with_all = ["replay", "size", "pattern"], requires = "count")]
+    traps: Option<String>,
+    /// Version of the traps
+    #[arg(long, value_name = "VERSION", value_enum, default_value = "v2c")]
+    trap_version: Version,
+    /// Source addresses of the traps, from 10.64.0.1 or 2001:2:0:64::1 on (1 to 65000)
+    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=65_000))]
+    nodes: u32,
+    /// Community of v1 and v2c
+    #[arg(long, value_name = "NAME", default_value = "public")]
+    community: String,
+    /// For v3: the first [[trap.user]] of this configuration, as ringtap trap reads it, is who sends
+    #[arg(long, value_name = "FILE", required_if_eq("trap_version", "v3"))]
+    config: Option<PathBuf>,
+}
+
+/// Versions of SNMP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Version {
+    /// SNMPv1
+    V1,
+    /// SNMPv2c
+    V2c,
+    /// SNMPv3, each node an engine of its own; each trap is sealed when it is sent
+    V3,
+}
+
+/// What is to be sent, if traps are.
+pub(super) fn read(args: &Args) -> Result<Option<Storm>> {
+    let Some(traps) = &args.trap.traps else { return Ok(None) };
+    if args.from.is_some() {
+        return Err(Error::usage("use", "--traps", "its traps come from many addresses").way_out("leave --from out"));
     }
-    Ok(Storm {
-        script: Script::read(traps)?,
-        nodes: args.nodes,
-        count: args.count.unwrap_or(0),
-        community: args.community.clone(),
-    })
+    let (nodes, community) = (args.trap.nodes, args.trap.community.clone());
+    let form = match (args.trap.trap_version, &args.trap.config) {
+        (Version::V1, _) => Form::V1 { community },
+        (Version::V2c, _) => Form::V2c { community },
+        (Version::V3, Some(path)) => {
+            // Each storm is a later boot of its engines.
+            let boots = (clock::realtime_ns() / 1_000_000_000).min(0x7fff_fffe) as u32;
+            Form::V3(Engines::new(&crate::trap::first_user(path)?, nodes, boots))
+        }
+        // The option is required then.
+        (Version::V3, None) => return Err(Error::usage("use", "--trap-version v3", "--config is missing")),
+    };
+    // The family is the destination's, which is known when the interface is.
+    Ok(Some(Storm { script: Script::read(traps)?, nodes, count: args.count.unwrap_or(0), form, ipv6: false }))
 }
 
 /// Starts sending.
@@ -39,19 +84,17 @@ pub(super) fn start(
     priority: Option<u8>,
 ) -> Result<Generator> {
     let spec = target::frame(args, interface, None, private)?;
-    if spec.destination.is_ipv6() {
-        return Err(Error::usage("use", "--traps", "the destination is an IPv6 address")
-            .way_out("give an IPv4 address with --to"));
-    }
+    let storm = Storm { ipv6: spec.destination.is_ipv6(), ..storm };
     let to = SocketAddr::new(spec.destination, args.port.unwrap_or(TRAP_PORT));
     let (count, from_port) = (storm.count, spec.source_port);
+    let started = Instant::now();
     let make = move |number: u64, room: &mut [u8]| {
-        let (node, datagram) = storm.datagram(number);
+        let (node, datagram) = storm.datagram(number, started.elapsed().as_secs() as u32);
         let frame = UdpFrame {
             source_mac: spec.source_mac,
             destination_mac: spec.destination_mac,
             vlan: spec.vlan,
-            source: SocketAddr::new(IpAddr::V4(node), from_port),
+            source: SocketAddr::new(node, from_port),
             destination: to,
             hop_limit: 64,
             traffic_class: 0,

@@ -160,7 +160,11 @@ impl Config {
         Error::usage("use", format!("{object} of {}", self.path.display()), cause)
     }
 
-    fn users(&self) -> Result<Vec<User>> {
+    /// The users of v3.
+    ///
+    /// # Errors
+    /// One that makes no sense.
+    pub(super) fn users(&self) -> Result<Vec<User>> {
         let mut users = Vec::new();
         for table in &self.trap.user {
             let object = format!("user {:?}", table.name);

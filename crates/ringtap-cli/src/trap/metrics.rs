@@ -63,6 +63,8 @@ fn text(status: &Status) -> String {
     counter("informs", "Informs among the notifications", status.informs);
     counter("stored", "Notifications on the disk", status.stored);
     counter("answered", "Answers and Reports sent", status.answered);
+    counter("reports_withheld", "Reports due and not sent, as there were too many", status.reports_withheld);
+    counter("clock_jumps", "Times the wall clock was set", status.clock_jumps);
     counter("announced", "Changes of alarms announced", status.announced);
     counter("not_told", "Announcements that an output could not take", status.not_told);
     if let Some(offered) = status.ledger.offered {

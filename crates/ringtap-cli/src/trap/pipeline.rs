@@ -21,6 +21,10 @@ use super::sockets::answer;
 
 /// A job of this size waits for the disk.
 const JOB_BYTES: usize = 32 << 20;
+/// Without an inform that waits for its answer, a job goes to the writer this long after the one before, or when it has so many bytes: a
+/// commit costs a sync, and an alarm is written once per commit however many notifications it got.
+const GATHER: Duration = Duration::from_millis(100);
+const GATHER_BYTES: usize = 4 << 20;
 /// How long a failed write waits before it is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 /// How often the store's other work is done: requests, status, retention.
@@ -94,6 +98,7 @@ impl Pipeline {
             bell,
             shared: Arc::clone(&shared),
             counts: Arc::clone(&counts),
+            last_handed: Instant::now(),
         };
         let station = std::thread::Builder::new()
             .name("ringtap-station".to_owned())
@@ -147,6 +152,7 @@ struct Decoder {
     bell: Arc<Bell>,
     shared: Arc<Shared>,
     counts: Arc<StationCounts>,
+    last_handed: Instant,
 }
 
 impl Decoder {
@@ -166,7 +172,9 @@ impl Decoder {
                 for (alarm, operator) in std::mem::take(&mut *lock(&self.shared.requests)) {
                     self.station.clear(alarm, &operator, clock::realtime_ns());
                 }
-                self.station.tick(clock::realtime_ns());
+                if let Some(by_ns) = self.station.tick(clock::realtime_ns(), clock::monotonic_ns()) {
+                    eprintln!("ringtap: the clock was set by {} ms", by_ns / 1_000_000);
+                }
             }
             for announcement in self.station.take_announcements() {
                 self.outputs.tell(announcement);
@@ -213,8 +221,16 @@ impl Decoder {
         if job.is_empty() && !self.station.has_changes() {
             return false;
         }
+        let is_gathering = job.answers.is_empty()
+            && job.bytes.len() < GATHER_BYTES
+            && self.last_handed.elapsed() < GATHER
+            && !self.shared.ending.load(Ordering::Relaxed);
+        if is_gathering {
+            return false;
+        }
         let Ok(empty) = self.empties.try_recv() else { return false };
         self.station.complete(job);
+        self.last_handed = Instant::now();
         let full = std::mem::replace(job, empty);
         self.jobs.send(full).is_ok()
     }

@@ -151,6 +151,8 @@ impl Sources {
             announced: load(&station.announced),
             not_told: load(&self.not_told),
             answered: load(&station.answered),
+            reports_withheld: load(&station.reports_withheld),
+            clock_jumps: load(&station.clock_jumps),
             to_alarm: station.to_alarm.snapshot().quantiles_us(),
             to_disk: station.to_disk.snapshot().quantiles_us(),
             to_alarm_buckets: station.to_alarm.snapshot().buckets().collect(),
@@ -204,6 +206,10 @@ pub(super) struct Status {
     pub(super) not_told: u64,
     /// Answers and Reports sent.
     pub(super) answered: u64,
+    /// Reports that were due and not sent, as there were too many.
+    pub(super) reports_withheld: u64,
+    /// Times the wall clock was set.
+    pub(super) clock_jumps: u64,
     /// Latency from arrival to alarm.
     pub(super) to_alarm: Quantiles,
     /// Latency from arrival to the disk.
@@ -244,6 +250,8 @@ impl Status {
             "refused": causes,
             "stored": self.stored,
             "answered": self.answered,
+            "reports_withheld": self.reports_withheld,
+            "clock_jumps": self.clock_jumps,
             "alarms": self.alarms,
             "raised": self.raised,
             "announced": self.announced,
@@ -282,9 +290,12 @@ impl fmt::Display for Status {
         }
         writeln!(
             f,
-            "stored         {} ({} not yet), {} answers sent",
-            self.stored, self.not_stored_yet, self.answered
+            "stored         {} ({} not yet), {} answers sent, {} Reports withheld",
+            self.stored, self.not_stored_yet, self.answered, self.reports_withheld
         )?;
+        if self.clock_jumps > 0 {
+            writeln!(f, "clock          set {} times while this ran", self.clock_jumps)?;
+        }
         writeln!(
             f,
             "alarms         {} raised of {}; {} changes announced, {} of them not taken by an output",

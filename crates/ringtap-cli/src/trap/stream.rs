@@ -89,7 +89,13 @@ fn serve(
                     Ok(length @ 1..) => {
                         connection.framer.push(&buffer[..length], &mut message, |cause| framing.add(cause))
                     }
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return !stopping,
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                        if stopping {
+                            // The rest of a message that has begun will not be read any more.
+                            connection.framer.finish(message, |cause| framing.add(cause));
+                        }
+                        return !stopping;
+                    }
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                     Ok(0) | Err(_) => {
                         connection.framer.finish(message, |cause| framing.add(cause));

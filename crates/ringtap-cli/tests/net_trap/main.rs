@@ -1,6 +1,9 @@
-//! `ringtap trap` with real senders: net-snmp in every version and security level, storms on the testbed, SIGKILL in a loop.
+//! `ringtap trap` with real senders: net-snmp in every version and security level, storms on the testbed, SIGKILL in a loop, full disks, and
+//! what operators do.
 
 mod crash;
+mod disk;
+mod operation;
 mod senders;
 mod storm;
 mod support;

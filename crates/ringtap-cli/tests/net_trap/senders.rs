@@ -3,6 +3,10 @@
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
 
+use ringtap_trap::encode::Trap;
+use ringtap_trap::snmp::{FLAG_REPORTABLE, tag};
+use ringtap_trap::usm::{AuthProtocol, PrivProtocol, Sealer, User};
+
 use crate::support::{RINGTAP, Station, config, port, run};
 
 const LINK_DOWN: [&str; 5] = ["55", "1.3.6.1.6.3.1.1.5.3", "1.3.6.1.2.1.2.2.1.1.3", "i", "3"];
@@ -135,4 +139,58 @@ fn net_trap_takes_syslog_over_udp_and_tcp_in_both_framings() {
     assert_eq!((&object["stored"], &object["unaccounted"]), (&5.into(), &0.into()), "{object}");
     assert_eq!(object["refused"]["empty_syslog"], 1, "{object}");
     assert_eq!(object["refused"]["syslog_framing"], 1, "{object}");
+}
+
+#[test]
+fn net_trap_accounts_for_syslog_that_is_half_received_when_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let tcp = format!("127.0.0.1:{}", port());
+    let station = Station::start(&folder.path().join("store"), &["--syslog-tcp", &tcp]);
+    let [mut counted, mut lines] = [0, 1].map(|_| TcpStream::connect(&tcp).unwrap());
+    counted.write_all(b"11 <27>one two36 <27>Oct 11 22:14:15 core1 bgpd[7]: ha").unwrap();
+    lines.write_all(b"<27>three\n<27>Oct 11 22:14:15 core1 bgpd[7]: ha").unwrap();
+    // Both connections are taken, and stay open.
+    drop(station.wait_for(2));
+    let object = station.end();
+    // A message of known length is a broken one; a line may have been all of it.
+    assert_eq!((&object["stored"], &object["unaccounted"]), (&3.into(), &0.into()), "{object}");
+    assert_eq!(object["refused"]["syslog_framing"], 1, "{object}");
+}
+
+#[test]
+fn net_trap_refuses_messages_of_v3_that_are_sent_again_and_limits_its_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let user = "[[trap.user]]\nname = \"aes\"\nauth = \"SHA\"\nauth-password = \"authentic1\"\nprivacy = \"AES\"\nprivacy-password = \"secretive1\"\n";
+    let config = config(folder.path(), user);
+    let address = format!("127.0.0.1:{}", port());
+    let station = Station::start(&folder.path().join("store"), &["--listen", &address, "--config", &config]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let user = User::new("aes", Some((AuthProtocol::Sha1, "authentic1")), Some((PrivProtocol::Aes128, "secretive1")));
+    let sealer = Sealer::new(&user.unwrap(), b"\x80agent", 3);
+    let trap = Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 3], 7).scoped(tag::V2_TRAP, b"\x80agent", b"", 1);
+    let [first, second] = [1, 2].map(|salt| sealer.seal(salt as i32, 1000, &trap, salt).unwrap());
+    for datagram in [&first, &first, &second, &first, &second] {
+        socket.send_to(datagram, &address).unwrap();
+    }
+    // The question for the engine ID (RFC 3414 §4), as if from a victim.
+    let nobody = User::new("x", None, None).unwrap();
+    let mut question = Sealer::new(&nobody, b"", 0).seal(1, 0, &trap, 1).unwrap();
+    let at = question.windows(3).position(|window| window == [4, 1, 0]).unwrap();
+    question[at + 2] = FLAG_REPORTABLE;
+    const QUESTIONS: u64 = 1000;
+    for _ in 0..QUESTIONS {
+        socket.send_to(&question, &address).unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(50));
+    }
+    drop(station.wait_for(2));
+    let object = station.end();
+    assert_eq!((&object["stored"], &object["unaccounted"]), (&2.into(), &0.into()), "{object}");
+    assert_eq!(
+        (&object["refused"]["replayed"], &object["refused"]["discovery"]),
+        (&3.into(), &QUESTIONS.into()),
+        "{object}"
+    );
+    let (sent, withheld) = (object["answered"].as_u64().unwrap(), object["reports_withheld"].as_u64().unwrap());
+    assert_eq!(sent + withheld, QUESTIONS, "{object}");
+    assert!((100..500).contains(&sent), "{object}");
 }

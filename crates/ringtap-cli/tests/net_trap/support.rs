@@ -70,7 +70,8 @@ impl Station {
         panic!("the station does not come up");
     }
 
-    fn pid(&self) -> u32 {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }
 

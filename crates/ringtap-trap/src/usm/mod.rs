@@ -8,12 +8,14 @@
 
 mod engines;
 mod keys;
+mod limit;
 mod privacy;
 
 use std::fmt;
 
 pub use engines::RecentSet;
 pub use keys::AuthProtocol;
+pub(crate) use limit::ReportLimit;
 pub use privacy::PrivProtocol;
 
 use crate::ber::{self, Writer};
@@ -268,7 +270,7 @@ impl Usm {
 }
 
 /// A sender's side: seals traps in one user's name. For storms and tests.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Sealer {
     user: Vec<u8>,
     engine_id: Vec<u8>,
@@ -280,6 +282,11 @@ impl Sealer {
     /// Messages of `user` from the engine `engine_id`.
     pub fn new(user: &User, engine_id: &[u8], boots: u32) -> Self {
         Self { user: user.name.clone(), engine_id: engine_id.to_vec(), boots, keys: user.keys_for(engine_id) }
+    }
+
+    /// The engine's ID.
+    pub fn engine_id(&self) -> &[u8] {
+        &self.engine_id
     }
 
     /// A whole datagram with the trap `scoped`; `salt` must never be the same twice.

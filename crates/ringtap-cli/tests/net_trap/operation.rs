@@ -1,0 +1,202 @@
+//! What operators do: another user, MIB files, clearing, webhooks.
+
+use std::net::UdpSocket;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use ringtap_trap::encode::{Item, Trap};
+use serde_json::Value;
+
+use crate::support::{PATIENCE, RINGTAP, Station, config, port, run};
+
+const LINK_DOWN: [u32; 10] = [1, 3, 6, 1, 6, 3, 1, 1, 5, 3];
+const IF_INDEX: [u32; 11] = [1, 3, 6, 1, 2, 1, 2, 2, 1, 1, 3];
+
+fn send(trap: &Trap, to: &str) {
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&trap.v2c(b"public", 1), to).unwrap();
+}
+
+fn link_down() -> Trap {
+    Trap::new(&LINK_DOWN, 1).with(&IF_INDEX, Item::Integer(3))
+}
+
+/// `ringtap alarms` with this store; its standard output.
+fn alarms(test: &str, store: &str, arguments: &[&str]) -> String {
+    let output = run(test, RINGTAP, &[&["alarms"][..], arguments, &["--store", store]].concat());
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn net_trap_goes_on_as_another_user_who_owns_the_store() {
+    const TEST: &str = "net_trap_goes_on_as_another_user_who_owns_the_store";
+    assert!(nix::unistd::geteuid().is_root(), "did not run: {TEST}: it needs root");
+    let nobody = nix::unistd::User::from_name("nobody").unwrap().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let store = folder.path().join("store");
+    let output = folder.path().join("alarms.jsonl");
+    let address = format!("127.0.0.1:{}", port());
+    for round in 1..=2 {
+        let arguments = ["--listen", &address, "--user", "nobody", "--output", output.to_str().unwrap()];
+        let station = Station::start(&store, &arguments);
+        let threads = std::fs::read_dir(format!("/proc/{}/task", station.pid())).unwrap();
+        for thread in threads {
+            let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+            let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+            assert!(of("Uid:").split_whitespace().all(|uid| uid == nobody.uid.to_string()), "{status}");
+            assert!(of("Gid:").split_whitespace().all(|gid| gid == nobody.gid.to_string()), "{status}");
+            assert_eq!(of("CapEff:"), "0000000000000000");
+        }
+        send(&link_down(), &address);
+        drop(station.wait_for(round));
+        let object = station.end();
+        assert_eq!((&object["unaccounted"], &object["error"]), (&0.into(), &Value::Null), "{object}");
+    }
+    for path in std::fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().path()).chain([store, output]) {
+        assert_eq!(path.metadata().unwrap().uid(), nobody.uid.as_raw(), "{}", path.display());
+    }
+}
+
+#[test]
+fn net_trap_alarms_are_cleared_by_hand_beside_a_station_and_without_one() {
+    const TEST: &str = "net_trap_alarms_are_cleared_by_hand_beside_a_station_and_without_one";
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("store");
+    let store = directory.to_str().unwrap();
+    let address = format!("127.0.0.1:{}", port());
+    let station = Station::start(&directory, &["--listen", &address]);
+    send(&link_down(), &address);
+    send(&Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 1], 1), &address);
+    drop(station.wait_for(2));
+    let listed = alarms(TEST, store, &["list", "--json"]);
+    let ids: Vec<u64> =
+        listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids.len(), 2, "{listed}");
+    alarms(TEST, store, &["clear", &ids[0].to_string(), "--by", "alice"]);
+    let until = std::time::Instant::now() + PATIENCE;
+    while alarms(TEST, store, &["list", "--json"]).lines().count() != 1 {
+        assert!(std::time::Instant::now() < until, "the station does not clear");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let object = station.end();
+    assert_eq!((&object["raised"], &object["alarms"], &object["unaccounted"]), (&1.into(), &2.into(), &0.into()));
+    alarms(TEST, store, &["clear", &ids[1].to_string(), "--by", "bob"]);
+    assert_eq!(alarms(TEST, store, &["list", "--json"]), "");
+    let all = alarms(TEST, store, &["list", "--all", "--json"]);
+    assert!(all.contains("\"alice\"") && all.contains("\"bob\""), "{all}");
+    for (id, expected) in [("99", "none with this number"), (ids[0].to_string().as_str(), "cleared already")] {
+        let output = run(TEST, RINGTAP, &["alarms", "clear", id, "--store", store]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains(expected), "{text}");
+    }
+    // The next station knows it, and raises again what comes again.
+    let station = Station::start(&directory, &["--listen", &address]);
+    send(&link_down(), &address);
+    drop(station.wait_for(3));
+    assert_eq!(station.end()["raised"], 1);
+}
+
+#[test]
+fn net_trap_names_come_from_mib_files() {
+    const TEST: &str = "net_trap_names_come_from_mib_files";
+    const MIB: &str = r#"
+EXAMPLE-MIB DEFINITIONS ::= BEGIN
+IMPORTS MODULE-IDENTITY, OBJECT-TYPE, NOTIFICATION-TYPE, enterprises FROM SNMPv2-SMI;
+exampleMIB MODULE-IDENTITY LAST-UPDATED "202601010000Z" ORGANIZATION "x" CONTACT-INFO "x" DESCRIPTION "x"
+    ::= { enterprises 99999 }
+exampleColour OBJECT-TYPE SYNTAX INTEGER { red(1), green(2) } MAX-ACCESS read-only STATUS current DESCRIPTION "x"
+    ::= { exampleMIB 1 }
+exampleEvent NOTIFICATION-TYPE OBJECTS { exampleColour } STATUS current DESCRIPTION "x" ::= { exampleMIB 0 1 }
+END
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let mibs = folder.path().join("mibs");
+    std::fs::create_dir(&mibs).unwrap();
+    std::fs::write(mibs.join("EXAMPLE-MIB.txt"), MIB).unwrap();
+    let rule = "[[trap.rule]]\nnotification = \"exampleEvent\"\ncondition = \"colour\"\neffect = \"raise\"\nseverity = \"minor\"\nobject = [\"exampleColour\"]\n";
+    let config = config(folder.path(), rule);
+    let directory = folder.path().join("store");
+    let (store, mibs) = (directory.to_str().unwrap(), mibs.to_str().unwrap());
+    let address = format!("127.0.0.1:{}", port());
+    let arguments = ["--listen", &address, "--config", &config, "--mibs", mibs];
+    // The second start reads the cache.
+    for round in 1..=2 {
+        let station = Station::start(&directory, &arguments);
+        let trap = Trap::new(&[1, 3, 6, 1, 4, 1, 99999, 0, 1], 1);
+        send(&trap.with(&[1, 3, 6, 1, 4, 1, 99999, 1, 7], Item::Integer(2)), &address);
+        drop(station.wait_for(round));
+        station.end();
+        assert!(directory.join("names.json").is_file());
+    }
+    let listed = alarms(TEST, store, &["list", "--json"]);
+    let alarm: Value = serde_json::from_str(listed.trim()).unwrap_or_else(|error| panic!("{error}: {listed}"));
+    assert_eq!(
+        (&alarm["condition"], &alarm["object"], &alarm["severity"], &alarm["count"]),
+        (&"colour".into(), &"7".into(), &"minor".into(), &2.into()),
+        "{alarm}"
+    );
+    let shown = alarms(TEST, store, &["export", "--mibs", mibs]);
+    assert!(
+        shown.contains("exampleEvent") && shown.contains("exampleColour.7") && shown.contains("green(2)"),
+        "{shown}"
+    );
+    let bare = alarms(TEST, store, &["export"]);
+    assert!(bare.contains("1.3.6.1.4.1.99999.1.7") && !bare.contains("exampleColour"), "{bare}");
+}
+
+#[test]
+fn net_trap_posts_alarms_again_until_they_are_taken() {
+    let server = tiny_http::Server::http("127.0.0.1:0").unwrap();
+    let to = server.server_addr().to_ip().unwrap();
+    let (taken, posts) = mpsc::channel();
+    std::thread::spawn(move || {
+        // Twice out of order, then well.
+        for (number, mut request) in server.incoming_requests().enumerate() {
+            let mut body = String::new();
+            request.as_reader().read_to_string(&mut body).unwrap();
+            let kind = request.headers().iter().find(|header| header.field.equiv("content-type")).cloned();
+            let code = if number < 2 { 503 } else { 200 };
+            taken.send((code, kind.map(|header| header.value.to_string()), body)).unwrap();
+            request.respond(tiny_http::Response::empty(code)).unwrap();
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path(), &format!("[trap.webhook]\nurl = \"http://{to}/alarms\"\n"));
+    let address = format!("127.0.0.1:{}", port());
+    let station = Station::start(&folder.path().join("store"), &["--listen", &address, "--config", &config]);
+    send(&link_down(), &address);
+    let mut seen = Vec::new();
+    for expected in [503, 503, 200] {
+        let (code, kind, body) = posts.recv_timeout(PATIENCE).unwrap();
+        assert_eq!((code, kind.as_deref()), (expected, Some("application/json")));
+        seen.push(body);
+    }
+    assert!(seen[0] == seen[1] && seen[1] == seen[2], "{seen:?}");
+    let alarms: Value = serde_json::from_str(&seen[0]).unwrap();
+    assert_eq!(
+        (&alarms[0]["condition"], &alarms[0]["object"], &alarms[0]["cleared"]),
+        (&"linkDown".into(), &"3".into(), &false.into())
+    );
+    let object = station.end();
+    assert_eq!((&object["announced"], &object["not_told"]), (&1.into(), &0.into()), "{object}");
+    assert!(posts.try_recv().is_err(), "told once");
+}
+
+#[test]
+fn net_trap_counts_what_a_webhook_never_takes_and_stores_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path(), &format!("[trap.webhook]\nurl = \"http://127.0.0.1:{}/\"\n", port()));
+    let address = format!("127.0.0.1:{}", port());
+    let station = Station::start(&folder.path().join("store"), &["--listen", &address, "--config", &config]);
+    send(&link_down(), &address);
+    drop(station.wait_for(1));
+    let object = station.end();
+    assert_eq!(
+        (&object["stored"], &object["announced"], &object["not_told"]),
+        (&1.into(), &1.into(), &1.into()),
+        "{object}"
+    );
+}
