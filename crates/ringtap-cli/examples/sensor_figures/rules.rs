@@ -1,0 +1,82 @@
+//! Owns: the rules of a measurement: 160 plain contents, alone or behind all rules of a folder that the sensor takes.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use ringtap::{Error, Result};
+use ringtap_detect::Program;
+use ringtap_detect::rules::{Classes, RuleSet, Variables};
+
+/// Own rules.
+const OWN: u64 = 160;
+/// Number of the first of them.
+pub(crate) const FIRST_SID: u64 = 9_000_000;
+/// Where attacks go.
+pub(crate) const ATTACKED_PORT: u16 = 9_000;
+/// The receiving host of the testbed, as HOME_NET.
+pub(crate) const HOME_NET: &str = "198.18.0.2/32";
+
+/// What was written.
+pub(crate) struct Written {
+    pub(crate) name: &'static str,
+    pub(crate) count: usize,
+}
+
+/// Payload number `number`: one of the own rules' contents in 22 bytes.
+pub(crate) fn attack(number: u64) -> Vec<u8> {
+    format!("..attack-{:03}-.........", number % OWN).into_bytes()
+}
+
+/// Writes the rules into one file that both programs read.
+///
+/// # Errors
+/// A folder that can't be read, or a file that can't be written.
+pub(crate) fn write(to: &Path, folder: Option<&Path>) -> Result<Written> {
+    let mut text = String::new();
+    let mut count = 0;
+    if let Some(folder) = folder {
+        count = taken(folder, &mut text)?;
+    }
+    for number in 0..OWN {
+        let sid = FIRST_SID + number;
+        let _ = writeln!(
+            text,
+            "alert udp any any -> any any (msg:\"attack {number}\"; content:\"attack-{number:03}-\"; sid:{sid};)"
+        );
+    }
+    std::fs::write(to, text).map_err(|error| Error::os("write", to.display().to_string(), &error))?;
+    Ok(Written { name: if folder.is_some() { "et" } else { "160" }, count: count + OWN as usize })
+}
+
+/// Adds the rules that the sensor takes, line by line; their number.
+fn taken(folder: &Path, text: &mut String) -> Result<usize> {
+    let failed = |error: std::io::Error| Error::os("read", folder.display().to_string(), &error);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "rules") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let mut count = 0;
+    for file in files {
+        let bytes = std::fs::read(&file).map_err(failed)?;
+        let mut set = RuleSet::default();
+        set.add("file", &bytes, &Variables::default(), &Classes::default());
+        let mut rejected = Vec::new();
+        let program = Program::new(set, &mut rejected)
+            .map_err(|cause| Error::failed("compile", file.display().to_string(), cause))?;
+        let lines: BTreeSet<usize> = rejected.iter().map(|rejected| rejected.line as usize).collect();
+        count += program.0.rules().len();
+        for (at, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
+            let is_rule = line.starts_with("alert") || line.starts_with("pass") || line.starts_with("drop");
+            if is_rule && !lines.contains(&(at + 1)) {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    Ok(count)
+}
