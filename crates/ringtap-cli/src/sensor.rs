@@ -19,6 +19,7 @@ use std::time::Duration;
 use clap::{ArgGroup, ValueEnum};
 use ringtap::Result;
 
+use crate::capture::setup;
 use crate::units;
 
 /// Find attacks: Suricata's rules against an interface or capture files.
@@ -45,6 +46,12 @@ pub struct Args {
     /// Rule file (may be given several times)
     #[arg(short = 'S', long, value_name = "FILE", help_heading = "Rules")]
     rules: Vec<PathBuf>,
+    /// Rule file whose packets go first when there are more than can be looked at (may be given several times)
+    ///
+    /// Once packets wait twice as long as --max-latency, only those are looked at whose addresses and ports fit a rule of
+    /// such a file; the others are counted as shed, until the ring is worked off.
+    #[arg(long, value_name = "FILE", requires = "interface", help_heading = "Rules")]
+    priority_rules: Vec<PathBuf>,
     /// Refuse to start when any rule is not used
     #[arg(long, help_heading = "Rules")]
     strict: bool,
@@ -120,6 +127,11 @@ pub struct Args {
     /// How packets are taken
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Live")]
     backend: Backend,
+    /// Receive queues, each with an engine thread of its own: all, a number of them, or a list such as 0-3,5
+    ///
+    /// A flow stays on its queue, as the device (AF_XDP) or the kernel's fanout by flow (packet ring) has it.
+    #[arg(long, value_name = "all|N|LIST", default_value = "all", value_parser = setup::queues, help_heading = "Live")]
+    queues: setup::QueueChoice,
     /// CPUs of the engine threads [default: the last allowed ones]
     #[arg(long, value_name = "LIST", value_parser = units::list, help_heading = "Live")]
     cpu: Option<units::List>,
@@ -144,10 +156,12 @@ Examples:
   ringtap sensor --replay old.pcap -S my.rules --eve -               alarms on standard output
   ringtap sensor -i eth1 -S my.rules --eve /var/log/eve.json         until Ctrl-C
   ringtap sensor -i eth1 -S my.rules --set HOME_NET=[192.0.2.0/24]
+  ringtap sensor -i eth1 -S all.rules --priority-rules scada.rules    these first under a flood
   ringtap sensor -i eth1 -S my.rules --syslog udp:192.0.2.9:514 --user nobody
 
 A rule with an option that is not supported is not used, and is named with file, line and option at start; --strict makes
-that an error. An alarm that the output thread could not take in time is counted, as is one that could not be written.";
+that an error. --priority-rules should name addresses or ports that a flood can't all have: what a flood sends to them goes
+first too. An alarm that the output thread could not take in time is counted, as is one that could not be written.";
 
 /// How packets are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

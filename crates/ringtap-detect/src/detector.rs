@@ -99,6 +99,8 @@ pub struct Counters {
     pub budget_hits: u64,
     /// Packets of flows that a pass rule let go.
     pub passed: u64,
+    /// Packets that were not looked at because others went first; not among `packets`.
+    pub shed: u64,
     /// Pieces of streams inspected.
     pub chunks: u64,
     /// Gaps in streams.
@@ -243,6 +245,11 @@ impl Detector {
         self.counters.bytes += u64::from(wire_len);
         self.expire(now_ns, sink);
         self.nested(data, link, wire_len, now_ns, sink, levels::Nesting::default());
+    }
+
+    /// Counts a packet that is not looked at, because there are more than can be and others go first.
+    pub fn shed(&mut self) {
+        self.counters.shed += 1;
     }
 
     /// Ends flows whose time is over: a few at each call.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use ringtap::calibrate::{Calibration, Wishes};
 use ringtap::histogram::Histogram;
 use ringtap::interface::{Interface, InterfaceState};
+use ringtap::ledger::Cause;
 use ringtap::pacer::{Hybrid, Policy, Rung};
 use ringtap::receiver::{self, Receiver, ReceiverConfig, Running};
 use ringtap::source::StampClock;
@@ -26,7 +27,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::config::Config;
-use super::handler::{Finds, NEVER, Sensor, Swap, Wanted};
+use super::handler::{Finds, NEVER, Sensor, Shedding, Swap, Wanted};
 use super::output::{Wishes as OutputWishes, Writing, wants};
 use super::replay::conclude;
 use super::rules::{self, Loaded};
@@ -59,7 +60,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let config = Config::of(args)?;
     let loaded = rules::load(args, &config.variables, BitNames::default())?;
     rules::tell(&loaded.rejected);
-    let Loaded { program, classes, mut bits, rejected } = loaded;
+    let Loaded { program, classes, mut bits, rejected, precedence } = loaded;
     let successor = args.user.as_deref().map(Successor::find).transpose()?;
     let interface = Interface::find_up(args.interface.as_deref().unwrap_or_default())?;
     let number = interface.link_type().unwrap_or(u16::MAX);
@@ -116,6 +117,13 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
                 stamp_clock,
                 packet: 0,
             },
+            shedding: Shedding {
+                precedence: precedence.clone(),
+                // A packet waits up to one period in any case, and the ring holds several at the peak rate.
+                limit_ns: 2 * args.max_latency.as_nanos() as u64,
+                countdown: 0,
+                active: false,
+            },
             to_realtime_ns: if stamp_clock == StampClock::Monotonic { clock::monotonic_to_realtime_ns() } else { 0 },
             last_ns: 0,
             stats_every_ns: if wants(args, Event::Stats) { args.stats.as_nanos() as u64 } else { NEVER },
@@ -154,6 +162,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     outcome.engines.clear();
+    // The engine gave these to the sensor, which had no time for them.
+    let shed: u64 = counters.iter().map(|counters| counters.shed).sum();
+    if !args.priority_rules.is_empty() {
+        outcome.ledger.undeliver(Cause::Shed, shed);
+    }
     queue.finish()?;
     warnings.extend(outcome.warnings.iter().filter(|warning| !warnings.contains(warning)).cloned().collect::<Vec<_>>());
     let detection = latency.iter().map(|latency| latency.snapshot()).reduce(|all, one| all.merged(&one));
@@ -253,6 +266,7 @@ fn receiver_config(
     config.incoming_only = interface.is_loopback();
     config.realtime.priority = args.priority;
     config.cpus = cpus;
+    config.queues = args.queues.0.clone();
     config.napi_pace_ns = plan.napi_pace_ns;
     Ok(config)
 }
@@ -335,14 +349,14 @@ fn supervise(
 /// A program for each engine.
 fn hand_out(loaded: Loaded, exchanges: &mut [Exchange], bits: &mut BitNames, reloads: &mut Reloads) {
     rules::tell(&loaded.rejected);
-    let Loaded { program, classes, bits: named, rejected } = loaded;
+    let Loaded { program, classes, bits: named, rejected, precedence } = loaded;
     *bits = named;
     let program = Arc::new(program);
     tell_catalogue(reloads, &program, &classes);
     for exchange in exchanges {
         exchange.sent = Some(Arc::clone(&program));
         // The queue of one is empty: the last program has come back.
-        if exchange.to.push((Arc::clone(&program), Spare::new(&program))).is_err() {
+        if exchange.to.push((Arc::clone(&program), Spare::new(&program), precedence.clone())).is_err() {
             exchange.sent = None;
         }
     }
@@ -360,7 +374,7 @@ fn tell_catalogue(reloads: &mut Reloads, program: &Program, classes: &Classes) {
 
 /// Drops what an engine used before.
 fn take_back(exchange: &mut Exchange) {
-    if let Ok((program, _)) = exchange.back.pop()
+    if let Ok((program, ..)) = exchange.back.pop()
         && exchange.sent.take().is_some_and(|sent| Arc::ptr_eq(&sent, &program))
     {
         eprintln!("ringtap: the rules in use stay: the new ones name more bits than there is room for");

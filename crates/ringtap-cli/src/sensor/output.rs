@@ -145,6 +145,7 @@ pub(super) fn stats(counters: &Counters) -> Value {
         "ringtap": {
             "budget_hits": counters.budget_hits,
             "passed": counters.passed,
+            "shed": counters.shed,
             "tunnelled": counters.tunnelled,
             "stream_chunks": counters.chunks,
             "windows_evicted": counters.windows_evicted,

@@ -24,7 +24,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::config::Config;
-use super::handler::{Finds, NEVER, Sensor, Wanted};
+use super::handler::{Finds, NEVER, Sensor, Shedding, Wanted};
 use super::output::{Wishes, Writing, wants};
 use super::summary::Summary;
 use super::{Args, Event, rules};
@@ -68,6 +68,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             stamp_clock: StampClock::Recorded,
             packet: 0,
         },
+        shedding: Shedding { precedence: None, limit_ns: u64::MAX, countdown: 0, active: false },
         to_realtime_ns: 0,
         last_ns: 0,
         stats_every_ns: if wants(args, Event::Stats) { args.stats.as_nanos() as u64 } else { NEVER },

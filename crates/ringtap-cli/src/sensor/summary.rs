@@ -58,6 +58,7 @@ impl Summary {
             "packets": self.sum(|counters| counters.packets),
             "bytes": self.sum(|counters| counters.bytes),
             "alerts": self.sum(|counters| counters.alerts),
+            "shed": self.sum(|counters| counters.shed),
             "engines": self.counters.iter().map(stats).collect::<Vec<_>>(),
             "ledger": self.ledger.as_ref().map(|ledger| json!({
                 "offered": ledger.offered, "delivered": ledger.delivered, "filtered": ledger.filtered,
@@ -91,7 +92,8 @@ impl Summary {
         line("rules", format!("{} used, {} not", grouped(self.rules as u64), grouped(self.rules_left_out as u64)));
         line("packets", grouped(self.sum(|counters| counters.packets)));
         line("alarms", grouped(self.sum(|counters| counters.alerts)));
-        let named: [(&str, u64); 8] = [
+        let named: [(&str, u64); 9] = [
+            ("shed packets", self.sum(|counters| counters.shed)),
             ("invalid packets", self.sum(|counters| counters.invalid)),
             ("budget hits", self.sum(|counters| counters.budget_hits)),
             ("stream gaps", self.sum(|counters| counters.gaps)),
