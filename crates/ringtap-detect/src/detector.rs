@@ -55,6 +55,8 @@ pub struct Limits {
     pub policy: Policy,
     /// Verify TCP checksums: segments with a wrong one are not part of a stream.
     pub checksums: bool,
+    /// Take the time of each rule: two looks at the clock for each.
+    pub timed: bool,
 }
 
 impl Default for Limits {
@@ -74,6 +76,7 @@ impl Default for Limits {
             alerts: 15,
             policy: Policy::Bsd,
             checksums: true,
+            timed: false,
         }
     }
 }
@@ -132,6 +135,8 @@ pub struct Profile {
     pub matches: u64,
     /// Steps of the budget it used.
     pub steps: u64,
+    /// Time it took, nanoseconds, the two looks at the clock included; 0 unless [`Limits::timed`].
+    pub elapsed_ns: u64,
 }
 
 /// State between packets.

@@ -68,9 +68,10 @@ impl Header {
         let mut both_ways = rule.both_ways;
         let protocols = match rule.protocol {
             Protocol::Ip(_) | Protocol::Any => None,
-            Protocol::Tcp | Protocol::TcpPacket | Protocol::TcpStream | Protocol::App(App::Tls | App::Ssh) => {
-                Some([protocol::TCP; 2])
-            }
+            Protocol::Tcp
+            | Protocol::TcpPacket
+            | Protocol::TcpStream
+            | Protocol::App(App::Tls | App::Ssh | App::Ftp) => Some([protocol::TCP; 2]),
             Protocol::Udp => Some([protocol::UDP; 2]),
             Protocol::Icmp(_) => Some([protocol::ICMP, protocol::ICMPV6]),
             Protocol::Sctp => Some([protocol::SCTP; 2]),
