@@ -91,6 +91,8 @@ pub(super) struct Finds {
     pub(super) stamp_clock: StampClock,
     /// Number of the packet at hand.
     pub(super) packet: u64,
+    /// Records and statistics made for the queue.
+    pub(super) made: u64,
 }
 
 /// The handler of a sensor.
@@ -123,6 +125,7 @@ impl Finds {
     }
 
     fn put(&mut self, item: Item) {
+        self.made += 1;
         if self.waits {
             self.queue.push_waiting(item);
         } else {

@@ -31,7 +31,7 @@ use super::handler::{Finds, NEVER, Sensor, Shedding, Swap, Wanted};
 use super::output::{Wishes as OutputWishes, Writing, wants};
 use super::replay::conclude;
 use super::rules::{self, Loaded};
-use super::summary::Summary;
+use super::summary::{Summary, records};
 use super::{Args, Backend, Event};
 use crate::capture::user::Successor;
 
@@ -88,7 +88,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     };
     let (counts, wishes) = (Arc::new(Counts::default()), Arc::new(OutputWishes::default()));
     let open = || {
-        let writing = Writing::new(args, writer, Arc::clone(&counts), Arc::clone(&wishes))?;
+        let writing = Writing::new(args, &config, writer, Arc::clone(&counts), Arc::clone(&wishes))?;
         Queue::start(engines, args.queue as usize, writing)
     };
     let (queue, ends) = match &successor {
@@ -110,12 +110,13 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             finds: Finds {
                 queue: end,
                 waits: false,
-                wanted: wanted(args),
+                wanted: wanted(args, &config),
                 frame,
                 sequence: Arc::clone(&sequence),
                 latency: Arc::clone(latency),
                 stamp_clock,
                 packet: 0,
+                made: 0,
             },
             shedding: Shedding {
                 precedence: precedence.clone(),
@@ -152,9 +153,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let elapsed_s = started.elapsed().as_secs_f64();
     let mut outcome = running.finish()?;
     let mut counters = Vec::new();
-    let mut profile = None;
+    let (mut profile, mut made) = (None, 0);
     for engine in &mut outcome.engines {
         engine.handler.finish();
+        made += engine.handler.finds.made;
         counters.push(engine.handler.detector.counters());
         let detector = &engine.handler.detector;
         if args.profile && profile.is_none() {
@@ -167,7 +169,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if !args.priority_rules.is_empty() {
         outcome.ledger.undeliver(Cause::Shed, shed);
     }
-    queue.finish()?;
+    let mut writing = queue.finish()?;
+    writing.finish();
     warnings.extend(outcome.warnings.iter().filter(|warning| !warnings.contains(warning)).cloned().collect::<Vec<_>>());
     let detection = latency.iter().map(|latency| latency.snapshot()).reduce(|all, one| all.merged(&one));
     let meters = outcome.counters.clone();
@@ -179,7 +182,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         rules_left_out: reloads.left_out,
         counters,
         ledger: Some(outcome.ledger),
-        records_lost: lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum(),
+        records: records(made, writing.taken, lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum()),
         alarms_in_ring: meters.transmitted,
         alarms_refused: meters.transmit_refused,
         outputs: counts,
@@ -200,10 +203,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn wanted(args: &Args) -> Wanted {
+fn wanted(args: &Args, config: &Config) -> Wanted {
     let writes = args.eve.is_some() || args.eve_socket.is_some();
     Wanted {
-        alerts: (wants(args, Event::Alert) && writes) || args.syslog.is_some(),
+        alerts: (wants(args, Event::Alert) && writes) || args.syslog.is_some() || config.snmp.is_some(),
         flows: wants(args, Event::Flow) && writes,
         anomalies: wants(args, Event::Anomaly) && writes,
     }

@@ -6,12 +6,14 @@
 //! For informs this station is the authoritative engine: it answers discovery and keeps boots and time. For traps the sender is;
 //! its clock is learnt from its first authentic message and never goes back.
 
+mod correspondent;
 mod engines;
 mod keys;
 mod privacy;
 
 use std::fmt;
 
+pub use correspondent::{Correspondent, Heard};
 pub use engines::RecentSet;
 pub use keys::AuthProtocol;
 pub use privacy::PrivProtocol;
@@ -267,7 +269,7 @@ impl Usm {
     }
 }
 
-/// A sender's side: seals traps in one user's name. For storms and tests.
+/// A sender's side: seals traps in one user's name.
 #[derive(Debug)]
 pub struct Sealer {
     user: Vec<u8>,
@@ -280,6 +282,11 @@ impl Sealer {
     /// Messages of `user` from the engine `engine_id`.
     pub fn new(user: &User, engine_id: &[u8], boots: u32) -> Self {
         Self { user: user.name.clone(), engine_id: engine_id.to_vec(), boots, keys: user.keys_for(engine_id) }
+    }
+
+    /// The engine it seals for.
+    pub fn engine_id(&self) -> &[u8] {
+        &self.engine_id
     }
 
     /// A whole datagram with the trap `scoped`; `salt` must never be the same twice.
