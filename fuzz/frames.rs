@@ -54,3 +54,12 @@ pub fn handshake(port: u16) -> [Vec<u8>; 3] {
         tcp(true, port, 0, ACK, b""),
     ]
 }
+
+/// A session to `port` whose client sends these bytes, in segments of up to `size`.
+pub fn session(port: u16, bytes: &[u8], size: usize) -> Vec<Vec<u8>> {
+    let mut frames: Vec<Vec<u8>> = handshake(port).into();
+    for (number, chunk) in bytes.chunks(size).enumerate() {
+        frames.push(tcp(true, port, (number * size) as u32, ACK, chunk));
+    }
+    frames
+}

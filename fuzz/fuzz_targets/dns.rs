@@ -25,12 +25,7 @@ fuzz_target!(|input: &[u8]| {
         asked += 1;
     });
     assert!(asked <= 16);
-    let mut at = 0;
-    let segments = bytes.chunks(usize::from(*size) + 1).map(|chunk| {
-        let position = at;
-        at += chunk.len() as u32;
-        frames::tcp(true, 53, position, frames::ACK, chunk)
-    });
-    let mut detector = detector::small(&PROGRAM, Policy::Bsd);
-    detector::run(&mut detector, frames::handshake(53).into_iter().chain(segments).chain([frames::udp(53, &bytes[..bytes.len().min(1400)])]));
+    let mut frames = frames::session(53, bytes, usize::from(*size) + 1);
+    frames.push(frames::udp(53, &bytes[..bytes.len().min(1400)]));
+    detector::run(&mut detector::small(&PROGRAM, Policy::Bsd), frames);
 });

@@ -23,6 +23,7 @@ alert ssh any any -> any any (ssh.software; content:"a"; sid:7;)
 alert ip any any -> any any (ipv6.hdr; content:"|00|"; offset:6; flowbits:set,x; hostbits:set,y; sid:8;)
 alert ip any any -> any any (flowbits:isset,x; xbits:isset,y,track ip_pair; threshold:type both,track by_src,count 2,seconds 5; sid:9;)
 alert icmp any any -> any any (itype:8; icmpv4.hdr; content:"|08|"; startswith; sid:10;)
+alert tcp any any -> any any (ftpbounce; sid:12;)
 pass tcp any any -> any 1 (sid:11;)
 "#;
 

@@ -24,12 +24,6 @@ fuzz_target!(|input: &[u8]| {
         assert!(protocol.len() + software.len() < 255);
         assert!(!protocol.contains(&b'-') && !software.contains(&b' '));
     }
-    let mut at = 0;
-    let segments = bytes.chunks(usize::from(*size) + 1).map(|chunk| {
-        let position = at;
-        at += chunk.len() as u32;
-        frames::tcp(true, 22, position, frames::ACK, chunk)
-    });
-    let mut detector = detector::small(&PROGRAM, Policy::Bsd);
-    detector::run(&mut detector, frames::handshake(22).into_iter().chain(segments));
+    let frames = frames::session(22, bytes, usize::from(*size) + 1);
+    detector::run(&mut detector::small(&PROGRAM, Policy::Bsd), frames);
 });

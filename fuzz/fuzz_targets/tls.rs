@@ -26,12 +26,6 @@ fuzz_target!(|input: &[u8]| {
         let begun = tls::hello(&bytes[..cut]);
         assert!(matches!(begun, tls::Hello::Incomplete) || begun == tls::Hello::Name(name), "{begun:?}");
     }
-    let mut at = 0;
-    let segments = bytes.chunks(usize::from(*size) + 1).map(|chunk| {
-        let position = at;
-        at += chunk.len() as u32;
-        frames::tcp(true, 443, position, frames::ACK, chunk)
-    });
-    let mut detector = detector::small(&PROGRAM, Policy::Bsd);
-    detector::run(&mut detector, frames::handshake(443).into_iter().chain(segments));
+    let frames = frames::session(443, bytes, usize::from(*size) + 1);
+    detector::run(&mut detector::small(&PROGRAM, Policy::Bsd), frames);
 });

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! sensor_figures --ringtap target/release/ringtap --out FILE [--receivers LIST] [--rates LIST] [--seconds N] [--rounds N]
-//!                [--topology nic|host] [--et FOLDER] [--extra "OPTION…"]
+//!                [--topology nic|host] [--et FOLDER] [--costly N] [--first yes] [--extra "OPTION…"]
 //! sensor_figures --table FILE
 //! ```
 //!
 //! As root, on a machine that does nothing else. Each sample is appended to FILE as a line of JSON, so a run may be done in
 //! pieces; receivers take turns at each rate. `--et` adds the rules of a folder that the sensor takes to the 160 own ones,
-//! for both. `--table` prints medians, and the rates without loss.
+//! for both; `--costly` adds so many expressions for the flood's port, which make the sensor slow. `--first` gives the
+//! sensor the rules for the attacked port as `--priority-rules` instead of the own ones. `--table` prints medians, and the rates without loss.
 
 mod receivers;
 mod rules;
@@ -44,6 +45,8 @@ struct Request {
     rounds: u32,
     topology: Topology,
     et: Option<PathBuf>,
+    costly: u32,
+    first: bool,
     extra: Vec<String>,
 }
 
@@ -77,6 +80,8 @@ fn read(words: &[String]) -> Result<Request> {
         rounds: 1,
         topology: Topology::Nic,
         et: None,
+        costly: 0,
+        first: false,
         extra: Vec::new(),
     };
     for pair in words.chunks(2) {
@@ -95,6 +100,8 @@ fn read(words: &[String]) -> Result<Request> {
             "--seconds" => request.seconds = value.parse().map_err(|_| wrong(value))?,
             "--rounds" => request.rounds = value.parse().map_err(|_| wrong(value))?,
             "--topology" => request.topology = if value == "host" { Topology::Host } else { Topology::Nic },
+            "--costly" => request.costly = value.parse().map_err(|_| wrong(value))?,
+            "--first" => request.first = value == "yes",
             "--et" => request.et = Some(value.into()),
             "--extra" => request.extra = value.split_whitespace().map(str::to_owned).collect(),
             _ => return Err(wrong(option)),
@@ -109,16 +116,23 @@ fn read(words: &[String]) -> Result<Request> {
 fn measure(request: &Request) -> Result<()> {
     let folder = tempfile::tempdir().map_err(|error| Error::os("make", "a folder", &error))?;
     let rules = folder.path().join("figures.rules");
-    let set = rules::write(&rules, request.et.as_deref())?;
+    let set = rules::write(&rules, request.et.as_deref(), request.costly, !request.first)?;
+    let mut extra = request.extra.clone();
+    if request.first {
+        let first = folder.path().join("first.rules");
+        rules::write_first(&first)?;
+        extra.extend(["--priority-rules".to_owned(), first.display().to_string()]);
+    }
     eprintln!("sensor_figures: {} rules", set.count);
     let failed = |error: std::io::Error| Error::os("write", request.out.display().to_string(), &error);
     let mut out = std::fs::OpenOptions::new().append(true).create(true).open(&request.out).map_err(failed)?;
     for round in 0..request.rounds {
         for &pps in &request.rates_pps {
             for &receiver in &request.receivers {
-                let mut sample = sample(request, receiver, &rules, pps)?;
+                let mut sample = sample(request, &extra, receiver, &rules, pps)?;
                 sample["rules"] = json!(set.name);
                 sample["rule_count"] = json!(set.count);
+                sample["priority_rules"] = json!(request.first);
                 sample["round"] = json!(round);
                 eprintln!("sensor_figures: {}", table::line(&sample));
                 writeln!(out, "{sample}").map_err(failed)?;
@@ -128,9 +142,9 @@ fn measure(request: &Request) -> Result<()> {
     Ok(())
 }
 
-fn sample(request: &Request, receiver: Receiver, rules: &Path, pps: f64) -> Result<Value> {
+fn sample(request: &Request, extra: &[String], receiver: Receiver, rules: &Path, pps: f64) -> Result<Value> {
     let testbed = Testbed::new(TestbedConfig { topology: request.topology, ..TestbedConfig::default() })?;
-    let mut running = Running::start(&testbed, receiver, &request.ringtap, rules, &request.extra)?;
+    let mut running = Running::start(&testbed, receiver, &request.ringtap, rules, extra)?;
     let napi = testbed.place_napi(receiver.needs_napi())?;
     let before = WireCounters::read(&testbed)?;
     let planted = (ATTACKS_PPS * request.seconds * 0.9) as u64;

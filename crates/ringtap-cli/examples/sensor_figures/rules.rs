@@ -12,8 +12,8 @@ use ringtap_detect::rules::{Classes, RuleSet, Variables};
 const OWN: u64 = 160;
 /// Number of the first of them.
 pub(crate) const FIRST_SID: u64 = 9_000_000;
-/// Where attacks go.
-pub(crate) const ATTACKED_PORT: u16 = 9_000;
+/// Where attacks go; the flood goes to another port.
+pub(crate) const ATTACKED_PORT: u16 = 9_001;
 /// The receiving host of the testbed, as HOME_NET.
 pub(crate) const HOME_NET: &str = "198.18.0.2/32";
 
@@ -28,17 +28,26 @@ pub(crate) fn attack(number: u64) -> Vec<u8> {
     format!("..attack-{:03}-.........", number % OWN).into_bytes()
 }
 
-/// Writes the rules into one file that both programs read.
+/// Writes the rules into one file that both programs read; `own`: with the 160.
 ///
 /// # Errors
 /// A folder that can't be read, or a file that can't be written.
-pub(crate) fn write(to: &Path, folder: Option<&Path>) -> Result<Written> {
+pub(crate) fn write(to: &Path, folder: Option<&Path>, costly: u32, own: bool) -> Result<Written> {
     let mut text = String::new();
-    let mut count = 0;
-    if let Some(folder) = folder {
-        count = taken(folder, &mut text)?;
+    let mut count = costly as usize;
+    for sid in 1..=costly {
+        // For the flood's port alone: no content that says beforehand that it can't match.
+        let _ = writeln!(
+            text,
+            "alert udp any any -> any 9000 (pcre:\"/x[a-w]+{sid}y/\"; sid:{};)",
+            FIRST_SID - u64::from(sid)
+        );
     }
-    for number in 0..OWN {
+    if let Some(folder) = folder {
+        count += taken(folder, &mut text)?;
+    }
+    let own = if own { OWN } else { 0 };
+    for number in 0..own {
         let sid = FIRST_SID + number;
         let _ = writeln!(
             text,
@@ -46,7 +55,31 @@ pub(crate) fn write(to: &Path, folder: Option<&Path>) -> Result<Written> {
         );
     }
     std::fs::write(to, text).map_err(|error| Error::os("write", to.display().to_string(), &error))?;
-    Ok(Written { name: if folder.is_some() { "et" } else { "160" }, count: count + OWN as usize })
+    Ok(Written {
+        name: if folder.is_some() {
+            "et"
+        } else if costly > 0 {
+            "costly"
+        } else {
+            "160"
+        },
+        count: count + own as usize,
+    })
+}
+
+/// Writes the own rules for the attacked port alone, to go first.
+///
+/// # Errors
+/// The file can't be written.
+pub(crate) fn write_first(to: &Path) -> Result<()> {
+    let rule = |number: u64| {
+        let sid = FIRST_SID + OWN + number;
+        format!(
+            "alert udp any any -> any {ATTACKED_PORT} (msg:\"first {number}\"; content:\"attack-{number:03}-\"; sid:{sid};)\n"
+        )
+    };
+    let text: String = (0..OWN).map(rule).collect();
+    std::fs::write(to, text).map_err(|error| Error::os("write", to.display().to_string(), &error))
 }
 
 /// Adds the rules that the sensor takes, line by line; their number.
