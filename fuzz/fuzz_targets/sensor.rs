@@ -2,12 +2,14 @@
 //! The input is a list of packets: two bytes of length, one of time, the bytes.
 #![no_main]
 
+#[path = "../detector.rs"]
+mod detector;
+
 use std::sync::{Arc, LazyLock};
 
+use detector::Count;
 use libfuzzer_sys::fuzz_target;
-use ringtap_detect::app::{dns, ssh, tls};
-use ringtap_detect::rules::{Classes, RuleSet, Variables};
-use ringtap_detect::{Alert, Detector, Limits, Program, Sink};
+use ringtap_detect::{Policy, Program};
 use ringtap_wire::LinkType;
 
 const RULES: &[u8] = br#"
@@ -21,46 +23,15 @@ alert ssh any any -> any any (ssh.software; content:"a"; sid:7;)
 alert ip any any -> any any (ipv6.hdr; content:"|00|"; offset:6; flowbits:set,x; hostbits:set,y; sid:8;)
 alert ip any any -> any any (flowbits:isset,x; xbits:isset,y,track ip_pair; threshold:type both,track by_src,count 2,seconds 5; sid:9;)
 alert icmp any any -> any any (itype:8; icmpv4.hdr; content:"|08|"; startswith; sid:10;)
+alert tcp any any -> any any (ftpbounce; sid:12;)
 pass tcp any any -> any 1 (sid:11;)
 "#;
 
-static PROGRAM: LazyLock<Arc<Program>> = LazyLock::new(|| {
-    let mut set = RuleSet::default();
-    set.add("fuzz.rules", RULES, &Variables::default(), &Classes::default());
-    let mut rejected = Vec::new();
-    let (program, _) = Program::new(set, &mut rejected).expect("compiles");
-    assert!(rejected.is_empty(), "{rejected:?}");
-    Arc::new(program)
-});
-
-struct Count(u64);
-
-impl Sink for Count {
-    fn alert(&mut self, alert: &Alert<'_>) {
-        assert!(alert.rule.meta.sid <= 11);
-        self.0 += 1;
-    }
-}
+static PROGRAM: LazyLock<Arc<Program>> = LazyLock::new(|| detector::program(RULES));
 
 fuzz_target!(|input: &[u8]| {
-    dns::queries(input, |name| assert!(name.len() <= 255));
-    let _ = (tls::hello(input), ssh::banner(input));
-    let limits = Limits {
-        flows: 4,
-        early_bytes: 4096,
-        early_segments: 8,
-        window: 64,
-        windows: 2,
-        fragmented: 8,
-        fragment_bytes: 4096,
-        thresholds: 8,
-        host_bits: 8,
-        budget: 2000,
-        checksums: false,
-        ..Limits::default()
-    };
-    let mut detector = Detector::new(Arc::clone(&PROGRAM), limits);
-    let (mut rest, mut now_ns, mut count) = (input, 0, Count(0));
+    let mut detector = detector::small(&PROGRAM, Policy::Bsd);
+    let (mut rest, mut now_ns, mut count) = (input, 0, Count::default());
     while let [high, low, seconds, more @ ..] = rest {
         let len = usize::from(u16::from_be_bytes([*high, *low]) % 2048).min(more.len());
         let (packet, after) = more.split_at(len);

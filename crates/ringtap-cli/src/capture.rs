@@ -7,7 +7,7 @@ mod handler;
 mod live;
 mod replay;
 mod report;
-mod setup;
+pub(crate) mod setup;
 mod summary;
 mod supervise;
 pub(crate) mod user;

@@ -13,6 +13,7 @@ mod generate;
 mod man;
 mod pcap_run;
 mod plan;
+mod secrets;
 mod sensor;
 mod trap;
 mod units;

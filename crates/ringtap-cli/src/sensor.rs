@@ -9,6 +9,7 @@ mod live;
 mod output;
 mod replay;
 mod rules;
+mod snmp;
 mod summary;
 
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use clap::{ArgGroup, ValueEnum};
 use ringtap::Result;
 
+use crate::capture::setup;
 use crate::units;
 
 /// Find attacks: Suricata's rules against an interface or capture files.
@@ -45,6 +47,12 @@ pub struct Args {
     /// Rule file (may be given several times)
     #[arg(short = 'S', long, value_name = "FILE", help_heading = "Rules")]
     rules: Vec<PathBuf>,
+    /// Rule file whose packets go first when there are more than can be looked at (may be given several times)
+    ///
+    /// Once packets wait twice as long as --max-latency, only those are looked at whose addresses and ports fit a rule of
+    /// such a file; the others are counted as shed, until the ring is worked off.
+    #[arg(long, value_name = "FILE", requires = "interface", help_heading = "Rules")]
+    priority_rules: Vec<PathBuf>,
     /// Refuse to start when any rule is not used
     #[arg(long, help_heading = "Rules")]
     strict: bool,
@@ -54,10 +62,10 @@ pub struct Args {
     /// Names and priorities of classes [default: classification.config beside the first rule file, if there is one]
     #[arg(long, value_name = "FILE", help_heading = "Rules")]
     classification: Option<PathBuf>,
-    /// Variables and bounds from a TOML file
+    /// Variables, bounds and where SNMP notifications go, from a TOML file (see below)
     #[arg(long, value_name = "FILE", help_heading = "Rules")]
     config: Option<PathBuf>,
-    /// Tell at the end what each rule cost and found
+    /// Tell at the end what each rule cost (steps of the budget, nanoseconds) and found; takes time itself
     #[arg(long, help_heading = "Rules")]
     profile: bool,
 
@@ -120,6 +128,11 @@ pub struct Args {
     /// How packets are taken
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Live")]
     backend: Backend,
+    /// Receive queues, each with an engine thread of its own: all, a number of them, or a list such as 0-3,5
+    ///
+    /// A flow stays on its queue, as the device (AF_XDP) or the kernel's fanout by flow (packet ring) has it.
+    #[arg(long, value_name = "all|N|LIST", default_value = "all", value_parser = setup::queues, help_heading = "Live")]
+    queues: setup::QueueChoice,
     /// CPUs of the engine threads [default: the last allowed ones]
     #[arg(long, value_name = "LIST", value_parser = units::list, help_heading = "Live")]
     cpu: Option<units::List>,
@@ -138,16 +151,28 @@ pub struct Args {
     json: bool,
 }
 
-const EXAMPLES: &str = "\
-Examples:
+const EXAMPLES: &str = r#"Examples:
   ringtap sensor --check-rules /etc/suricata/rules/*.rules           what is supported
   ringtap sensor --replay old.pcap -S my.rules --eve -               alarms on standard output
   ringtap sensor -i eth1 -S my.rules --eve /var/log/eve.json         until Ctrl-C
   ringtap sensor -i eth1 -S my.rules --set HOME_NET=[192.0.2.0/24]
+  ringtap sensor -i eth1 -S all.rules --priority-rules scada.rules    these first under a flood
   ringtap sensor -i eth1 -S my.rules --syslog udp:192.0.2.9:514 --user nobody
 
+SNMP notifications of alarms, traps or informs, are asked for in the file of --config, which then must be readable for you alone:
+  [snmp]
+  to = "192.0.2.9:162"
+  inform = true                    # default: traps
+  community = "public"             # v2c; or for v3:
+  user = { name = "sensor", auth = "SHA-256", auth-password = "…", privacy = "AES", privacy-password = "…" }
+  engine-id = "0x80000000…"        # of v3 traps [default: made of the host's name]
+  oid = "1.3.6.1.4.1.32473.2"      # the default, below the enterprise for examples
+The notification is OID.0.1; its objects are OID.1.N.0: 1 message, 2 sid, 3 gid, 4 rev, 5 severity, 6 source, 7 its port,
+8 destination, 9 its port, 10 IP protocol, 11 microseconds since 1970, 12 number of the alarm.
+
 A rule with an option that is not supported is not used, and is named with file, line and option at start; --strict makes
-that an error. An alarm that the output thread could not take in time is counted, as is one that could not be written.";
+that an error. --priority-rules should name addresses or ports that a flood can't all have: what a flood sends to them goes
+first too. An alarm that the output thread could not take in time is counted, as is one that could not be written."#;
 
 /// How packets are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -50,8 +50,12 @@ fn attacks(marker: &str) -> Vec<Vec<u8>> {
 }
 
 fn flood(testbed: &Testbed) -> ringtap_testbed::GeneratorReport {
-    let profile = Profile::lasting(Pattern::Constant { pps: 148e3 }, std::time::Duration::from_secs(4));
-    let traffic = GeneratorConfig::for_testbed(testbed, 64, profile).count(FLOOD);
+    flood_at(testbed, 148e3, FLOOD)
+}
+
+fn flood_at(testbed: &Testbed, pps: f64, count: u64) -> ringtap_testbed::GeneratorReport {
+    let profile = Profile::lasting(Pattern::Constant { pps }, std::time::Duration::from_secs(4));
+    let traffic = GeneratorConfig::for_testbed(testbed, 64, profile).count(count);
     let generator = testbed.generate(traffic).unwrap();
     send_frames(testbed, &attacks("EVIL"));
     generator.join().unwrap()
@@ -110,6 +114,31 @@ fn net_sensor_finds_every_planted_attack_in_a_flood() {
     assert_clean(&testbed);
 }
 
+/// At a rate that a busy machine may not carry: every packet is accounted for all the same.
+#[test]
+fn net_sensor_accounts_for_every_packet_at_500_kpps() {
+    const TEST: &str = "net_sensor_accounts_for_every_packet_at_500_kpps";
+    const COUNT: u64 = 500_000;
+    let testbed = testbed(TEST, TestbedConfig::default());
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("my.rules");
+    write_rules(&rules, "EVIL");
+    let sensor = sensor(&testbed, &rules, &["--backend", "xdp"]);
+    testbed.enable_receiver_napi().unwrap();
+    let report = flood_at(&testbed, 500e3, COUNT);
+    assert_eq!(report.stamped, COUNT, "{report}");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let summary = sensor.interrupt().summary();
+    let ledger = &summary["ledger"];
+    assert_eq!(ledger["unaccounted"], 0, "{summary}");
+    let (handled, lost) = (summary["packets"].as_u64().unwrap(), ledger["lost"].as_u64().unwrap());
+    assert_eq!(handled + lost, COUNT + ATTACKS as u64, "{summary}");
+    // What was lost may have been an attack, but no more of them than that.
+    let found = summary["alerts"].as_u64().unwrap();
+    assert!(found <= ATTACKS as u64 && found + lost >= ATTACKS as u64, "{summary}");
+    assert_eq!(summary["records"]["unaccounted"], 0, "{summary}");
+}
+
 #[test]
 fn net_sensor_loads_rules_again_without_losing_a_packet() {
     const TEST: &str = "net_sensor_loads_rules_again_without_losing_a_packet";
@@ -135,4 +164,77 @@ fn net_sensor_loads_rules_again_without_losing_a_packet() {
     assert_eq!((&summary["reloads"], &summary["alerts"]), (&1.into(), &ATTACKS.into()), "{summary}");
     let lines = std::fs::read_to_string(&eve).unwrap().lines().count();
     assert_eq!(lines, ATTACKS, "the file was opened again");
+}
+
+#[test]
+fn net_sensor_looks_at_priority_rules_first_under_a_smoke_screen() {
+    const TEST: &str = "net_sensor_looks_at_priority_rules_first_under_a_smoke_screen";
+    let testbed = testbed(TEST, TestbedConfig::default());
+    let folder = tempfile::tempdir().unwrap();
+    let (costly, first) = (folder.path().join("costly.rules"), folder.path().join("first.rules"));
+    // No machine looks at 300 expressions for each of 148,000 packets per second.
+    let mut text = String::new();
+    for sid in 1..=300 {
+        writeln!(text, r#"alert udp any any -> any 9000 (pcre:"/x[a-w]+{sid}y/"; sid:{sid};)"#).unwrap();
+    }
+    std::fs::write(&costly, text).unwrap();
+    write_rules(&first, "EVIL");
+    let text = std::fs::read_to_string(&first).unwrap().replace("-> any any", "-> any 9999");
+    std::fs::write(&first, text).unwrap();
+    let extra = ["--backend", "xdp", "--max-latency", "2ms", "--priority-rules", first.to_str().unwrap()];
+    let sensor = sensor(&testbed, &costly, &extra);
+    testbed.enable_receiver_napi().unwrap();
+    let report = flood(&testbed);
+    assert_eq!(report.stamped, FLOOD, "{report}");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let ended = sensor.interrupt();
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    let summary = ended.summary();
+    let shed = summary["shed"].as_u64().unwrap();
+    assert!(shed > 0, "{summary}");
+    assert_eq!(summary["packets"].as_u64().unwrap() + shed, FLOOD + ATTACKS as u64, "{summary}");
+    let ledger = &summary["ledger"];
+    assert_eq!((&ledger["drops"]["shed"], &ledger["lost"]), (&summary["shed"], &summary["shed"]), "{summary}");
+    assert_eq!(ledger["unaccounted"], 0, "{summary}");
+    assert_eq!(summary["alerts"], ATTACKS, "{summary}");
+}
+
+#[test]
+fn net_sensor_refuses_priority_rules_that_any_packet_fits() {
+    const TEST: &str = "net_sensor_refuses_priority_rules_that_any_packet_fits";
+    let testbed = testbed(TEST, TestbedConfig::default());
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("first.rules");
+    std::fs::write(&rules, r#"alert ip any any -> any any (content:"a"; sid:1;)"#).unwrap();
+    let host = testbed.receiver();
+    let mut command: Command = host.command(RINGTAP);
+    command.args(["sensor", "-i", host.interface(), "--priority-rules", rules.to_str().unwrap()]);
+    Capture::of(host, command).end().assert_refused(2, &["--priority-rules", "first.rules:1: any packet fits"]);
+}
+
+#[test]
+fn net_sensor_keeps_each_flow_on_one_queue() {
+    const TEST: &str = "net_sensor_keeps_each_flow_on_one_queue";
+    const FLOWS: u16 = 64;
+    let testbed = testbed(TEST, TestbedConfig::default());
+    testbed.enable_receiver_napi().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("my.rules");
+    write_rules(&rules, "EVIL");
+    let sensor = sensor(&testbed, &rules, &["--backend", "packet", "--queues", "2"]);
+    let profile = Profile::lasting(Pattern::Constant { pps: 20e3 }, std::time::Duration::from_secs(4));
+    let mut traffic = GeneratorConfig::for_testbed(&testbed, 64, profile).count(20_000);
+    traffic.frame.flows = FLOWS;
+    let report = testbed.generate(traffic).unwrap().join().unwrap();
+    assert_eq!(report.stamped, 20_000, "{report}");
+    send_frames(&testbed, &attacks("EVIL"));
+    let summary = sensor.interrupt().summary();
+    assert_eq!((&summary["ledger"]["unaccounted"], &summary["ledger"]["lost"]), (&0.into(), &0.into()), "{summary}");
+    assert_eq!((&summary["packets"], &summary["alerts"]), (&(20_000 + ATTACKS).into(), &ATTACKS.into()), "{summary}");
+    let engines = summary["engines"].as_array().unwrap();
+    let of = |group: &str, name: &str| engines.iter().map(|engine| engine[group][name].as_u64().unwrap()).collect();
+    let (packets, flows): (Vec<u64>, Vec<u64>) = (of("decoder", "pkts"), of("flow", "total"));
+    assert!(packets.len() == 2 && packets.iter().all(|&count| count > 0), "{summary}");
+    // One flow of attacks, and none of the others twice.
+    assert_eq!(flows.iter().sum::<u64>(), u64::from(FLOWS) + 1, "{summary}");
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use sensor_support::{data, field, replay};
+use sensor_support::{data, field, pcap, replay};
 use serde_json::Value;
 
 /// Sid, addresses, ports; and the packet's number where it is the same in both.
@@ -53,22 +53,6 @@ fn suricata(test: &str, capture: &Path, rules: &Path) -> Vec<Value> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(folder.path().join("eve.json")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-/// A pcap file of Ethernet frames, a millisecond apart.
-fn pcap(path: &Path, frames: &[Vec<u8>]) {
-    let mut file = Vec::new();
-    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1] {
-        file.extend_from_slice(&word.to_le_bytes());
-    }
-    for (index, frame) in frames.iter().enumerate() {
-        let (seconds, micros) = (1_700_000_000 + index as u32 / 1000, index as u32 % 1000 * 1000);
-        for word in [seconds, micros, frame.len() as u32, frame.len() as u32] {
-            file.extend_from_slice(&word.to_le_bytes());
-        }
-        file.extend_from_slice(frame);
-    }
-    std::fs::write(path, file).unwrap();
 }
 
 /// xorshift64*: the same traffic in each run.

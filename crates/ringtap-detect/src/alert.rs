@@ -120,6 +120,7 @@ impl<'a> FlowView<'a> {
             App::Dns => "dns",
             App::Tls => "tls",
             App::Ssh => "ssh",
+            App::Ftp => "ftp",
         })
     }
 }

@@ -55,6 +55,8 @@ pub struct Limits {
     pub policy: Policy,
     /// Verify TCP checksums: segments with a wrong one are not part of a stream.
     pub checksums: bool,
+    /// Take the time of each rule: two looks at the clock for each.
+    pub timed: bool,
 }
 
 impl Default for Limits {
@@ -74,6 +76,7 @@ impl Default for Limits {
             alerts: 15,
             policy: Policy::Bsd,
             checksums: true,
+            timed: false,
         }
     }
 }
@@ -99,6 +102,8 @@ pub struct Counters {
     pub budget_hits: u64,
     /// Packets of flows that a pass rule let go.
     pub passed: u64,
+    /// Packets that were not looked at because others went first; not among `packets`.
+    pub shed: u64,
     /// Pieces of streams inspected.
     pub chunks: u64,
     /// Gaps in streams.
@@ -130,6 +135,8 @@ pub struct Profile {
     pub matches: u64,
     /// Steps of the budget it used.
     pub steps: u64,
+    /// Time it took, nanoseconds, the two looks at the clock included; 0 unless [`Limits::timed`].
+    pub elapsed_ns: u64,
 }
 
 /// State between packets.
@@ -243,6 +250,11 @@ impl Detector {
         self.counters.bytes += u64::from(wire_len);
         self.expire(now_ns, sink);
         self.nested(data, link, wire_len, now_ns, sink, levels::Nesting::default());
+    }
+
+    /// Counts a packet that is not looked at, because there are more than can be and others go first.
+    pub fn shed(&mut self) {
+        self.counters.shed += 1;
     }
 
     /// Ends flows whose time is over: a few at each call.

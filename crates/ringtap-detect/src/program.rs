@@ -250,7 +250,7 @@ fn applies(protocol: Protocol, class: Class) -> bool {
         Protocol::Icmp(Some(Version::V6)) => class == Class::Icmpv6,
         Protocol::Sctp => class == Class::Sctp,
         Protocol::App(App::Dns) => matches!(class, Class::Tcp | Class::Udp),
-        Protocol::App(App::Tls | App::Ssh) => class == Class::Tcp,
+        Protocol::App(App::Tls | App::Ssh | App::Ftp) => class == Class::Tcp,
         Protocol::Any => false,
     }
 }

@@ -21,6 +21,8 @@ mod recording;
 mod suricata;
 mod testpmd;
 
+pub use program::resident_bytes;
+
 /// Bytes of each packet that numbered peers write: headers and stamp.
 const SNAPLEN: u32 = 96;
 
@@ -111,6 +113,8 @@ pub struct PeerOptions {
     pub numbered: bool,
     /// Rules for Suricata; `None`: no rules.
     pub rules: Option<PathBuf>,
+    /// HOME_NET for Suricata, the other variables then as its stock configuration has them; `None`: any, for all of them.
+    pub home_net: Option<String>,
 }
 
 /// What a peer leaves.
@@ -128,6 +132,10 @@ pub struct PeerReport {
     pub delivery: Option<HistogramSnapshot>,
     /// Its packet buffers in bytes: rings, socket buffers, UMEM.
     pub memory_bytes: Option<u64>,
+    /// Alarms it raised; Suricata with rules only.
+    pub alarms: Option<u64>,
+    /// Memory it had in RAM at its end (VmRSS), bytes; programs that were asked for it only.
+    pub resident_bytes: Option<u64>,
     /// What was done otherwise than asked, and what to know when comparing.
     pub note: Vec<String>,
 }

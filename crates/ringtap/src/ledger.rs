@@ -29,6 +29,8 @@ pub enum Cause {
     InvalidDescriptor,
     /// Taken off the ring after the packet limit.
     LeftAtLimit,
+    /// Not looked at, because there were more packets than could be and others went first.
+    Shed,
     /// The spool to the writer thread was full.
     SlowOutput,
     /// The output could not be written any more (disk full, I/O error).
@@ -48,6 +50,7 @@ impl Cause {
             Self::Oversize => "oversize",
             Self::InvalidDescriptor => "invalid_descriptor",
             Self::LeftAtLimit => "left_at_limit",
+            Self::Shed => "shed",
             Self::SlowOutput => "slow_output",
             Self::OutputFailed => "output_failed",
         }
@@ -72,6 +75,12 @@ impl Ledger {
     pub fn drop(&mut self, cause: Cause, count: Option<u64>) {
         let entry = self.drops.entry(cause).or_insert(Some(0));
         *entry = entry.zip(count).map(|(a, b)| a + b);
+    }
+
+    /// Takes packets that were given to the application and not looked at from the delivered ones to the drops.
+    pub fn undeliver(&mut self, cause: Cause, count: u64) {
+        self.delivered = self.delivered.saturating_sub(count);
+        self.drop(cause, Some(count));
     }
 
     /// Packets known to be lost.
@@ -143,6 +152,13 @@ mod tests {
         assert_eq!(ledger.lost(), 12);
         assert_eq!(ledger.unaccounted(), Some(3));
         assert_eq!(ledger.to_string(), "offered 100 = delivered 80 + filtered 5 + ring_full 12 + unaccounted 3");
+    }
+
+    #[test]
+    fn what_is_taken_back_keeps_the_sum() {
+        let mut ledger = ledger();
+        ledger.undeliver(Cause::Shed, 30);
+        assert_eq!((ledger.delivered, ledger.lost(), ledger.unaccounted()), (50, 42, Some(3)));
     }
 
     #[test]

@@ -61,10 +61,10 @@ pub(super) fn napi(text: &str) -> Result<Napi, String> {
 
 /// Queues as asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct QueueChoice(Queues);
+pub(crate) struct QueueChoice(pub(crate) Queues);
 
 /// Reads `all`, a number of queues, or a list of them.
-pub(super) fn queues(text: &str) -> Result<QueueChoice, String> {
+pub(crate) fn queues(text: &str) -> Result<QueueChoice, String> {
     let is_list = text.contains([',', '-']);
     Ok(QueueChoice(match text {
         "all" => Queues::All,

@@ -11,7 +11,9 @@ use ringtap_detect::rules::Variables;
 use ringtap_detect::{Limits, Policy};
 use serde::Deserialize;
 
+use super::snmp::Table;
 use super::{Args, Overlap};
+use crate::secrets::read_private;
 
 /// A syslog server.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +64,7 @@ pub(super) fn alarm_target(text: &str) -> Result<AlarmTarget, String> {
 struct File {
     variables: BTreeMap<String, String>,
     bounds: Bounds,
+    snmp: Option<Table>,
 }
 
 /// Bounds in the file; what is left out stays at its default.
@@ -84,6 +87,8 @@ struct Bounds {
 pub(super) struct Config {
     pub(super) variables: Variables,
     pub(super) limits: Limits,
+    /// Where notifications go, and the name of the file that says so.
+    pub(super) snmp: Option<(Table, String)>,
 }
 
 impl Config {
@@ -110,6 +115,7 @@ impl Config {
             thresholds: bounds.thresholds.unwrap_or(usual.thresholds),
             host_bits: bounds.host_bits.unwrap_or(usual.host_bits),
             checksums: !args.no_checksums,
+            timed: args.profile,
             policy: match args.overlap {
                 None => usual.policy,
                 Some(Overlap::First) => Policy::First,
@@ -120,17 +126,24 @@ impl Config {
             },
             ..usual
         };
-        Ok(Self { variables, limits })
+        let snmp = file.snmp.zip(args.config.as_deref().map(|path| path.display().to_string()));
+        Ok(Self { variables, limits, snmp })
     }
 }
 
 fn read(path: &Path) -> Result<File> {
     let object = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| Error::os("read configuration", &object, &error))?;
-    toml::from_str(&text).map_err(|error| {
-        let cause = error.to_string().trim_end().replace('\n', " ");
-        Error::failed("read configuration", object, cause).way_out("see [variables] and [bounds] in README.md")
-    })
+    let file: File = toml::from_str(&text).map_err(|error| {
+        // The message alone: the lines around the place may hold a secret.
+        let at = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        Error::failed("read configuration", format!("{object}:{at}"), error.message())
+            .way_out("see [variables], [bounds] and [snmp] in ringtap sensor --help")
+    })?;
+    if file.snmp.is_some() {
+        read_private(path)?;
+    }
+    Ok(file)
 }
 
 #[cfg(test)]

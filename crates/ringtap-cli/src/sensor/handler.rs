@@ -14,7 +14,7 @@ use ringtap::transmit::Outbox;
 use ringtap_alarm::datagram::{self, Datagram};
 use ringtap_alarm::output::Producer;
 use ringtap_alarm::{Alarm, AnomalyRecord, FlowRecord, Record};
-use ringtap_detect::{Alert, Decoded, Detector, Event, FlowEnd, FlowView, Program, Sink, Spare};
+use ringtap_detect::{Alert, Decoded, Detector, Event, FlowEnd, FlowView, Precedence, Program, Sink, Spare};
 use ringtap_wire::{LinkType, UdpFrame};
 
 use super::output::Item;
@@ -22,8 +22,51 @@ use super::output::Item;
 /// No statistics.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// A program on its way into or out of an engine.
-pub(super) type Swap = (Arc<Program>, Spare);
+/// A program on its way into or out of an engine, with what goes first.
+pub(super) type Swap = (Arc<Program>, Spare, Option<Arc<Precedence>>);
+
+/// When packets wait longer than they should, those that matter most go first.
+pub(super) struct Shedding {
+    /// Which.
+    pub(super) precedence: Option<Arc<Precedence>>,
+    /// Packets that waited longer begin the shedding; a quarter of it ends it. Nanoseconds.
+    pub(super) limit_ns: u64,
+    /// Packets until the clock is read again.
+    pub(super) countdown: u32,
+    /// Only packets that go first are looked at.
+    pub(super) active: bool,
+}
+
+/// The clock is read for every so many packets.
+const LOOK_EVERY: u32 = 16;
+
+impl Shedding {
+    /// Whether this packet is left out.
+    #[inline]
+    fn sheds(&mut self, packet: &Packet<'_>, link: LinkType, stamps: StampClock) -> bool {
+        let Some(precedence) = &self.precedence else { return false };
+        if self.countdown == 0 {
+            self.countdown = LOOK_EVERY;
+            let now_ns = match stamps {
+                StampClock::Monotonic => clock::monotonic_ns(),
+                StampClock::Realtime => clock::realtime_ns(),
+                StampClock::Recorded => return false,
+            };
+            // A packet without a stamp says nothing.
+            if packet.arrival_ns != 0 {
+                let waited_ns = now_ns.saturating_sub(packet.arrival_ns);
+                self.active = waited_ns > if self.active { self.limit_ns / 4 } else { self.limit_ns };
+            }
+        }
+        self.countdown -= 1;
+        self.active && !precedence.has(packet.data, link)
+    }
+
+    /// The ring is empty: nobody waits.
+    fn rest(&mut self) {
+        (self.active, self.countdown) = (false, 0);
+    }
+}
 
 /// Which records are wanted.
 #[derive(Clone, Copy)]
@@ -48,6 +91,8 @@ pub(super) struct Finds {
     pub(super) stamp_clock: StampClock,
     /// Number of the packet at hand.
     pub(super) packet: u64,
+    /// Records and statistics made for the queue.
+    pub(super) made: u64,
 }
 
 /// The handler of a sensor.
@@ -55,6 +100,7 @@ pub(super) struct Sensor {
     pub(super) detector: Detector,
     pub(super) link: LinkType,
     pub(super) finds: Finds,
+    pub(super) shedding: Shedding,
     /// Added to arrival stamps to get the time since 1970, nanoseconds.
     pub(super) to_realtime_ns: i64,
     pub(super) last_ns: u64,
@@ -79,6 +125,7 @@ impl Finds {
     }
 
     fn put(&mut self, item: Item) {
+        self.made += 1;
         if self.waits {
             self.queue.push_waiting(item);
         } else {
@@ -136,10 +183,13 @@ impl Sensor {
     fn swap(&mut self) {
         if let Some((incoming, outgoing)) = &mut self.swaps
             && !outgoing.is_full()
-            && let Ok((program, spare)) = incoming.pop()
+            && let Ok((program, spare, precedence)) = incoming.pop()
         {
-            // Refused only when it names too many bits; whoever made it sees which one comes back.
-            let old = self.detector.swap(program, spare).unwrap_or_else(|refused| refused);
+            let old = match self.detector.swap(program, spare) {
+                Ok((program, spare)) => (program, spare, std::mem::replace(&mut self.shedding.precedence, precedence)),
+                // Refused only when it names too many bits; whoever made it sees which one comes back.
+                Err((program, spare)) => (program, spare, precedence),
+            };
             drop(outgoing.push(old));
         }
     }
@@ -170,6 +220,10 @@ impl Handler for Sensor {
             self.swap();
         }
         self.finds.packet += 1;
+        if self.shedding.sheds(packet, self.link, self.finds.stamp_clock) {
+            self.detector.shed();
+            return;
+        }
         let now_ns = match packet.arrival_ns {
             0 => clock::realtime_ns(),
             stamp => stamp.saturating_add_signed(self.to_realtime_ns),
@@ -186,6 +240,7 @@ impl Handler for Sensor {
             self.detector.expire(self.last_ns, &mut telling);
         }
         self.in_cycle = false;
+        self.shedding.rest();
         self.swap();
         self.stats();
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use ringtap::calibrate::{Calibration, Wishes};
 use ringtap::histogram::Histogram;
 use ringtap::interface::{Interface, InterfaceState};
+use ringtap::ledger::Cause;
 use ringtap::pacer::{Hybrid, Policy, Rung};
 use ringtap::receiver::{self, Receiver, ReceiverConfig, Running};
 use ringtap::source::StampClock;
@@ -26,11 +27,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::config::Config;
-use super::handler::{Finds, NEVER, Sensor, Swap, Wanted};
+use super::handler::{Finds, NEVER, Sensor, Shedding, Swap, Wanted};
 use super::output::{Wishes as OutputWishes, Writing, wants};
 use super::replay::conclude;
 use super::rules::{self, Loaded};
-use super::summary::Summary;
+use super::summary::{Summary, records};
 use super::{Args, Backend, Event};
 use crate::capture::user::Successor;
 
@@ -59,7 +60,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let config = Config::of(args)?;
     let loaded = rules::load(args, &config.variables, BitNames::default())?;
     rules::tell(&loaded.rejected);
-    let Loaded { program, classes, mut bits, rejected } = loaded;
+    let Loaded { program, classes, mut bits, rejected, precedence } = loaded;
     let successor = args.user.as_deref().map(Successor::find).transpose()?;
     let interface = Interface::find_up(args.interface.as_deref().unwrap_or_default())?;
     let number = interface.link_type().unwrap_or(u16::MAX);
@@ -87,7 +88,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     };
     let (counts, wishes) = (Arc::new(Counts::default()), Arc::new(OutputWishes::default()));
     let open = || {
-        let writing = Writing::new(args, writer, Arc::clone(&counts), Arc::clone(&wishes))?;
+        let writing = Writing::new(args, &config, writer, Arc::clone(&counts), Arc::clone(&wishes))?;
         Queue::start(engines, args.queue as usize, writing)
     };
     let (queue, ends) = match &successor {
@@ -109,12 +110,20 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             finds: Finds {
                 queue: end,
                 waits: false,
-                wanted: wanted(args),
+                wanted: wanted(args, &config),
                 frame,
                 sequence: Arc::clone(&sequence),
                 latency: Arc::clone(latency),
                 stamp_clock,
                 packet: 0,
+                made: 0,
+            },
+            shedding: Shedding {
+                precedence: precedence.clone(),
+                // A packet waits up to one period in any case, and the ring holds several at the peak rate.
+                limit_ns: 2 * args.max_latency.as_nanos() as u64,
+                countdown: 0,
+                active: false,
             },
             to_realtime_ns: if stamp_clock == StampClock::Monotonic { clock::monotonic_to_realtime_ns() } else { 0 },
             last_ns: 0,
@@ -144,9 +153,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let elapsed_s = started.elapsed().as_secs_f64();
     let mut outcome = running.finish()?;
     let mut counters = Vec::new();
-    let mut profile = None;
+    let (mut profile, mut made) = (None, 0);
     for engine in &mut outcome.engines {
         engine.handler.finish();
+        made += engine.handler.finds.made;
         counters.push(engine.handler.detector.counters());
         let detector = &engine.handler.detector;
         if args.profile && profile.is_none() {
@@ -154,7 +164,13 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     outcome.engines.clear();
-    queue.finish()?;
+    // The engine gave these to the sensor, which had no time for them.
+    let shed: u64 = counters.iter().map(|counters| counters.shed).sum();
+    if !args.priority_rules.is_empty() {
+        outcome.ledger.undeliver(Cause::Shed, shed);
+    }
+    let mut writing = queue.finish()?;
+    writing.finish();
     warnings.extend(outcome.warnings.iter().filter(|warning| !warnings.contains(warning)).cloned().collect::<Vec<_>>());
     let detection = latency.iter().map(|latency| latency.snapshot()).reduce(|all, one| all.merged(&one));
     let meters = outcome.counters.clone();
@@ -166,7 +182,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         rules_left_out: reloads.left_out,
         counters,
         ledger: Some(outcome.ledger),
-        records_lost: lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum(),
+        records: records(made, writing.taken, lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum()),
         alarms_in_ring: meters.transmitted,
         alarms_refused: meters.transmit_refused,
         outputs: counts,
@@ -187,10 +203,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn wanted(args: &Args) -> Wanted {
+fn wanted(args: &Args, config: &Config) -> Wanted {
     let writes = args.eve.is_some() || args.eve_socket.is_some();
     Wanted {
-        alerts: (wants(args, Event::Alert) && writes) || args.syslog.is_some(),
+        alerts: (wants(args, Event::Alert) && writes) || args.syslog.is_some() || config.snmp.is_some(),
         flows: wants(args, Event::Flow) && writes,
         anomalies: wants(args, Event::Anomaly) && writes,
     }
@@ -253,6 +269,7 @@ fn receiver_config(
     config.incoming_only = interface.is_loopback();
     config.realtime.priority = args.priority;
     config.cpus = cpus;
+    config.queues = args.queues.0.clone();
     config.napi_pace_ns = plan.napi_pace_ns;
     Ok(config)
 }
@@ -335,14 +352,14 @@ fn supervise(
 /// A program for each engine.
 fn hand_out(loaded: Loaded, exchanges: &mut [Exchange], bits: &mut BitNames, reloads: &mut Reloads) {
     rules::tell(&loaded.rejected);
-    let Loaded { program, classes, bits: named, rejected } = loaded;
+    let Loaded { program, classes, bits: named, rejected, precedence } = loaded;
     *bits = named;
     let program = Arc::new(program);
     tell_catalogue(reloads, &program, &classes);
     for exchange in exchanges {
         exchange.sent = Some(Arc::clone(&program));
         // The queue of one is empty: the last program has come back.
-        if exchange.to.push((Arc::clone(&program), Spare::new(&program))).is_err() {
+        if exchange.to.push((Arc::clone(&program), Spare::new(&program), precedence.clone())).is_err() {
             exchange.sent = None;
         }
     }
@@ -360,7 +377,7 @@ fn tell_catalogue(reloads: &mut Reloads, program: &Program, classes: &Classes) {
 
 /// Drops what an engine used before.
 fn take_back(exchange: &mut Exchange) {
-    if let Ok((program, _)) = exchange.back.pop()
+    if let Ok((program, ..)) = exchange.back.pop()
         && exchange.sent.take().is_some_and(|sent| Arc::ptr_eq(&sent, &program))
     {
         eprintln!("ringtap: the rules in use stay: the new ones name more bits than there is room for");

@@ -13,6 +13,8 @@ use ringtap_alarm::{Catalogue, Record};
 use ringtap_detect::Counters;
 use serde_json::{Value, json};
 
+use super::config::Config;
+use super::snmp::SnmpOutput;
 use super::{Args, Event};
 
 /// What goes through the queue.
@@ -39,10 +41,13 @@ pub(super) struct Writing {
     lines: Vec<Output>,
     /// Alarms alone.
     alarms: Vec<Output>,
+    snmp: Option<SnmpOutput>,
     line: Vec<u8>,
     counts: Arc<Counts>,
     wishes: Arc<Wishes>,
     started: Instant,
+    /// Records and statistics taken from the queue.
+    pub(super) taken: u64,
 }
 
 impl Writing {
@@ -50,7 +55,13 @@ impl Writing {
     ///
     /// # Errors
     /// One can't be opened.
-    pub(super) fn new(args: &Args, writer: Writer, counts: Arc<Counts>, wishes: Arc<Wishes>) -> Result<Self> {
+    pub(super) fn new(
+        args: &Args,
+        config: &Config,
+        writer: Writer,
+        counts: Arc<Counts>,
+        wishes: Arc<Wishes>,
+    ) -> Result<Self> {
         let (mut lines, mut alarms) = (Vec::new(), Vec::new());
         if let Some(path) = &args.eve {
             let rotate = args.eve_rotate.map(|size| (size, args.eve_keep));
@@ -64,7 +75,25 @@ impl Writing {
                 .map_err(|error| Error::os("read host name from", "/proc/sys/kernel/hostname", &error))?;
             alarms.push(Output::Syslog(SyslogOutput::new(syslog.protocol, syslog.server, host.trim())?));
         }
-        Ok(Self { writer, lines, alarms, line: Vec::with_capacity(4096), counts, wishes, started: Instant::now() })
+        let snmp = config.snmp.as_ref().map(|(table, file)| SnmpOutput::new(table, file)).transpose()?;
+        Ok(Self {
+            writer,
+            lines,
+            alarms,
+            snmp,
+            line: Vec::with_capacity(4096),
+            counts,
+            wishes,
+            started: Instant::now(),
+            taken: 0,
+        })
+    }
+
+    /// Waits for answers that are still to come.
+    pub(super) fn finish(&mut self) {
+        if let Some(snmp) = &mut self.snmp {
+            snmp.finish(&self.counts);
+        }
     }
 
     fn send(&mut self, severity: Severity, is_alarm: bool) {
@@ -91,6 +120,7 @@ impl Writing {
 impl Work<Item> for Writing {
     fn record(&mut self, item: Item) {
         self.line.clear();
+        self.taken += 1;
         match item {
             Item::Record(record) => {
                 self.writer.write(&record, &mut self.line);
@@ -99,6 +129,9 @@ impl Work<Item> for Writing {
                     Record::Flow(_) | Record::Anomaly(_) => Severity::Informational,
                 };
                 self.send(severity, matches!(record, Record::Alarm(_)));
+                if let (Record::Alarm(alarm), Some(snmp)) = (&record, &mut self.snmp) {
+                    snmp.alarm(alarm, self.writer.catalogue.find(alarm.rule), &self.counts);
+                }
             }
             Item::Stats(counters) => {
                 let uptime = self.started.elapsed().as_secs();
@@ -112,6 +145,9 @@ impl Work<Item> for Writing {
         self.look_at_wishes();
         for output in self.lines.iter_mut().chain(&mut self.alarms) {
             output.flush(&self.counts);
+        }
+        if let Some(snmp) = &mut self.snmp {
+            snmp.idle(&self.counts);
         }
     }
 }
@@ -145,6 +181,7 @@ pub(super) fn stats(counters: &Counters) -> Value {
         "ringtap": {
             "budget_hits": counters.budget_hits,
             "passed": counters.passed,
+            "shed": counters.shed,
             "tunnelled": counters.tunnelled,
             "stream_chunks": counters.chunks,
             "windows_evicted": counters.windows_evicted,

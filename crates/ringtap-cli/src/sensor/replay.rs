@@ -24,9 +24,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::config::Config;
-use super::handler::{Finds, NEVER, Sensor, Wanted};
+use super::handler::{Finds, NEVER, Sensor, Shedding, Wanted};
 use super::output::{Wishes, Writing, wants};
-use super::summary::Summary;
+use super::summary::{Summary, records};
 use super::{Args, Event, rules};
 
 /// Runs the sensor over files.
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     // Flow numbers are the same in each run over the same files.
     let writer = Writer { packet_numbers: true, catalogue, ..Writer::default() };
     let counts = Arc::new(Counts::default());
-    let writing = Writing::new(args, writer, Arc::clone(&counts), Arc::new(Wishes::default()))?;
+    let writing = Writing::new(args, &config, writer, Arc::clone(&counts), Arc::new(Wishes::default()))?;
     let (queue, mut ends) = Queue::start(1, args.queue as usize, writing)?;
     let Some(end) = ends.pop() else { return Err(Error::failed("start", "output thread", "it has no queue")) };
     let lost = end.lost();
@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             queue: end,
             waits: true,
             wanted: Wanted {
-                alerts: wants(args, Event::Alert),
+                alerts: wants(args, Event::Alert) || config.snmp.is_some(),
                 flows: wants(args, Event::Flow),
                 anomalies: wants(args, Event::Anomaly),
             },
@@ -67,7 +67,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             latency: Arc::default(),
             stamp_clock: StampClock::Recorded,
             packet: 0,
+            made: 0,
         },
+        shedding: Shedding { precedence: None, limit_ns: u64::MAX, countdown: 0, active: false },
         to_realtime_ns: 0,
         last_ns: 0,
         stats_every_ns: if wants(args, Event::Stats) { args.stats.as_nanos() as u64 } else { NEVER },
@@ -87,8 +89,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let Engine { source, handler, .. } = engine;
     let counters = handler.detector.counters();
     let profile = args.profile.then(|| (Arc::clone(&program), handler.detector.profile().to_vec()));
+    let made = handler.finds.made;
     drop(handler);
-    queue.finish()?;
+    let mut writing = queue.finish()?;
+    writing.finish();
     let mut warnings: Vec<String> = source.faults().iter().map(ToString::to_string).collect();
     if source.other_link_type() > 0 {
         warnings.push(format!(
@@ -104,7 +108,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         rules_left_out: loaded.rejected.len(),
         counters: vec![counters],
         ledger: None,
-        records_lost: lost.load(Ordering::Relaxed),
+        records: records(made, writing.taken, lost.load(Ordering::Relaxed)),
         alarms_in_ring: 0,
         alarms_refused: 0,
         outputs: Arc::clone(&counts),

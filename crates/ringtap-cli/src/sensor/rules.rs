@@ -3,10 +3,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use ringtap::{Error, Result};
-use ringtap_detect::Program;
 use ringtap_detect::rules::{BitNames, Classes, Coverage, Reason, Rejected, RuleSet, Variables};
+use ringtap_detect::{Precedence, Program};
 use serde_json::json;
 
 use super::Args;
@@ -18,6 +19,8 @@ pub(super) struct Loaded {
     pub(super) classes: Classes,
     pub(super) bits: BitNames,
     pub(super) rejected: Vec<Rejected>,
+    /// Of `--priority-rules`.
+    pub(super) precedence: Option<Arc<Precedence>>,
 }
 
 /// Reads rule files; `bits` are those named before a reload.
@@ -25,7 +28,8 @@ pub(super) struct Loaded {
 /// # Errors
 /// A file can't be read, or with `--strict` a rule is not used.
 pub(super) fn load(args: &Args, variables: &Variables, bits: BitNames) -> Result<Loaded> {
-    let loaded = read(args, &args.rules, variables, bits)?;
+    let files: Vec<PathBuf> = args.rules.iter().chain(&args.priority_rules).cloned().collect();
+    let loaded = read(args, &files, variables, bits)?;
     if let (true, Some(first)) = (args.strict, loaded.rejected.first()) {
         let cause = format!("{} rules are not used; the first: {first}", loaded.rejected.len());
         return Err(Error::failed("use all of", "rules", cause).way_out("--check-rules names each; leave --strict out"));
@@ -47,7 +51,21 @@ fn read(args: &Args, files: &[PathBuf], variables: &Variables, bits: BitNames) -
     let mut rejected = Vec::new();
     let (program, bits) = Program::new(set, &mut rejected)
         .map_err(|cause| Error::failed("compile", "rules", cause).way_out("use fewer"))?;
-    Ok(Loaded { program, classes, bits, rejected })
+    let precedence = precedence(args, &program)?;
+    Ok(Loaded { program, classes, bits, rejected, precedence })
+}
+
+/// Which packets go first, by the rules of the files that were named for it.
+fn precedence(args: &Args, program: &Program) -> Result<Option<Arc<Precedence>>> {
+    if args.priority_rules.is_empty() {
+        return Ok(None);
+    }
+    let files: Vec<String> = args.priority_rules.iter().map(|file| file.display().to_string()).collect();
+    let precedence = Precedence::of(program.rules().filter(|rule| files.iter().any(|file| **file == *rule.meta.file)));
+    let precedence = precedence.map_err(|cause| {
+        Error::usage("use", "--priority-rules", cause).way_out("name the addresses or ports that matter most")
+    })?;
+    Ok(Some(Arc::new(precedence)))
 }
 
 fn classes(args: &Args, files: &[PathBuf]) -> Result<Classes> {

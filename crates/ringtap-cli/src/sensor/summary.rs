@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ringtap::histogram::Quantiles;
-use ringtap::ledger::Ledger;
+use ringtap::ledger::{Cause, Ledger};
 use ringtap_alarm::output::Counts;
 use ringtap_detect::{Counters, Profile, Program};
 use serde_json::{Value, json};
@@ -27,8 +27,8 @@ pub(super) struct Summary {
     pub(super) counters: Vec<Counters>,
     /// Of a live run.
     pub(super) ledger: Option<Ledger>,
-    /// Alarms and other records for which there was no room in the queue.
-    pub(super) records_lost: u64,
+    /// Where the records of alarms, flows, anomalies and statistics went.
+    pub(super) records: Ledger,
     pub(super) alarms_in_ring: u64,
     pub(super) alarms_refused: u64,
     pub(super) outputs: Arc<Counts>,
@@ -38,6 +38,13 @@ pub(super) struct Summary {
     pub(super) warnings: Vec<String>,
     /// What rules cost: program and profile.
     pub(super) profile: Option<(Arc<Program>, Vec<Profile>)>,
+}
+
+/// The ledger of records: made by engines, taken by the output thread, or lost because the queue between was full.
+pub(super) fn records(made: u64, taken: u64, lost: u64) -> Ledger {
+    let mut ledger = Ledger { offered: Some(made), delivered: taken, filtered: Some(0), ..Ledger::default() };
+    ledger.drop(Cause::SlowOutput, Some(lost));
+    ledger
 }
 
 impl Summary {
@@ -58,14 +65,19 @@ impl Summary {
             "packets": self.sum(|counters| counters.packets),
             "bytes": self.sum(|counters| counters.bytes),
             "alerts": self.sum(|counters| counters.alerts),
+            "shed": self.sum(|counters| counters.shed),
             "engines": self.counters.iter().map(stats).collect::<Vec<_>>(),
             "ledger": self.ledger.as_ref().map(|ledger| json!({
                 "offered": ledger.offered, "delivered": ledger.delivered, "filtered": ledger.filtered,
                 "drops": ledger.drops, "lost": ledger.lost(), "unaccounted": ledger.unaccounted(),
             })),
+            "records": {
+                "offered": self.records.offered, "delivered": self.records.delivered, "drops": self.records.drops,
+                "unaccounted": self.records.unaccounted(),
+            },
             "outputs": {
                 "written": count(&self.outputs.written), "failed": count(&self.outputs.failed),
-                "lost_in_queue": self.records_lost, "in_transmit_ring": self.alarms_in_ring,
+                "lost_in_queue": self.records.lost(), "in_transmit_ring": self.alarms_in_ring,
                 "refused_by_transmit_ring": self.alarms_refused,
             },
             "latency_us": self.latency_us,
@@ -75,6 +87,7 @@ impl Summary {
             "profile": self.profile.as_ref().map(|(program, profile)| {
                 costly(program, profile).into_iter().map(|(sid, profile)| json!({
                     "sid": sid, "checks": profile.checks, "matches": profile.matches, "steps": profile.steps,
+                    "nanoseconds": profile.elapsed_ns,
                 })).collect::<Vec<_>>()
             }),
         })
@@ -91,7 +104,8 @@ impl Summary {
         line("rules", format!("{} used, {} not", grouped(self.rules as u64), grouped(self.rules_left_out as u64)));
         line("packets", grouped(self.sum(|counters| counters.packets)));
         line("alarms", grouped(self.sum(|counters| counters.alerts)));
-        let named: [(&str, u64); 8] = [
+        let named: [(&str, u64); 9] = [
+            ("shed packets", self.sum(|counters| counters.shed)),
             ("invalid packets", self.sum(|counters| counters.invalid)),
             ("budget hits", self.sum(|counters| counters.budget_hits)),
             ("stream gaps", self.sum(|counters| counters.gaps)),
@@ -115,7 +129,7 @@ impl Summary {
                 "{} written, {} failed, {} lost in the queue",
                 grouped(self.outputs.written.load(Ordering::Relaxed)),
                 grouped(failed),
-                grouped(self.records_lost)
+                grouped(self.records.lost())
             ),
         );
         if self.alarms_in_ring + self.alarms_refused > 0 {
@@ -136,10 +150,18 @@ impl Summary {
             line("warning", warning.clone());
         }
         if let Some((program, profile)) = &self.profile {
-            let _ = writeln!(text, "\n{:>10} {:>12} {:>12} {:>12}", "sid", "checks", "matches", "steps");
+            let _ = writeln!(
+                text,
+                "\n{:>10} {:>12} {:>12} {:>12} {:>10} {:>10}",
+                "sid", "checks", "matches", "steps", "µs", "ns/check"
+            );
             for (sid, profile) in costly(program, profile) {
-                let _ =
-                    writeln!(text, "{sid:>10} {:>12} {:>12} {:>12}", profile.checks, profile.matches, profile.steps);
+                let (micros, each) = (profile.elapsed_ns / 1000, profile.elapsed_ns / profile.checks.max(1));
+                let _ = writeln!(
+                    text,
+                    "{sid:>10} {:>12} {:>12} {:>12} {micros:>10} {each:>10}",
+                    profile.checks, profile.matches, profile.steps
+                );
             }
         }
         text
@@ -150,7 +172,7 @@ impl Summary {
 fn costly(program: &Program, profile: &[Profile]) -> Vec<(u32, Profile)> {
     let mut list: Vec<(u32, Profile)> =
         program.rules().zip(profile).filter(|(_, p)| p.checks > 0).map(|(rule, p)| (rule.meta.sid, *p)).collect();
-    list.sort_by_key(|(sid, profile)| (std::cmp::Reverse(profile.steps), *sid));
+    list.sort_by_key(|(sid, profile)| (std::cmp::Reverse((profile.elapsed_ns, profile.steps)), *sid));
     list.truncate(SHOWN);
     list
 }

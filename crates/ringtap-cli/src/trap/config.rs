@@ -2,8 +2,6 @@
 //!
 //! Owns its reading and the check that nobody else can read the secrets in it.
 
-use std::fmt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use ringtap::sys::clock;
@@ -14,24 +12,15 @@ use ringtap_trap::known::{Effect, Rule, Rules};
 use ringtap_trap::names::Names;
 use ringtap_trap::station::{Station, StationConfig};
 use ringtap_trap::store::Store;
-use ringtap_trap::usm::{AuthProtocol, LocalEngine, PrivProtocol, User, Usm};
+use ringtap_trap::usm::{LocalEngine, User, Usm};
 use serde::Deserialize;
+
+use crate::secrets::{Secret, UserTable, from_hex, random, read_private};
 
 /// Syslog warning and worse become alarms.
 const DEFAULT_SYSLOG_SEVERITY: u8 = 4;
 /// Most alarms in the table: some 300 bytes each.
 const DEFAULT_MAX_ALARMS: usize = 1_000_000;
-
-/// A word that is never shown.
-#[derive(Clone, Deserialize)]
-#[serde(transparent)]
-struct Secret(String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(not shown)")
-    }
-}
 
 #[derive(Debug, Default, Deserialize)]
 struct File {
@@ -53,18 +42,6 @@ struct Trap {
     #[serde(default)]
     rule: Vec<RuleTable>,
     webhook: Option<Webhook>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct UserTable {
-    name: String,
-    auth: Option<String>,
-    auth_password: Option<Secret>,
-    privacy: Option<String>,
-    privacy_password: Option<Secret>,
-    #[serde(default)]
-    engines: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -108,13 +85,7 @@ impl Config {
     /// It can't be read, others may read it, or something in it is not understood (with its place).
     pub(super) fn read(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
-        let failed = |error: std::io::Error| Error::os("read the configuration", &name, &error);
-        let mode = path.metadata().map_err(failed)?.permissions().mode();
-        if mode & 0o077 != 0 {
-            return Err(Error::failed("read the configuration", &name, format!("its mode is {:04o}", mode & 0o7777))
-                .way_out(format!("it may hold secrets: chmod 600 {name}")));
-        }
-        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let text = read_private(path)?;
         let file: File = toml::from_str(&text).map_err(|error| {
             // The message alone: the lines around the place may hold a secret.
             let at = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
@@ -165,33 +136,7 @@ impl Config {
     /// # Errors
     /// One that makes no sense.
     pub(super) fn users(&self) -> Result<Vec<User>> {
-        let mut users = Vec::new();
-        for table in &self.trap.user {
-            let object = format!("user {:?}", table.name);
-            let wrong = |cause: &str| self.wrong(&object, cause);
-            let auth = match (&table.auth, &table.auth_password) {
-                (None, None) => None,
-                (Some(protocol), Some(password)) => Some((
-                    AuthProtocol::from_name(protocol)
-                        .ok_or_else(|| wrong("auth is one of MD5, SHA, SHA-224, SHA-256, SHA-384, SHA-512"))?,
-                    password.0.as_str(),
-                )),
-                _ => return Err(wrong("auth and auth-password go together")),
-            };
-            let privacy = match (&table.privacy, &table.privacy_password) {
-                (None, None) => None,
-                (Some(protocol), Some(password)) => Some((
-                    PrivProtocol::from_name(protocol)
-                        .ok_or_else(|| wrong("privacy is one of DES, AES, AES-192, AES-256, AES-192-C, AES-256-C"))?,
-                    password.0.as_str(),
-                )),
-                _ => return Err(wrong("privacy and privacy-password go together")),
-            };
-            let engines: Option<Vec<Vec<u8>>> = table.engines.iter().map(|text| from_hex(text)).collect();
-            let engines = engines.ok_or_else(|| wrong("an engine ID is written in hexadecimal digits"))?;
-            users.push(User::new(&table.name, auth, privacy).map_err(wrong)?.only_from(engines));
-        }
-        Ok(users)
+        self.trap.user.iter().map(|table| table.user(|object, cause| self.wrong(object, cause))).collect()
     }
 
     fn rules(&self, names: &Names) -> Result<Rules> {
@@ -238,25 +183,10 @@ fn local_engine(store: &Store) -> Result<LocalEngine> {
     Ok(LocalEngine { id, boots, started_ns: clock::monotonic_ns() })
 }
 
-fn random() -> Result<u64> {
-    use std::io::Read;
-    let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(|error| Error::os("read", "/dev/urandom", &error))?;
-    Ok(u64::from_ne_bytes(bytes))
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
-        return None;
-    }
-    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok()).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn read(text: &str, mode: u32) -> Result<Config> {

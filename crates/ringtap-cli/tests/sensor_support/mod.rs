@@ -33,3 +33,19 @@ pub fn field<'v>(event: &'v Value, path: &str) -> Option<&'v Value> {
         None => value.get(part),
     })
 }
+
+/// A pcap file of Ethernet frames, a millisecond apart.
+pub fn pcap(path: &Path, frames: &[Vec<u8>]) {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1] {
+        file.extend_from_slice(&word.to_le_bytes());
+    }
+    for (index, frame) in frames.iter().enumerate() {
+        let (seconds, micros) = (1_700_000_000 + index as u32 / 1000, index as u32 % 1000 * 1000);
+        for word in [seconds, micros, frame.len() as u32, frame.len() as u32] {
+            file.extend_from_slice(&word.to_le_bytes());
+        }
+        file.extend_from_slice(frame);
+    }
+    std::fs::write(path, file).unwrap();
+}

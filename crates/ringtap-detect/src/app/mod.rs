@@ -1,8 +1,9 @@
-//! Application protocols, as far as rules ask: names in DNS queries, the server name in TLS, SSH banners.
+//! Application protocols, as far as rules ask: names in DNS queries, the server name in TLS, SSH banners, FTP's PORT.
 //!
 //! Owns recognising and reading them in bytes that are there. Does not follow streams.
 
 pub mod dns;
+pub mod ftp;
 pub mod ssh;
 pub mod tls;
 
@@ -19,6 +20,9 @@ pub fn recognise(bytes: &[u8], ports: (u16, u16)) -> Option<App> {
     }
     if bytes.starts_with(b"SSH-") {
         return Some(App::Ssh);
+    }
+    if ftp::is_command(bytes, ports) {
+        return Some(App::Ftp);
     }
     // A handshake record of SSL 3.0 or any TLS (RFC 8446 §5.1).
     matches!(bytes, [22, 3, 0..=4, ..]).then_some(App::Tls)

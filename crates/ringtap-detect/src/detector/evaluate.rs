@@ -1,6 +1,9 @@
 //! Owns: which rules are looked at for a packet or a chunk of a stream, their tests in order of cost, and what a match does.
 //! Does not: prepare packets or streams.
 
+use std::net::IpAddr;
+use std::time::Instant;
+
 use ringtap_wire::Ip;
 
 use super::{Detector, Track, Work};
@@ -99,10 +102,12 @@ impl Detector {
         for &index in &candidates {
             let prepared = &program.rules[index as usize];
             let before = work.budget;
+            let began = limits.timed.then(Instant::now);
             let found = work.test(prepared, track, &context);
             let profile = &mut work.profile[index as usize];
             profile.checks += 1;
             profile.steps += u64::from(before - work.budget);
+            profile.elapsed_ns += began.map_or(0, |began| began.elapsed().as_nanos() as u64);
             let Some(in_stream) = found else {
                 if work.budget == 0 {
                     counters.budget_hits += 1;
@@ -244,6 +249,7 @@ impl Work {
                 Buffer::DnsQuery | Buffer::TlsSni | Buffer::SshProtocol | Buffer::SshSoftware => {
                     self.items_match(*buffer, steps, &mut variables)
                 }
+                Buffer::FtpPort => self.names_another(context),
                 Buffer::Ipv4Header | Buffer::Ipv6Header => {
                     let wanted = if *buffer == Buffer::Ipv4Header { Version::V4 } else { Version::V6 };
                     packet.version() == Some(wanted) && self.bytes_match(packet.ip_header, steps, &mut variables)
@@ -306,6 +312,14 @@ impl Work {
         let found = run.matches(steps);
         *variables = run.variables;
         found
+    }
+
+    /// Whether a PORT command names another host than the one that says it (RFC 2577 §3).
+    fn names_another(&self, context: &Context<'_>) -> bool {
+        self.app_items.iter().filter(|(of, ..)| *of == Buffer::FtpPort).any(|&(_, from, to)| {
+            let octets: Option<[u8; 4]> = self.app_bytes[from as usize..to as usize].try_into().ok();
+            octets.is_some_and(|octets| address_number(IpAddr::from(octets)) != context.source)
+        })
     }
 
     fn items_match(&mut self, buffer: Buffer, steps: &[Step], variables: &mut [u64; MAX_VARIABLES]) -> bool {

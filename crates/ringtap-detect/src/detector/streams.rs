@@ -2,7 +2,7 @@
 //! Does not: match.
 
 use crate::alert::{Origin, Sink};
-use crate::app::{self, dns, ssh, tls};
+use crate::app::{self, dns, ftp, ssh, tls};
 use crate::decode::{Decoded, Transport};
 use crate::rules::rule::{App, Buffer};
 
@@ -208,6 +208,26 @@ impl Detector {
                 }
                 ssh::Banner::None => flow.app_done[from] = true,
                 ssh::Banner::Incomplete => {}
+            },
+            Some(App::Ftp) if from == 1 => flow.app_done[from] = true,
+            Some(App::Ftp) => loop {
+                let Some(at) = flow.app_next[from].checked_sub(chunk.base) else {
+                    flow.app_done[from] = true;
+                    break;
+                };
+                match ftp::line(bytes.get(at as usize..).unwrap_or_default()) {
+                    Ok(Some(line)) => {
+                        if let Some(address) = ftp::port_address(line) {
+                            work.item(Buffer::FtpPort, &address.octets());
+                        }
+                        flow.app_next[from] += line.len() as u64;
+                    }
+                    Ok(None) => break,
+                    Err(()) => {
+                        flow.app_done[from] = true;
+                        break;
+                    }
+                }
             },
             Some(App::Dns) => loop {
                 // Messages behind their length (RFC 1035 §4.2.2); one longer than the window is not put together.

@@ -227,8 +227,7 @@ mod tests {
 
     #[test]
     fn addresses_find_their_rules() {
-        let mut first = Ranges::of(10, 20);
-        first.add(&Ranges::of(30, 30));
+        let first = Ranges::union(&[Ranges::of(10, 20), Ranges::of(30, 30)]);
         let (second, third) = (Ranges::of(15, 35), Ranges::of(u128::MAX, u128::MAX));
         let index = Index::new(&[(&first, 1), (&second, 2), (&third, 3)]);
         for address in (0..40).chain([u128::MAX - 1, u128::MAX]) {

@@ -109,7 +109,7 @@ impl Reader<'_> {
 
     /// Items that are not negated make the set (all, if there are none); those negated are taken out.
     fn list(&self, inner: &str, depth: usize) -> Result<Ranges, String> {
-        let (mut with, mut without, mut any_positive) = (Ranges::none(), Ranges::none(), false);
+        let (mut with, mut without) = (Vec::new(), Vec::new());
         let mut open = 0usize;
         for part in inner.split(|letter| {
             match letter {
@@ -122,14 +122,14 @@ impl Reader<'_> {
             let part = part.trim();
             // `!$VAR` whose value is itself negated is a positive set; so sets are negated, not texts.
             if let Some(rest) = part.strip_prefix('!') {
-                without.add(&self.set(rest, depth + 1)?);
+                without.push(self.set(rest, depth + 1)?);
             } else {
-                any_positive = true;
-                with.add(&self.set(part, depth + 1)?);
+                with.push(self.set(part, depth + 1)?);
             }
         }
-        let with = if any_positive { with } else { Ranges::all(self.max) };
-        Ok(with.without(&without))
+        // Each list is put in order once: reputation lists have tens of thousands of items.
+        let with = if with.is_empty() { Ranges::all(self.max) } else { Ranges::union(&with) };
+        Ok(with.without(&Ranges::union(&without)))
     }
 }
 

@@ -242,6 +242,7 @@ impl Builder<'_, '_> {
             // What these say is of use to other programs, or is our business anyway.
             "target" | "prefilter" => {}
             "rawbytes" => self.last_content().map(|_| ())?,
+            "ftpbounce" => rule.buffers.push((Buffer::FtpPort, Vec::new())),
             "noalert" => rule.silent = true,
             "alert" => rule.silent = false,
             "flow" => rule.flow = state::flow(value)?,
@@ -428,6 +429,7 @@ pub(crate) fn app_of(buffer: Buffer) -> Option<App> {
         Buffer::DnsQuery => Some(App::Dns),
         Buffer::TlsSni => Some(App::Tls),
         Buffer::SshProtocol | Buffer::SshSoftware => Some(App::Ssh),
+        Buffer::FtpPort => Some(App::Ftp),
         _ => None,
     }
 }

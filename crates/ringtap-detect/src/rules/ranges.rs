@@ -10,12 +10,6 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// The empty set.
-    #[must_use]
-    pub fn none() -> Self {
-        Self { list: Vec::new() }
-    }
-
     /// Every number from 0 to `max`.
     #[must_use]
     pub fn all(max: u128) -> Self {
@@ -62,18 +56,19 @@ impl Ranges {
         self.list.iter().copied()
     }
 
-    /// Adds what is in `other`.
-    pub fn add(&mut self, other: &Self) {
-        self.list.extend_from_slice(&other.list);
-        self.list.sort_unstable();
-        let mut merged: Vec<(u128, u128)> = Vec::with_capacity(self.list.len());
-        for &(low, high) in &self.list {
+    /// What is in any of these sets.
+    #[must_use]
+    pub fn union<'r>(sets: impl IntoIterator<Item = &'r Self>) -> Self {
+        let mut list: Vec<(u128, u128)> = sets.into_iter().flat_map(|set| set.iter()).collect();
+        list.sort_unstable();
+        let mut merged: Vec<(u128, u128)> = Vec::with_capacity(list.len());
+        for (low, high) in list {
             match merged.last_mut() {
                 Some(last) if low <= last.1.saturating_add(1) => last.1 = last.1.max(high),
                 _ => merged.push((low, high)),
             }
         }
-        self.list = merged;
+        Self { list: merged }
     }
 
     /// What is in this set and not in `other`.
@@ -127,11 +122,9 @@ mod tests {
         fn agrees_with_a_plain_set(parts in proptest::collection::vec((0u8.., 0u8..), 0..6),
                                    cuts in proptest::collection::vec((0u8.., 0u8..), 0..6)) {
             let build = |list: &[(u8, u8)]| {
-                let mut set = Ranges::none();
-                for &(a, b) in list {
-                    set.add(&Ranges::of(a.min(b).into(), a.max(b).into()));
-                }
-                set
+                let parts: Vec<Ranges> =
+                    list.iter().map(|&(a, b)| Ranges::of(a.min(b).into(), a.max(b).into())).collect();
+                Ranges::union(&parts)
             };
             let inside = |list: &[(u8, u8)], value: u8| list.iter().any(|&(a, b)| (a.min(b)..=a.max(b)).contains(&value));
             let (set, cut) = (build(&parts), build(&cuts));

@@ -60,6 +60,8 @@ pub enum App {
     Tls,
     /// SSH, as far as the banners.
     Ssh,
+    /// FTP, as far as the client's PORT commands.
+    Ftp,
 }
 
 /// Addresses and ports of one side.
@@ -125,11 +127,13 @@ pub enum Buffer {
     SshProtocol,
     /// The SSH software version.
     SshSoftware,
+    /// The address in an FTP client's PORT command, four bytes; `ftpbounce` compares it with the client's own.
+    FtpPort,
 }
 
 impl Buffer {
     /// How many there are.
-    pub const COUNT: usize = 11;
+    pub const COUNT: usize = 12;
 }
 
 /// `content`.

@@ -44,17 +44,20 @@ impl BitNames {
 pub(super) fn flow(value: &str) -> Result<FlowTest, Fault> {
     let mut flow = FlowTest::default();
     for word in value.split(',').map(str::trim) {
-        match word {
-            "to_server" | "from_client" => flow.to_server = Some(true),
-            "to_client" | "from_server" => flow.to_server = Some(false),
-            "established" => flow.established = Some(true),
-            "not_established" => flow.established = Some(false),
-            "stateless" => {}
-            "only_stream" => flow.stream = Some(true),
-            "no_stream" => flow.stream = Some(false),
-            "only_frag" => flow.fragment = Some(true),
-            "no_frag" => flow.fragment = Some(false),
+        let (slot, wanted) = match word {
+            "to_server" | "from_client" => (&mut flow.to_server, true),
+            "to_client" | "from_server" => (&mut flow.to_server, false),
+            "established" => (&mut flow.established, true),
+            "not_established" => (&mut flow.established, false),
+            "stateless" => continue,
+            "only_stream" => (&mut flow.stream, true),
+            "no_stream" => (&mut flow.stream, false),
+            "only_frag" => (&mut flow.fragment, true),
+            "no_frag" => (&mut flow.fragment, false),
             other => return Err(Fault::Bad(format!("'{other}' is not known"))),
+        };
+        if slot.replace(wanted).is_some_and(|before| before != wanted) {
+            return Err(Fault::Bad(format!("'{word}' contradicts what is before it")));
         }
     }
     Ok(flow)

@@ -176,6 +176,8 @@ impl Receiving for CaptureProgram {
             claims_dropped: Some(words.dropped),
             delivery: None,
             memory_bytes,
+            alarms: None,
+            resident_bytes: None,
             note: self.note,
         })
     }

@@ -175,6 +175,11 @@ impl Program {
         Some(socket_mappings(&maps, "socket:")).filter(|&bytes| bytes > 0)
     }
 
+    /// Bytes it has in RAM (VmRSS in proc_pid_status(5)).
+    pub(super) fn resident_bytes(&mut self) -> Option<u64> {
+        resident_bytes(self.program.child().id())
+    }
+
     /// Waits until it has ended, after it was told to.
     pub(super) fn wait_for_end(&mut self, limit: Duration) -> Result<()> {
         let until = Instant::now() + limit;
@@ -198,6 +203,14 @@ impl Program {
         self.program.interrupt()?;
         Ok(said_in(&self.words))
     }
+}
+
+/// Bytes a process has in RAM.
+pub fn resident_bytes(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let kibibytes: u64 =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok())?;
+    Some(kibibytes << 10)
 }
 
 /// All that was written. The file's offset is shared with the program, so it is left alone.

@@ -115,22 +115,58 @@ fn configuration(interface: &str, folder: &Path, options: &PeerOptions) -> Strin
     } else {
         String::new()
     };
+    // What an operator has of it, as lines in memory; without rules there are none.
+    let alarms = if options.rules.is_some() {
+        "  - eve-log: { enabled: yes, filetype: regular, filename: eve.json, types: [alert] }\n"
+    } else {
+        ""
+    };
+    let variables = match &options.home_net {
+        None => "  address-groups: { HOME_NET: any, EXTERNAL_NET: any, HTTP_SERVERS: any, SMTP_SERVERS: any, \
+                 SQL_SERVERS: any, DNS_SERVERS: any, TELNET_SERVERS: any }\n  port-groups: { HTTP_PORTS: any, \
+                 SSH_PORTS: 22, SHELLCODE_PORTS: any, ORACLE_PORTS: 1521, FTP_PORTS: 21 }\n"
+            .to_owned(),
+        Some(home) => stock_variables(home),
+    };
     let ring = options.buffer_bytes.map(|bytes| format!(", ring-size: {}", (bytes / FRAME_BYTES).max(1)));
     format!(
         "%YAML 1.1\n---\n\
-         vars:\n  address-groups: {{ HOME_NET: any, EXTERNAL_NET: any, HTTP_SERVERS: any, SMTP_SERVERS: any, SQL_SERVERS: any, \
-         DNS_SERVERS: any, TELNET_SERVERS: any }}\n  port-groups: {{ HTTP_PORTS: any, SSH_PORTS: 22, SHELLCODE_PORTS: any, \
-         ORACLE_PORTS: 1521, FTP_PORTS: 21 }}\n\
+         vars:\n{variables}\
          default-log-dir: {}\n\
          stats: {{ enabled: yes, interval: 8 }}\n\
          unix-command: {{ enabled: no }}\n\
          capture: {{ disable-offloading: false }}\n\
-         outputs:\n  - stats: {{ enabled: yes, filename: stats.log, append: no, totals: yes, threads: no }}\n{packets}\
+         outputs:\n  - stats: {{ enabled: yes, filename: stats.log, append: no, totals: yes, threads: no }}\n{alarms}{packets}\
          af-packet:\n  - {{ interface: {interface}, threads: 1, cluster-id: 99, cluster-type: cluster_flow, use-mmap: yes, \
          tpacket-v3: yes{} }}\n\
          af-xdp:\n  - {{ interface: {interface}, threads: 1 }}\n",
         folder.display(),
         ring.unwrap_or_default(),
+    )
+}
+
+/// The variables as Suricata's packaged configuration has them, but for HOME_NET.
+fn stock_variables(home: &str) -> String {
+    let servers = [
+        "HTTP_SERVERS",
+        "SMTP_SERVERS",
+        "SQL_SERVERS",
+        "DNS_SERVERS",
+        "TELNET_SERVERS",
+        "DC_SERVERS",
+        "DNP3_SERVER",
+        "DNP3_CLIENT",
+        "MODBUS_CLIENT",
+        "MODBUS_SERVER",
+        "ENIP_CLIENT",
+        "ENIP_SERVER",
+    ];
+    let servers: String = servers.iter().map(|name| format!("    {name}: \"$HOME_NET\"\n")).collect();
+    format!(
+        "  address-groups:\n    HOME_NET: \"{home}\"\n    EXTERNAL_NET: \"!$HOME_NET\"\n{servers}    AIM_SERVERS: \
+         \"$EXTERNAL_NET\"\n  port-groups: {{ HTTP_PORTS: \"80\", SHELLCODE_PORTS: \"!80\", ORACLE_PORTS: 1521, SSH_PORTS: \
+         22, DNP3_PORTS: 20000, MODBUS_PORTS: 502, FILE_DATA_PORTS: \"[$HTTP_PORTS,110,143]\", FTP_PORTS: 21, \
+         GENEVE_PORTS: 6081, VXLAN_PORTS: 4789, TEREDO_PORTS: 3544 }}\n"
     )
 }
 
@@ -162,6 +198,7 @@ impl Receiving for Suricata {
     fn finish(mut self: Box<Self>, sent: u64) -> Result<PeerReport> {
         let umem = if self.kind == PeerKind::SuricataAfXdp { UMEM_BYTES } else { 0 };
         let memory_bytes = self.program.ring_bytes().map(|rings| rings + umem);
+        let resident_bytes = self.program.resident_bytes();
         self.program.interrupt()?;
         let path = self.folder.outside().join("stats.log");
         let log = fs::read_to_string(&path).map_err(|error| Error::os("read", path.display().to_string(), &error))?;
@@ -189,6 +226,8 @@ impl Receiving for Suricata {
             claims_dropped: Some(dropped),
             delivery: None,
             memory_bytes,
+            alarms: self.options.rules.as_ref().map(|_| count("detect.alert")),
+            resident_bytes,
             note: self.note,
         })
     }

@@ -175,6 +175,8 @@ impl Receiving for Testpmd {
             claims_dropped: Some(dropped),
             delivery: None,
             memory_bytes,
+            alarms: None,
+            resident_bytes: None,
             note: self.note,
         })
     }

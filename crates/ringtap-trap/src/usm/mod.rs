@@ -6,6 +6,7 @@
 //! For informs this station is the authoritative engine: it answers discovery and keeps boots and time. For traps the sender is;
 //! its clock is learnt from its first authentic message and never goes back.
 
+mod correspondent;
 mod engines;
 mod keys;
 mod limit;
@@ -13,6 +14,7 @@ mod privacy;
 
 use std::fmt;
 
+pub use correspondent::{Correspondent, Heard};
 pub use engines::RecentSet;
 pub use keys::AuthProtocol;
 pub(crate) use limit::ReportLimit;
@@ -269,7 +271,7 @@ impl Usm {
     }
 }
 
-/// A sender's side: seals traps in one user's name. For storms and tests.
+/// A sender's side: seals traps in one user's name.
 #[derive(Debug, Clone)]
 pub struct Sealer {
     user: Vec<u8>,
@@ -284,7 +286,7 @@ impl Sealer {
         Self { user: user.name.clone(), engine_id: engine_id.to_vec(), boots, keys: user.keys_for(engine_id) }
     }
 
-    /// The engine's ID.
+    /// The engine it seals for.
     pub fn engine_id(&self) -> &[u8] {
         &self.engine_id
     }
