@@ -205,8 +205,8 @@ fn tcpdump_said(words: &str) -> Said {
 
 /// The last counters of its log.
 fn suricata_said(log: &str) -> Said {
-    let events = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let last = events.filter(|event| event["event_type"] == "stats").next_back().unwrap_or_default();
+    let mut events = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let last = events.rfind(|event| event["event_type"] == "stats").unwrap_or_default();
     let count = |group: &str, name: &str| last["stats"][group][name].as_u64().unwrap_or(0);
     Said {
         captured: count("decoder", "pkts"),
