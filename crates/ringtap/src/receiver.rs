@@ -10,7 +10,7 @@ mod running;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -174,6 +174,7 @@ impl Receiver {
         let process = config.realtime.apply_to_process(&mut warnings);
         napi::repair_leftovers(&interface.name, interface.index);
         let (backend, fall_back) = choose(&config, &interface, &mut warnings);
+        let had_carrier = has_carrier(&interface);
         let opened = match backend {
             Backend::Xdp => match open_xdp(&config, &interface) {
                 Err(error) if fall_back => {
@@ -185,6 +186,9 @@ impl Receiver {
             Backend::Socket => open_socket(&config, &interface)?,
             Backend::Auto | Backend::Packet => open_packet(&config, &interface)?,
         };
+        if had_carrier {
+            await_carrier(&interface, &mut warnings);
+        }
         let promiscuous = if config.promiscuous && interface.ethernet {
             Promiscuous::on(&interface.name, interface.index).map_err(|error| warnings.push(error.to_string())).ok()
         } else {
@@ -296,6 +300,24 @@ impl Receiver {
             warnings.extend(reported.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
         }
         Ok(Running { interface, descriptions, shared, stop, threads, watch, meters, warnings })
+    }
+}
+
+fn has_carrier(interface: &Interface) -> bool {
+    netlink::link_by_index(interface.index).is_ok_and(|link| link.carrier)
+}
+
+/// Waits for a link that was there before: some drivers (igb, ixgbe) restart the device when an XDP program is attached, and
+/// its link takes seconds to come back. What the other side sends meanwhile is lost on the wire, where nobody counts it.
+fn await_carrier(interface: &Interface, warnings: &mut Vec<String>) {
+    const LIMIT: Duration = Duration::from_secs(10);
+    let since = Instant::now();
+    while !has_carrier(interface) {
+        if since.elapsed() > LIMIT {
+            warnings.push(format!("{} lost its link when it was opened, and has none yet", interface.name));
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
