@@ -21,13 +21,14 @@ export CARGO
 
 LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell
 
-.PHONY: help setup build demo test storm lint $(LINTS) man install uninstall build-pcap install-pcap uninstall-pcap leak-pcap bench clean
+.PHONY: help setup build demo test storm lab lab-ci lint $(LINTS) man install uninstall build-pcap install-pcap uninstall-pcap leak-pcap bench clean
 
 help: ## this list
 	@echo 'make TARGET, where TARGET is one of:'
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1 \2/p' $(MAKEFILE_LIST) | awk '{ name = $$1; $$1 = ""; printf "  %-15s%s\n", name, $$0 }'
 	@echo
-	@echo 'Variables: PREFIX (/usr/local), DESTDIR, DEMO_ARGS, TEST_ARGS (arguments of cargo test), BENCH_ARGS;'
+	@echo 'Variables: PREFIX (/usr/local), DESTDIR, DEMO_ARGS, TEST_ARGS (arguments of cargo test), BENCH_ARGS,'
+	@echo 'KERNEL and NIC (one cell of the lab; lab/run --list has them);'
 	@echo 'ALLOW_MISSING=1 makes "make test" warn, not fail, about tests that lack a privilege or a peer.'
 
 setup: ## install what is missing for demo and test (says what, and why)
@@ -49,6 +50,15 @@ storm: ## a million traps of 5,000 nodes at the station (as root, a minute): not
 	scripts/setup test
 	scripts/test -p ringtap-cli --test net_trap -- --ignored million
 
+lab: ## boot real kernels and network card models in QEMU and check Ringtap inside; all cells, or KERNEL=7-rt NIC=igb
+	scripts/setup lab
+	$(CARGO) build -p ringtap-lab
+	RINGTAP_LAB_PROGRAM=$(TARGET_DIR)/debug/ringtap-lab lab/run $(if $(KERNEL)$(NIC),$(KERNEL) $(NIC),--all)
+
+lab-ci: ## the cells of the lab that CI runs: a card's driver, and one whose interrupts can be seen to cease
+	$(MAKE) lab KERNEL=7-rt NIC=igb
+	$(MAKE) lab KERNEL=7-rt NIC=virtio
+
 lint: $(LINTS) ## format, clippy, docs, licences, scripts (scripts/setup ci installs the tools)
 
 lint-format:
@@ -65,7 +75,8 @@ lint-deny:
 	$(CARGO) deny check licenses bans sources
 
 lint-shell:
-	shellcheck scripts/* .ci/run
+	shellcheck scripts/* .ci/run lab/run lab/kernel lab/initramfs
+	shellcheck -s sh lab/init
 
 man: build ## the manual pages, into target/man
 	mkdir -p $(MAN_OUT)

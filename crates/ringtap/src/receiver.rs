@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -188,6 +188,7 @@ impl Receiver {
             napi::repair_leftovers(&interface.name, interface.index);
         }
         let (backend, fall_back) = choose(&config, &interface, &mut warnings);
+        let had_carrier = has_carrier(&interface);
         let opened = match backend {
             Backend::Xdp => match open_xdp(&config, &interface) {
                 Err(error) if fall_back => {
@@ -200,6 +201,9 @@ impl Receiver {
             Backend::Pcap => open_pcap(&config, &interface, &mut warnings)?,
             Backend::Auto | Backend::Packet => open_packet(&config, &interface)?,
         };
+        if had_carrier {
+            await_carrier(&interface, &mut warnings);
+        }
         // A libpcap sees to that itself.
         let promiscuous = if config.promiscuous && interface.ethernet && backend != Backend::Pcap {
             Promiscuous::on(&interface.name, interface.index).map_err(|error| warnings.push(error.to_string())).ok()
@@ -322,6 +326,24 @@ impl Receiver {
             warnings.extend(reported.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
         }
         Ok(Running { interface, descriptions, shared, stop, threads, watch, meters, warnings })
+    }
+}
+
+fn has_carrier(interface: &Interface) -> bool {
+    netlink::link_by_index(interface.index).is_ok_and(|link| link.carrier)
+}
+
+/// Waits for a link that was there before: some drivers (igb, ixgbe) restart the device when an XDP program is attached, and
+/// its link takes seconds to come back. What the other side sends meanwhile is lost on the wire, where nobody counts it.
+fn await_carrier(interface: &Interface, warnings: &mut Vec<String>) {
+    const LIMIT: Duration = Duration::from_secs(10);
+    let since = Instant::now();
+    while !has_carrier(interface) {
+        if since.elapsed() > LIMIT {
+            warnings.push(format!("{} lost its link when it was opened, and has none yet", interface.name));
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -219,6 +219,7 @@ fn net_a_queue_that_is_taken_is_named() {
         interface: link.interface.clone(),
         ifindex: link.index,
         mtu: 1500,
+        driver: None,
         queue: 0,
         ring_slots: 64,
         transmit_slots: 0,

@@ -56,7 +56,7 @@ fn of(interface: &Interface, is_asked: bool) -> Vec<Finding> {
         );
     }
     findings.push(finding("queues", State::Note, format!("{} for receiving", interface.queues)));
-    findings.push(match XdpSource::frame_size_for(interface.mtu) {
+    findings.push(match XdpSource::frame_size_for(interface.mtu, interface.driver.as_deref()) {
         Some(size) => finding("MTU", State::Good, format!("{} (fits a frame of {size} bytes)", interface.mtu)),
         None => finding("MTU", State::Limit, interface.mtu.to_string())
             .because("too large for one AF_XDP frame: --backend packet takes it, auto does so by itself"),

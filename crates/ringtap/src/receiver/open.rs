@@ -14,6 +14,7 @@ use crate::source::pcap::{PcapConfig, PcapSource};
 use crate::source::socket::SocketSource;
 use crate::source::xdp::{XdpConfig, XdpSource};
 use crate::steer::{Attach, Steering};
+use crate::sys::ethtool;
 use crate::transmit::TransmitRing;
 
 /// What opening a back end gives.
@@ -36,15 +37,19 @@ pub(super) fn choose(config: &ReceiverConfig, interface: &Interface, warnings: &
         }
         Backend::Auto => {
             let may_take = !interface.used_by_host || (config.take && config.rules_are_exact);
-            let fits = config.frame_size.is_some() || XdpSource::frame_size_for(interface.mtu).is_some();
+            let fits = config.frame_size.is_some() || frame_size_for(interface).is_some();
             if may_take && fits && interface.ethernet { (Backend::Xdp, true) } else { (Backend::Packet, false) }
         }
         other => (other, false),
     }
 }
 
+fn frame_size_for(interface: &Interface) -> Option<u32> {
+    XdpSource::frame_size_for(interface.mtu, interface.driver.as_deref())
+}
+
 pub(super) fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result<Opened> {
-    let frame_size = config.frame_size.unwrap_or_else(|| XdpSource::frame_size_for(interface.mtu).unwrap_or(4096));
+    let frame_size = config.frame_size.or_else(|| frame_size_for(interface)).unwrap_or(4096);
     let queue_ids = match &config.queues {
         Queues::All => (0..interface.queues).collect(),
         Queues::Count(count) => (0..*count).collect(),
@@ -68,6 +73,7 @@ pub(super) fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result
             interface: interface.name.clone(),
             ifindex: interface.index,
             mtu: interface.mtu,
+            driver: interface.driver.clone(),
             queue,
             ring_slots: config.ring_slots,
             transmit_slots: config.transmit_slots,
@@ -182,15 +188,31 @@ pub(super) fn pace_napi(
     const DEFER_HARD_IRQS: u64 = 2;
     let busy_poll = opened.queues.iter().any(|(source, _)| source.description().busy_poll);
     let flush_ns = if busy_poll {
+        warnings.extend(card_ring_warning(
+            &interface.name,
+            config.ring_slots,
+            ethtool::receive_ring(&interface.name).ok(),
+        ));
         // Our thread runs the device's poll itself; the kernel's timer is only a net below, longer than our period
-        // (Documentation/networking/napi.rst, busy polling).
-        shortest_period_ns(&config.policy)? * 2
+        // (Documentation/networking/napi.rst, busy polling). Not much longer: while we wait for the interrupt at low rates it
+        // still defers that after each packet, and the next one then waits for this timer.
+        shortest_period_ns(&config.policy)? * 5 / 4
     } else if steering.attached() == Attach::Native && config.napi_pace_ns > 0 {
         config.napi_pace_ns
     } else {
         return None;
     };
     NapiPacing::set(&interface.name, interface.index, DEFER_HARD_IRQS, flush_ns, warnings)
+}
+
+/// Between two polls of our thread packets wait in the card's own ring, not in ours: it should not be the smaller one.
+fn card_ring_warning(interface: &str, ring_slots: u32, card: Option<(u32, u32)>) -> Option<String> {
+    let (now, most) = card.filter(|&(now, most)| now < ring_slots && now < most)?;
+    let wanted = ring_slots.min(most);
+    Some(format!(
+        "{interface}'s own ring has {now} descriptors, and with the timer packets wait there between two polls: \
+         `ethtool -G {interface} rx {wanted}` makes it {wanted}"
+    ))
 }
 
 /// The shortest timer period a policy may use, if it has a timer.
@@ -200,5 +222,20 @@ fn shortest_period_ns(policy: &Policy) -> Option<u64> {
         Policy::Windowed(windowed) => Some(windowed.period_ns),
         Policy::Timer { period_ns } => Some(*period_ns),
         Policy::Interrupt | Policy::Busy => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::card_ring_warning;
+
+    #[test]
+    fn a_card_with_a_smaller_ring_that_can_grow_is_named() {
+        let warning = |card| card_ring_warning("eth1", 2048, card);
+        assert!(warning(Some((256, 4096))).unwrap().contains("rx 2048"));
+        assert!(warning(Some((256, 1024))).unwrap().contains("rx 1024"));
+        for enough in [Some((2048, 4096)), Some((1024, 1024)), None] {
+            assert_eq!(warning(enough), None);
+        }
     }
 }

@@ -16,9 +16,6 @@ use crate::sys::memory::{Region, Slot};
 use crate::sys::xsk::{XskConfig, XskSocket};
 use crate::transmit::TransmitRing;
 
-/// Packets one NAPI pass may take when this thread runs it (SO_BUSY_POLL_BUDGET); the kernel's own default weight.
-const BUSY_POLL_BUDGET: i32 = 64;
-
 /// How to open an AF_XDP queue.
 #[derive(Debug, Clone)]
 pub struct XdpConfig {
@@ -28,6 +25,8 @@ pub struct XdpConfig {
     pub ifindex: u32,
     /// Its MTU in bytes; with the link-layer header and two VLAN tags it must fit one frame.
     pub mtu: u32,
+    /// Its driver's name, which may leave less room in a frame.
+    pub driver: Option<String>,
     /// Receive queue, from 0.
     pub queue: u32,
     /// Ring slots, a power of two from 64 to 2^20.
@@ -68,9 +67,9 @@ impl XdpSource {
     /// Link-layer header with two VLAN tags, bytes.
     const LINK_HEADER: u32 = 14 + 2 * 4;
 
-    /// The smallest frame size that holds a whole packet of this MTU, if there is one.
-    pub fn frame_size_for(mtu: u32) -> Option<u32> {
-        [2048, 4096].into_iter().find(|&size| mtu + Self::LINK_HEADER <= XskConfig::longest_frame(size))
+    /// The smallest frame size that holds a whole packet of this MTU from this driver, if there is one.
+    pub fn frame_size_for(mtu: u32, driver: Option<&str>) -> Option<u32> {
+        [2048, 4096].into_iter().find(|&size| mtu + Self::LINK_HEADER <= XskConfig::longest_frame(size, driver))
     }
 
     /// Opens the queue and has the steering feed it once its gates are open ([`Steering::open`]).
@@ -91,7 +90,7 @@ impl XdpSource {
             force_copy: steering.attached() == Attach::Generic,
             cookie: steering.cookie(),
         })?;
-        let busy_poll = socket.enable_busy_poll(BUSY_POLL_BUDGET);
+        let busy_poll = socket.enable_busy_poll();
         let description = Description {
             backend: "xdp",
             object: config.interface.clone(),
@@ -150,7 +149,8 @@ impl XdpConfig {
         if ![2048, 4096].contains(&self.frame_size) {
             return usage(format!("frame size {}", self.frame_size), "use 2048 or 4096");
         }
-        let longest = XskConfig::longest_frame(self.frame_size);
+        let driver = self.driver.as_deref();
+        let longest = XskConfig::longest_frame(self.frame_size, driver);
         if self.mtu + XdpSource::LINK_HEADER > longest {
             return Err(Error::failed(
                 "open AF_XDP queue on",
@@ -160,12 +160,12 @@ impl XdpConfig {
                     self.mtu, self.frame_size
                 ),
             )
-            .way_out(match XdpSource::frame_size_for(self.mtu) {
+            .way_out(match XdpSource::frame_size_for(self.mtu, driver) {
                 Some(size) => format!("use --frame-size {size}"),
                 None => format!(
                     "use --backend packet, or lower the MTU: ip link set dev {} mtu {}",
                     self.interface,
-                    XskConfig::longest_frame(4096) - XdpSource::LINK_HEADER
+                    XskConfig::longest_frame(4096, driver) - XdpSource::LINK_HEADER
                 ),
             }));
         }
@@ -182,6 +182,7 @@ impl Source for XdpSource {
     }
 
     fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
+        self.rings.socket.leave_to_kernel();
         // poll(2) arms and looks at the ring again itself, so a packet that comes in between ends it at once.
         if self.arm() {
             return Wake::Ready;
@@ -191,7 +192,9 @@ impl Source for XdpSource {
     }
 
     fn poll_device(&mut self) {
-        if self.description.busy_poll || self.rings.socket.fill_needs_wakeup() {
+        if self.description.busy_poll {
+            self.rings.socket.run_poll();
+        } else if self.rings.socket.fill_needs_wakeup() {
             self.rings.socket.kick();
         }
     }

@@ -1,10 +1,11 @@
-//! Questions to a driver through SIOCETHTOOL (ethtool(8), linux/ethtool.h): its name, its queues, its own counters.
+//! Questions to a driver through SIOCETHTOOL (ethtool(8), linux/ethtool.h): its name, queues, rings and own counters.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const SIOCETHTOOL: u64 = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSTATS: u32 = 0x1d;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
@@ -67,6 +68,18 @@ pub fn receive_queues(interface: &str) -> io::Result<u32> {
     command[0] = ETHTOOL_GCHANNELS;
     ask(interface, &mut command)?;
     Ok(command[5].saturating_add(command[8]).max(1))
+}
+
+/// Descriptors of each receive ring of the device: in use, and the most it can have.
+///
+/// # Errors
+/// EOPNOTSUPP where the driver has no such rings.
+pub fn receive_ring(interface: &str) -> io::Result<(u32, u32)> {
+    // struct ethtool_ringparam: cmd, rx_{,mini_,jumbo_}max, tx_max, rx_{,mini_,jumbo_}pending, tx_pending.
+    let mut command = [0u32; 9];
+    command[0] = ETHTOOL_GRINGPARAM;
+    ask(interface, &mut command)?;
+    Ok((command[5], command[1]))
 }
 
 /// The driver's own counters by name.

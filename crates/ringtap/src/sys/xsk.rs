@@ -24,6 +24,8 @@ const XDP_PACKET_HEADROOM: u32 = 256;
 const XDP_PKT_CONTD: u32 = 1;
 /// Socket option: descriptors one send call may take in copy mode (32 where the kernel lacks it).
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
+/// Packets one NAPI pass may take when this thread runs it (SO_BUSY_POLL_BUDGET); the kernel's own default weight.
+const BUSY_POLL_BUDGET: i32 = 64;
 /// How long a queue's former socket may take to let go of it.
 const RELEASE: Duration = Duration::from_millis(500);
 
@@ -48,8 +50,13 @@ pub(crate) struct XskConfig {
 
 impl XskConfig {
     /// The longest frame that fits one UMEM chunk, bytes from the link-layer header on.
-    pub(crate) fn longest_frame(frame_size: u32) -> u32 {
-        frame_size - XDP_PACKET_HEADROOM - HEADROOM
+    ///
+    /// Some of Intel's controllers are told their buffers' size in KiB (SRRCTL.BSIZEPACKET, 82576 data sheet section
+    /// 8.10.2), and their drivers round down in zero-copy mode: what a 2 KiB chunk leaves becomes 1 KiB, and a longer
+    /// packet would come in two pieces that nobody puts together.
+    pub(crate) fn longest_frame(frame_size: u32, driver: Option<&str>) -> u32 {
+        let room = frame_size - XDP_PACKET_HEADROOM - HEADROOM;
+        if driver.is_some_and(|name| ["igb", "igc", "ixgbe"].contains(&name)) { room & !1023 } else { room }
     }
 }
 
@@ -66,6 +73,8 @@ pub(crate) struct XskSocket {
     last_stamp_ns: u64,
     zero_copy: bool,
     ring_bytes: usize,
+    /// Packets since this thread last ran the device's poll; `None` while that is left to the kernel.
+    polled: Option<usize>,
     /// Descriptors that did not lie inside one receive frame; the frame they named is not used again.
     pub(crate) invalid_descriptors: u64,
 }
@@ -161,6 +170,7 @@ impl XskSocket {
             last_stamp_ns: 0,
             zero_copy: false,
             ring_bytes: ring_bytes + umem.len(),
+            polled: None,
             invalid_descriptors: 0,
         };
         for frame in 0..config.rx_frames {
@@ -195,8 +205,11 @@ impl XskSocket {
             getsockopt(fd.as_fd(), libc::SOL_XDP, libc::XDP_OPTIONS).map_err(|e| failed("read XDP_OPTIONS of", &e))?;
         this.zero_copy = options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0;
         let first = u64::from(config.rx_frames) * u64::from(config.frame_size);
-        let transmit =
-            tx.map(|tx| XskTransmit::new(fd, umem, tx, completion, config.frame_size, first, config.tx_frames));
+        let transmit = tx.map(|tx| {
+            let mut ring = XskTransmit::new(fd, umem, tx, completion, config.frame_size, first, config.tx_frames);
+            ring.zero_copy = this.zero_copy;
+            ring
+        });
         Ok((this, transmit))
     }
 
@@ -223,7 +236,21 @@ impl XskSocket {
     ///
     /// The frames were written by a device or another CPU: their first lines are asked for all at once, so that the
     /// handler does not wait for them one by one.
+    ///
+    /// After [`XskSocket::run_poll`]: a poll ends when its budget is used up, and the device's interrupt is masked, so what it
+    /// left behind would lie in the device's own ring until the next tick, or overflow it. So it is run again.
     pub(crate) fn receive(&mut self, slots: &mut Vec<Slot>, max: usize) {
+        self.take(slots, max);
+        if slots.is_empty() && self.polled.is_some_and(|count| count >= BUSY_POLL_BUDGET as usize) {
+            self.run_poll();
+            self.take(slots, max);
+        }
+        if let Some(count) = &mut self.polled {
+            *count += slots.len();
+        }
+    }
+
+    fn take(&mut self, slots: &mut Vec<Slot>, max: usize) {
         debug_assert!(slots.capacity() >= max);
         let mut taken = false;
         while slots.len() < max {
@@ -303,6 +330,17 @@ impl XskSocket {
         self.fill.needs_wakeup()
     }
 
+    /// Runs the device's poll on this thread.
+    pub(crate) fn run_poll(&mut self) {
+        self.polled = Some(0);
+        self.kick();
+    }
+
+    /// From now on the kernel runs the device's poll, on its interrupt.
+    pub(crate) fn leave_to_kernel(&mut self) {
+        self.polled = None;
+    }
+
     /// Runs one NAPI pass (busy poll) or just answers need_wakeup: recvfrom(2) with MSG_DONTWAIT, as af_xdp.rst says.
     pub(crate) fn kick(&self) {
         // SAFETY: no buffer is passed; the call only enters the socket's receive path.
@@ -322,13 +360,14 @@ impl XskSocket {
     ///
     /// Linux sets a socket's NAPI id only for zero-copy queues since 5.11 or so; elsewhere the options are accepted and
     /// have no effect, so the id is what tells.
-    pub(crate) fn enable_busy_poll(&self, budget: i32) -> bool {
+    pub(crate) fn enable_busy_poll(&self) -> bool {
         const SO_PREFER_BUSY_POLL: libc::c_int = 69;
         const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
         const MICROSECONDS: i32 = 20;
         let set = |name, value: i32| setsockopt(self.fd.as_fd(), libc::SOL_SOCKET, name, &value).is_ok();
-        let accepted =
-            set(SO_PREFER_BUSY_POLL, 1) && set(libc::SO_BUSY_POLL, MICROSECONDS) && set(SO_BUSY_POLL_BUDGET, budget);
+        let accepted = set(SO_PREFER_BUSY_POLL, 1)
+            && set(libc::SO_BUSY_POLL, MICROSECONDS)
+            && set(SO_BUSY_POLL_BUDGET, BUSY_POLL_BUDGET);
         accepted
             && self.zero_copy
             && getsockopt::<u32>(self.fd.as_fd(), libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID).is_ok_and(|id| id != 0)
@@ -414,6 +453,7 @@ mod tests {
             last_stamp_ns: 0,
             zero_copy: false,
             ring_bytes: 0,
+            polled: None,
             invalid_descriptors: 0,
         };
         let first = u64::from(FRAMES * FRAME_SIZE);
@@ -427,6 +467,16 @@ mod tests {
         // SAFETY: no buffer is passed.
         let take = || unsafe { libc::recv(other.as_raw_fd(), std::ptr::null_mut(), 0, 0) };
         std::iter::repeat_with(take).take_while(|&got| got >= 0).count()
+    }
+
+    /// Polls of the device since the last call (the first one tells nothing): each took one of eight waiting datagrams.
+    fn polls(socket: &XskSocket, other: &OwnedFd) -> usize {
+        let left = kicks(&socket.fd);
+        for _ in 0..8 {
+            // SAFETY: no buffer is passed.
+            unsafe { libc::send(other.as_raw_fd(), std::ptr::null(), 0, 0) };
+        }
+        8usize.saturating_sub(left)
     }
 
     fn descriptor(addr: u64, len: u32) -> libc::xdp_desc {
@@ -502,6 +552,45 @@ mod tests {
         }
         socket.receive(&mut slots, 64);
         assert_eq!((slots[0].arrival_ns, slots[1].arrival_ns), (2000, 0));
+    }
+
+    #[test]
+    fn a_poll_that_used_its_budget_up_is_run_again_and_one_that_did_not_is_not() {
+        let (mut socket, _, other) = socket(0);
+        let mut slots = Vec::with_capacity(64);
+        let mut receive = |socket: &mut XskSocket, packets: i32| {
+            for _ in 0..packets {
+                assert!(socket.rx.kernel_puts(descriptor(DATA, 60)));
+                socket.receive(&mut slots, 64);
+                assert_eq!(slots.len(), 1);
+                slots.clear();
+            }
+            socket.receive(&mut slots, 64);
+            assert!(slots.is_empty());
+        };
+        polls(&socket, &other);
+        receive(&mut socket, BUSY_POLL_BUDGET);
+        assert_eq!(polls(&socket, &other), 0, "the kernel polls");
+        socket.run_poll();
+        receive(&mut socket, BUSY_POLL_BUDGET - 1);
+        assert_eq!(polls(&socket, &other), 1, "the card was empty");
+        socket.run_poll();
+        receive(&mut socket, BUSY_POLL_BUDGET);
+        assert_eq!(polls(&socket, &other), 2, "the card may hold more");
+        receive(&mut socket, 0);
+        assert_eq!(polls(&socket, &other), 0, "it did not");
+        receive(&mut socket, BUSY_POLL_BUDGET);
+        assert_eq!(polls(&socket, &other), 1);
+        socket.leave_to_kernel();
+        receive(&mut socket, BUSY_POLL_BUDGET);
+        assert_eq!(polls(&socket, &other), 0);
+    }
+
+    #[test]
+    fn a_controller_that_counts_buffers_in_kib_gets_less_room() {
+        let room = XskConfig::longest_frame;
+        assert_eq!((room(2048, None), room(2048, Some("veth")), room(2048, Some("igb"))), (1776, 1776, 1024));
+        assert_eq!((room(4096, None), room(4096, Some("igb"))), (3824, 3072));
     }
 
     #[test]

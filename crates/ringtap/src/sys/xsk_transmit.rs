@@ -21,6 +21,8 @@ pub(crate) struct XskTransmit {
     pub(super) free: Vec<u64>,
     /// Which frames the kernel has.
     out: Box<[bool]>,
+    /// Whether the device takes frames from here without a copy.
+    pub(super) zero_copy: bool,
 }
 
 impl XskTransmit {
@@ -36,7 +38,17 @@ impl XskTransmit {
     ) -> Self {
         let free: Vec<u64> = (0..u64::from(frames)).map(|i| first + i * u64::from(frame_size)).collect();
         assert!(first + u64::from(frames) * u64::from(frame_size) <= umem.len() as u64, "frames beyond the UMEM");
-        Self { fd, umem, tx, completion, frame_size, first, free, out: vec![false; frames as usize].into() }
+        Self {
+            fd,
+            umem,
+            tx,
+            completion,
+            frame_size,
+            first,
+            free,
+            out: vec![false; frames as usize].into(),
+            zero_copy: false,
+        }
     }
 
     /// Takes back the frames the device has sent; returns how many.
@@ -83,13 +95,28 @@ impl XskTransmit {
         Some(len)
     }
 
-    /// Publishes what was queued and wakes the kernel if it asked for that: one system call at most.
+    /// Publishes what was queued and wakes the kernel if it asked for that: one system call, or two where that one does
+    /// not reach the transmit queue.
+    ///
+    /// On a socket that prefers busy polling, send(2) runs the *receive* queue's NAPI and wakes nobody (`xsk_no_wakeup`
+    /// in net/xdp/xsk.c). Where the transmit queue has a NAPI of its own (igb with few queues), frames would stay for
+    /// ever; poll(2) wakes the driver in any case.
     pub(crate) fn kick(&mut self) {
         self.tx.publish();
-        if self.tx.needs_wakeup() && self.tx.pending() > 0 {
-            // SAFETY: no buffer is passed; EAGAIN, EBUSY and ENOBUFS mean that the kernel is at it (af_xdp.rst).
-            unsafe { libc::sendto(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
+        if !self.wants_kick() {
+            return;
         }
+        // SAFETY: no buffer is passed; EAGAIN, EBUSY and ENOBUFS mean that the kernel is at it (af_xdp.rst).
+        unsafe { libc::sendto(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
+        if self.zero_copy && self.wants_kick() {
+            let mut socket = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+            // SAFETY: one descriptor, writable for the result, and no time to wait.
+            unsafe { libc::poll(&raw mut socket, 1, 0) };
+        }
+    }
+
+    fn wants_kick(&self) -> bool {
+        self.tx.needs_wakeup() && self.tx.pending() > 0
     }
 
     /// Frames queued that the kernel has not taken yet.
