@@ -197,13 +197,12 @@ impl SnmpOutput {
     fn send_due(&mut self, now_ns: u64, counts: &Counts) {
         if let Sender::Inform(far) = &mut self.sender
             && !far.is_known()
+            && self.probed_at_ns.is_none_or(|at| now_ns - at >= RETRY_NS)
         {
-            if self.probed_at_ns.is_none_or(|at| now_ns - at >= RETRY_NS) {
-                self.probed_at_ns = Some(now_ns);
-                self.next_id = self.next_id.wrapping_add(1) & 0x7fff_ffff;
-                // What the kernel does not take now is asked again.
-                let _ = far.probe(self.next_id).map(|bytes| self.socket.send(&bytes));
-            }
+            self.probed_at_ns = Some(now_ns);
+            self.next_id = self.next_id.wrapping_add(1) & 0x7fff_ffff;
+            // What the kernel does not take now is asked again.
+            let _ = far.probe(self.next_id).map(|bytes| self.socket.send(&bytes));
         }
         let mut given_up = 0;
         for waiting in &mut self.waiting {

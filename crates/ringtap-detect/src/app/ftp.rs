@@ -14,15 +14,19 @@ pub fn is_command(bytes: &[u8], ports: (u16, u16)) -> bool {
     ports.0 != POP3 && ports.1 != POP3 && [&b"USER "[..], b"PASS ", b"PORT "].into_iter().any(begins)
 }
 
+/// A command line longer than [`MAX_LINE`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLong;
+
 /// The next line with its end, if it is there; `Err` if there is no end where it must be.
 ///
 /// # Errors
 /// A line that is too long.
-pub fn line(bytes: &[u8]) -> Result<Option<&[u8]>, ()> {
+pub fn line(bytes: &[u8]) -> Result<Option<&[u8]>, TooLong> {
     match bytes.iter().take(MAX_LINE).position(|&byte| byte == b'\n') {
         Some(end) => Ok(Some(&bytes[..=end])),
         None if bytes.len() < MAX_LINE => Ok(None),
-        None => Err(()),
+        None => Err(TooLong),
     }
 }
 
@@ -61,6 +65,9 @@ mod tests {
             assert_eq!(port_address(bad), None, "{bad:?}");
         }
         assert!(is_command(b"user x", (5, 21)) && !is_command(b"user x", (5, 110)) && !is_command(b"US", (5, 21)));
-        assert_eq!((line(b"a\r\nb"), line(b"a"), line(&[b'a'; 512])), (Ok(Some(&b"a\r\n"[..])), Ok(None), Err(())));
+        assert_eq!(
+            (line(b"a\r\nb"), line(b"a"), line(&[b'a'; 512])),
+            (Ok(Some(&b"a\r\n"[..])), Ok(None), Err(TooLong))
+        );
     }
 }

@@ -223,7 +223,7 @@ impl Detector {
                         flow.app_next[from] += line.len() as u64;
                     }
                     Ok(None) => break,
-                    Err(()) => {
+                    Err(ftp::TooLong) => {
                         flow.app_done[from] = true;
                         break;
                     }

@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_batch_is_what_comes_while_a_packet_may_wait() {
         let batch = |pps| {
-            let profile = Profile::lasting(Pattern::Constant { pps }, Duration::from_secs(1));
+            let profile = Profile::lasting(crate::generate::Pattern::Constant { pps }, Duration::from_secs(1));
             let (batch, hold) = batch_for(&profile, Duration::from_micros(10));
             (batch, hold.as_micros())
         };
