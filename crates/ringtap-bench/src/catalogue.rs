@@ -87,8 +87,8 @@ pub fn all(plans: &Plans) -> Vec<Receiver> {
 
 fn ringtap(plans: &Plans) -> Vec<Receiver> {
     let Plans { tight, wide, calm } = plans;
-    let windowed = Policy::Windowed(Windowed::new(finite(wide.threshold_pps), wide.period_ns.max(1)));
-    let timer = |plan: &Plan| Policy::Timer { period_ns: plan.period_ns.max(1) };
+    let windowed = Policy::Windowed(Windowed::new(finite(wide.threshold_pps), period_ns(wide, 1_000_000)));
+    let timer = |plan, bound_ns| Policy::Timer { period_ns: period_ns(plan, bound_ns) };
     let xdp =
         |name: &str, policy: Policy, pause_ns: u64, extra: Extra| engine(name, Backend::Xdp, policy, pause_ns, extra);
     vec![
@@ -96,8 +96,8 @@ fn ringtap(plans: &Plans) -> Vec<Receiver> {
         xdp("hybrid 1ms peak 500k", calm.policy(), calm.napi_pace_ns, Extra::None),
         xdp("hybrid 250us", tight.policy(), tight.napi_pace_ns, Extra::None),
         xdp("windowed 1ms", windowed, wide.napi_pace_ns, Extra::None),
-        xdp("timer 1ms", timer(wide), wide.napi_pace_ns, Extra::None),
-        xdp("timer 250us", timer(tight), tight.napi_pace_ns, Extra::None),
+        xdp("timer 1ms", timer(wide, 1_000_000), wide.napi_pace_ns, Extra::None),
+        xdp("timer 250us", timer(tight, 250_000), tight.napi_pace_ns, Extra::None),
         xdp("interrupt", Policy::Interrupt, 0, Extra::None),
         xdp("interrupt + NAPI pause", Policy::Interrupt, wide.napi_pace_ns, Extra::None),
         xdp("interrupt + copy", Policy::Interrupt, 0, Extra::Copy),
@@ -106,6 +106,12 @@ fn ringtap(plans: &Plans) -> Vec<Receiver> {
         engine("packet 1ms", Backend::Packet, wide.policy(), 0, Extra::None),
         engine("socket", Backend::Socket, Policy::Interrupt, 0, Extra::None),
     ]
+}
+
+/// The plan's period; where a restless machine planned for interrupts only, most of the bound, as these receivers have no
+/// other way to wait: a period of nothing would spin.
+fn period_ns(plan: &Plan, bound_ns: u64) -> u64 {
+    if plan.period_ns > 0 { plan.period_ns } else { bound_ns / 5 * 4 }
 }
 
 /// A windowed policy wants a cliff even where the timer never pays.

@@ -275,7 +275,6 @@ const DIFFERING: &[(&str, &str)] = &[
     ("detect-flow-pkts", "flow.pkts and flow.bytes with a side came after 7.0.10"),
     ("detect-flow-pkts-either", "the same, and the threshold type backoff"),
     ("detection_filter-distinct-srcport", "unique_on came after 7.0.10"),
-    ("ftp__ftp-bounce", "ftpbounce is not supported here"),
     ("threshold__detection_filter-rule-flow", "track by_flow came after 7.0.10"),
     ("threshold__threshold-rule-flow", "track by_flow came after 7.0.10"),
 ];

@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringtap_trap::encode::{Item, Trap};
 use serde_json::Value;
@@ -42,8 +42,15 @@ fn net_trap_goes_on_as_another_user_who_owns_the_store() {
     for round in 1..=2 {
         let arguments = ["--listen", &address, "--user", "nobody", "--output", output.to_str().unwrap()];
         let station = Station::start(&store, &arguments);
-        let threads = std::fs::read_dir(format!("/proc/{}/task", station.pid())).unwrap();
-        for thread in threads {
+        // Its threads are there before the rights go; the one that asks for that goes last.
+        let own = format!("/proc/{}", station.pid());
+        let gone = format!("\nUid:\t{}\t", nobody.uid);
+        let until = Instant::now() + PATIENCE;
+        while !std::fs::read_to_string(format!("{own}/status")).unwrap().contains(&gone) {
+            assert!(Instant::now() < until, "it stays root");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        for thread in std::fs::read_dir(format!("{own}/task")).unwrap() {
             let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
             let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
             assert!(of("Uid:").split_whitespace().all(|uid| uid == nobody.uid.to_string()), "{status}");

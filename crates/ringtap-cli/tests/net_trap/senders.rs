@@ -147,7 +147,7 @@ fn net_trap_accounts_for_syslog_that_is_half_received_when_it_ends() {
     let tcp = format!("127.0.0.1:{}", port());
     let station = Station::start(&folder.path().join("store"), &["--syslog-tcp", &tcp]);
     let [mut counted, mut lines] = [0, 1].map(|_| TcpStream::connect(&tcp).unwrap());
-    counted.write_all(b"11 <27>one two36 <27>Oct 11 22:14:15 core1 bgpd[7]: ha").unwrap();
+    counted.write_all(b"11 <27>one two48 <27>Oct 11 22:14:15 core1 bgpd[7]: ha").unwrap();
     lines.write_all(b"<27>three\n<27>Oct 11 22:14:15 core1 bgpd[7]: ha").unwrap();
     // Both connections are taken, and stay open.
     drop(station.wait_for(2));
