@@ -31,7 +31,7 @@ impl Precedence {
     /// What these rules ask for. Replies to what they ask for don't go first unless a rule says so (`<>`).
     ///
     /// # Errors
-    /// A rule that any packet fits, or more different headers than [`MAX_HEADERS`].
+    /// A rule that any packet fits, or more different headers than `MAX_HEADERS`.
     pub fn of<'r>(rules: impl Iterator<Item = &'r Rule>) -> Result<Self, String> {
         let mut headers: Vec<Header> = Vec::new();
         for rule in rules {

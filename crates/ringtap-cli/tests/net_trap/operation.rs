@@ -83,9 +83,9 @@ fn net_trap_alarms_are_cleared_by_hand_beside_a_station_and_without_one() {
         listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].as_u64().unwrap()).collect();
     assert_eq!(ids.len(), 2, "{listed}");
     alarms(TEST, store, &["clear", &ids[0].to_string(), "--by", "alice"]);
-    let until = std::time::Instant::now() + PATIENCE;
+    let until = Instant::now() + PATIENCE;
     while alarms(TEST, store, &["list", "--json"]).lines().count() != 1 {
-        assert!(std::time::Instant::now() < until, "the station does not clear");
+        assert!(Instant::now() < until, "the station does not clear");
         std::thread::sleep(Duration::from_millis(50));
     }
     let object = station.end();

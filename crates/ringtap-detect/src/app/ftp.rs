@@ -14,7 +14,7 @@ pub fn is_command(bytes: &[u8], ports: (u16, u16)) -> bool {
     ports.0 != POP3 && ports.1 != POP3 && [&b"USER "[..], b"PASS ", b"PORT "].into_iter().any(begins)
 }
 
-/// A command line longer than [`MAX_LINE`].
+/// A command line longer than `MAX_LINE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong;
 
