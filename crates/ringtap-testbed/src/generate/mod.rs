@@ -81,7 +81,8 @@ pub struct GeneratorConfig {
     /// (`sched_rt_runtime_us`, sched(7)), and from an ordinary thread for half of the time, whatever its nice value, as
     /// other sessions and control groups count as equals.
     pub priority: Option<u8>,
-    /// Longest time a packet may wait for others before its batch is given to the device.
+    /// Longest time a packet may wait for others before its batch is given to the device. In the kernel, from 900,000
+    /// packets/s on, batches are full ones of 64 and a packet may wait for that: 71 µs at most.
     pub hold: Duration,
     /// After a pause of the core packets come up to a third faster until the schedule is caught up; a pause longer than
     /// this is not caught up: the schedule moves, and the report says so.
