@@ -3,6 +3,7 @@
 //! Owns names and configurations. How a run is made is in `run`.
 
 use ringtap::calibrate::Plan;
+use ringtap::napi::NapiPause;
 use ringtap::pacer::{Policy, Windowed};
 use ringtap::receiver::{Backend, ReceiverConfig};
 use ringtap_testbed::Topology;
@@ -90,21 +91,22 @@ fn ringtap(plans: &Plans) -> Vec<Receiver> {
     let windowed = Policy::Windowed(Windowed::new(finite(wide.threshold_pps), period_ns(wide, 1_000_000)));
     let timer = |plan, bound_ns| Policy::Timer { period_ns: period_ns(plan, bound_ns) };
     let xdp =
-        |name: &str, policy: Policy, pause_ns: u64, extra: Extra| engine(name, Backend::Xdp, policy, pause_ns, extra);
+        |name: &str, policy: Policy, pause: NapiPause, extra: Extra| engine(name, Backend::Xdp, policy, pause, extra);
+    let none = NapiPause::default();
     vec![
-        xdp("hybrid 1ms", wide.policy(), wide.napi_pace_ns, Extra::None),
-        xdp("hybrid 1ms peak 500k", calm.policy(), calm.napi_pace_ns, Extra::None),
-        xdp("hybrid 250us", tight.policy(), tight.napi_pace_ns, Extra::None),
-        xdp("windowed 1ms", windowed, wide.napi_pace_ns, Extra::None),
-        xdp("timer 1ms", timer(wide, 1_000_000), wide.napi_pace_ns, Extra::None),
-        xdp("timer 250us", timer(tight, 250_000), tight.napi_pace_ns, Extra::None),
-        xdp("interrupt", Policy::Interrupt, 0, Extra::None),
-        xdp("interrupt + NAPI pause", Policy::Interrupt, wide.napi_pace_ns, Extra::None),
-        xdp("interrupt + copy", Policy::Interrupt, 0, Extra::Copy),
-        xdp("interrupt + copy + allocation", Policy::Interrupt, 0, Extra::CopyAndAllocate),
-        xdp("busy", Policy::Busy, 0, Extra::None),
-        engine("packet 1ms", Backend::Packet, wide.policy(), 0, Extra::None),
-        engine("socket", Backend::Socket, Policy::Interrupt, 0, Extra::None),
+        xdp("hybrid 1ms", wide.policy(), wide.napi_pause, Extra::None),
+        xdp("hybrid 1ms peak 500k", calm.policy(), calm.napi_pause, Extra::None),
+        xdp("hybrid 250us", tight.policy(), tight.napi_pause, Extra::None),
+        xdp("windowed 1ms", windowed, wide.napi_pause, Extra::None),
+        xdp("timer 1ms", timer(wide, 1_000_000), wide.napi_pause, Extra::None),
+        xdp("timer 250us", timer(tight, 250_000), tight.napi_pause, Extra::None),
+        xdp("interrupt", Policy::Interrupt, none, Extra::None),
+        xdp("interrupt + NAPI pause", Policy::Interrupt, wide.napi_pause, Extra::None),
+        xdp("interrupt + copy", Policy::Interrupt, none, Extra::Copy),
+        xdp("interrupt + copy + allocation", Policy::Interrupt, none, Extra::CopyAndAllocate),
+        xdp("busy", Policy::Busy, none, Extra::None),
+        engine("packet 1ms", Backend::Packet, wide.policy(), none, Extra::None),
+        engine("socket", Backend::Socket, Policy::Interrupt, none, Extra::None),
     ]
 }
 
@@ -119,8 +121,8 @@ fn finite(pps: f64) -> f64 {
     if pps.is_finite() { pps } else { 1e9 }
 }
 
-fn engine(name: &str, backend: Backend, policy: Policy, napi_pace_ns: u64, extra: Extra) -> Receiver {
+fn engine(name: &str, backend: Backend, policy: Policy, napi_pause: NapiPause, extra: Extra) -> Receiver {
     let config =
-        ReceiverConfig { backend, take: true, ring_slots: SLOTS, napi_pace_ns, ..ReceiverConfig::new("", policy) };
+        ReceiverConfig { backend, take: true, ring_slots: SLOTS, napi_pause, ..ReceiverConfig::new("", policy) };
     Receiver { name: name.to_owned(), kind: Kind::Ringtap { config: Box::new(config), extra } }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ringtap::histogram::{HistogramSnapshot, Quantiles};
+use ringtap::napi::NapiPause;
 use ringtap::sys::perf::{Event, HardwareCounter};
 use ringtap::{Error, Result};
 use ringtap_testbed::peer::{PeerKind, PeerOptions, RunningPeer};
@@ -218,7 +219,7 @@ impl Benches {
         let mut receiver = (**config).clone();
         receiver.ring_slots = request.ring_slots.unwrap_or(receiver.ring_slots);
         if let Some(pause_ns) = request.napi_pause_ns {
-            receiver.napi_pace_ns = pause_ns;
+            receiver.napi_pause = NapiPause::anywhere(pause_ns);
         }
         let trial = TrialConfig { receiver, traffic: self.traffic(request), most_packets: request.count, soaker: None };
         let work = Work::new(request.count, self.load.turns(request.load_ns), *extra);

@@ -93,7 +93,7 @@ fn receiver(plan: &Plan) -> ReceiverConfig {
         backend: Backend::Xdp,
         take: true,
         ring_slots: plan.ring_slots,
-        napi_pace_ns: plan.napi_pace_ns,
+        napi_pause: plan.napi_pause,
         ..ReceiverConfig::new("", plan.policy())
     }
 }

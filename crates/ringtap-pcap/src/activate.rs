@@ -10,6 +10,7 @@ use std::time::Duration;
 use libc::c_int;
 use ringtap::calibrate::{Calibration, Wishes};
 use ringtap::interface::Interface;
+use ringtap::napi::NapiPause;
 use ringtap::pacer::{Hybrid, Pacer, Policy};
 use ringtap::realtime::RealTime;
 use ringtap::receiver::{Backend, Receiver, ReceiverConfig};
@@ -214,7 +215,7 @@ fn config(wanted: &Wanted, interface: &Interface) -> ReceiverConfig {
     config.ring_slots = if xdp { slots.next_power_of_two() } else { slots };
     // The thread, its priority and its memory are the client's.
     config.realtime = RealTime { priority: 0, lock_memory: false, shallow_idle: false };
-    config.napi_pace_ns = napi_pace_ns;
+    config.napi_pause = NapiPause::anywhere(napi_pace_ns);
     config
 }
 

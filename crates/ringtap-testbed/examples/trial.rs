@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ringtap::napi::NapiPause;
 use ringtap::pacer::{Hybrid, Policy};
 use ringtap::receiver::{Backend, ReceiverConfig};
 use ringtap_testbed::trial::TrialConfig;
@@ -28,7 +29,8 @@ fn main() -> ringtap::Result<()> {
     };
     receiver.ring_slots = get(6, 32768.0) as u32;
     receiver.realtime.priority = 60;
-    receiver.napi_pace_ns = std::env::var("NAPI").ok().and_then(|v| v.parse().ok()).unwrap_or(50_000);
+    receiver.napi_pause =
+        NapiPause::anywhere(std::env::var("NAPI").ok().and_then(|v| v.parse().ok()).unwrap_or(50_000));
     let profile = Profile::lasting(Pattern::Constant { pps: rate }, Duration::from_secs_f64(seconds));
     let traffic = GeneratorConfig::for_testbed(&testbed, 64, profile);
     let report = testbed.trial(TrialConfig {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use ringtap::sys::netdev;
 use ringtap_testbed::{
     GeneratorConfig, NAMESPACE_MARK, NAPI_PRIORITY, Pattern, Profile, Testbed, TestbedConfig, WireCounters,
     in_testbed_namespace,
@@ -123,6 +124,8 @@ fn net_napi_thread_is_placed() {
     testbed.enable_receiver_napi().unwrap();
     let threads = testbed.pin_napi(core).unwrap();
     assert_eq!(threads.len(), 1);
+    let index = testbed.receiver().link().index;
+    assert_eq!(testbed.receiver().run(|| netdev::napi_threads(index)).unwrap().unwrap(), threads, "as the kernel says");
     let stat = fs::read_to_string(format!("/proc/{}/stat", threads[0])).unwrap();
     // proc(5): fields 40 and 41 are priority and policy; the name, field 2, may hold spaces.
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -130,6 +133,7 @@ fn net_napi_thread_is_placed() {
     let allowed = fs::read_to_string(format!("/proc/{}/status", threads[0])).unwrap();
     assert!(allowed.contains(&format!("Cpus_allowed_list:\t{core}\n")), "{allowed}");
     testbed.unpin_napi().unwrap();
+    assert_eq!(testbed.receiver().run(|| netdev::napi_threads(index)).unwrap().unwrap(), Vec::<i32>::new());
 }
 
 #[test]

@@ -10,6 +10,37 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::sys::{netdev, sched};
+
+/// Pauses between two polls of the kernel's NAPI, nanoseconds; 0 leaves its settings alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct NapiPause {
+    /// Where NAPI runs on another CPU than the engine.
+    pub apart_ns: u64,
+    /// Where its kernel thread shares the engine's CPU, so that each of its wake-ups is taken from the engine.
+    pub shared_ns: u64,
+}
+
+impl NapiPause {
+    /// The same pause wherever NAPI runs.
+    pub fn anywhere(ns: u64) -> Self {
+        Self { apart_ns: ns, shared_ns: ns }
+    }
+
+    /// The pause for an interface whose engines run on `cpus`.
+    pub(crate) fn at(self, ifindex: u32, cpus: &[usize]) -> u64 {
+        if self.apart_ns == self.shared_ns || !shares_cpu(ifindex, cpus) { self.apart_ns } else { self.shared_ns }
+    }
+}
+
+/// Whether a thread of the interface's NAPI may run on these CPUs only. Kernels that can't be asked are taken to have none.
+fn shares_cpu(ifindex: u32, cpus: &[usize]) -> bool {
+    netdev::napi_threads(ifindex).unwrap_or_default().into_iter().any(|thread| {
+        let allowed = sched::allowed_cpus_of(thread);
+        !allowed.is_empty() && allowed.iter().all(|cpu| cpus.contains(cpu))
+    })
+}
+
 /// Where the notes lie; emptied at boot, as the settings are.
 const NOTES: &str = "/run/ringtap";
 

@@ -20,7 +20,7 @@ use crate::engine::{Engine, Handler};
 use crate::error::{Error, Result};
 use crate::interface::Interface;
 use crate::meters::EngineMeters;
-use crate::napi::{self, NapiPacing};
+use crate::napi::{self, NapiPacing, NapiPause};
 use crate::pacer::{Pacer, Policy};
 use crate::realtime::{ProcessGuard, RealTime};
 use crate::source::any::AnySource;
@@ -111,9 +111,8 @@ pub struct ReceiverConfig {
     pub realtime: RealTime,
     /// CPUs for the engine threads, in order of queues; empty: the last allowed ones.
     pub cpus: Vec<usize>,
-    /// Pause between two polls of the kernel's NAPI where it stays in charge (AF_XDP in the driver without busy poll),
-    /// nanoseconds; 0 leaves its settings alone.
-    pub napi_pace_ns: u64,
+    /// Pause between two polls of the kernel's NAPI where it stays in charge (AF_XDP in the driver without busy poll).
+    pub napi_pause: NapiPause,
     /// Each engine ends after this many packets.
     pub packet_limit: Option<u64>,
 }
@@ -143,7 +142,7 @@ impl ReceiverConfig {
             policy,
             realtime: RealTime::default(),
             cpus: Vec::new(),
-            napi_pace_ns: 0,
+            napi_pause: NapiPause::default(),
             packet_limit: None,
         }
     }
@@ -210,10 +209,6 @@ impl Receiver {
         } else {
             None
         };
-        let napi = opened
-            .steering
-            .as_ref()
-            .and_then(|steering| pace_napi(&config, &interface, steering, &opened, &mut warnings));
         let accounts = opened.queues.iter().filter_map(|(source, _)| source.accounts()).collect();
         // From here on packets count, the device's losses too.
         let device = DeviceAccounts::start(&interface);
@@ -227,7 +222,7 @@ impl Receiver {
             steering: opened.steering,
             accounts: Arc::new(Mutex::new(accounts)),
             device,
-            _napi: napi,
+            _napi: None,
             _promiscuous: promiscuous,
             _process: process,
         };
@@ -262,6 +257,15 @@ impl Receiver {
         self.queues.first().map(|(source, _)| source.stamp_clock())
     }
 
+    /// Paces NAPI for engines on these CPUs. Not before they start: who places NAPI's threads may do so when the queues are open.
+    fn paced(mut self, cpus: &[usize]) -> Self {
+        if let Some(steering) = &self.shared.steering {
+            self.shared._napi =
+                pace_napi(&self.config, &self.interface, steering, &self.queues, cpus, &mut self.warnings);
+        }
+        self
+    }
+
     /// Starts one engine thread per queue with the handler that `handler_of` makes for it.
     ///
     /// # Errors
@@ -270,16 +274,18 @@ impl Receiver {
         self,
         mut handler_of: impl FnMut(usize, &AnySource) -> H,
     ) -> Result<Running<H>> {
-        let Self { config, interface, queues, shared, mut warnings } = self;
+        let allowed = sched::allowed_cpus();
+        let cpus: Vec<_> = (0..self.queues.len()).map(|index| engine_cpu(&self.config.cpus, &allowed, index)).collect();
+        let Self { config, interface, queues, shared, mut warnings } =
+            self.paced(&cpus.iter().flatten().copied().collect::<Vec<_>>());
         let stop = Arc::new(Stop::new()?);
         let descriptions = queues.iter().map(|(source, _)| source.description()).collect();
-        let allowed = sched::allowed_cpus();
         let mut threads = Vec::new();
         let mut meters = Vec::new();
         let (report_warnings, thread_warnings) = mpsc::channel();
         for (index, (mut source, transmit)) in queues.into_iter().enumerate() {
             source.pulls(&stop);
-            let cpu = engine_cpu(&config.cpus, &allowed, index);
+            let cpu = cpus[index];
             let counters = Arc::new(EngineMeters::default());
             meters.push(Arc::clone(&counters));
             let pacer = Pacer::new(&config.policy)

@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use ringtap::burst::Packet;
 use ringtap::engine::Handler;
+use ringtap::napi::NapiPause;
 use ringtap::pacer::Policy;
 use ringtap::realtime::RealTime;
 use ringtap::receiver::{Backend, Receiver, ReceiverConfig};
@@ -27,7 +28,7 @@ const ENDING: &str = "RINGTAP_TEST_ENDING";
 fn child_config(interface: &str) -> ReceiverConfig {
     let mut config = ReceiverConfig::new(interface, Policy::Timer { period_ns: 1_000_000 });
     // A setting to be put back.
-    config.napi_pace_ns = 50_000;
+    config.napi_pause = NapiPause::anywhere(50_000);
     config.backend = Backend::Xdp;
     config.attach = Some(Attach::Native);
     config.take = true;
@@ -268,7 +269,7 @@ fn net_napi_is_paced_only_in_the_driver_and_when_asked_for() {
         (Way::Packet, 20_000, None),
     ] {
         let mut config = config(&bench, way);
-        config.napi_pace_ns = pace_ns;
+        config.napi_pause = NapiPause::anywhere(pace_ns);
         let running = bench.start(config, |_| Keep::default());
         let expected = expected.map_or_else(|| before.clone(), |(defer, flush)| (defer.to_owned(), flush.to_owned()));
         assert_eq!(settings(&bench), expected, "{way:?}");
@@ -276,6 +277,26 @@ fn net_napi_is_paced_only_in_the_driver_and_when_asked_for() {
         bench.finish(running);
         assert_eq!(settings(&bench), before);
     }
+}
+
+#[test]
+fn net_napi_on_the_engines_cpu_pauses_longer() {
+    let bench = bench("net_napi_on_the_engines_cpu_pauses_longer");
+    bench.testbed.enable_receiver_napi().unwrap();
+    let before = settings(&bench);
+    let (engine, other) = (bench.testbed.config().receiver_core, bench.testbed.config().generator_core);
+    for (napi_on, expected) in [(None, "20000"), (Some(other), "20000"), (Some(engine), "40000")] {
+        if let Some(core) = napi_on {
+            bench.testbed.pin_napi(core).unwrap();
+        }
+        let mut config = config(&bench, Way::Native);
+        config.napi_pause = NapiPause { apart_ns: 20_000, shared_ns: 40_000 };
+        let running = bench.start(config, |_| Keep::default());
+        assert_eq!(settings(&bench).1, expected, "NAPI on {napi_on:?}, engine on {engine}");
+        bench.finish(running);
+        assert_eq!(settings(&bench), before);
+    }
+    bench.testbed.unpin_napi().unwrap();
 }
 
 #[test]

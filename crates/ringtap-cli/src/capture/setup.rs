@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ringtap::calibrate::{Calibration, Plan, Wishes};
 use ringtap::interface::Interface;
+use ringtap::napi::NapiPause;
 use ringtap::pacer::{Hybrid, Policy, Rung, Windowed};
 use ringtap::receiver::{self, Queues, ReceiverConfig};
 use ringtap::record::{Format, RecordConfig, Rotation, Target};
@@ -230,7 +231,10 @@ impl Args {
         config.promiscuous = !self.no_promiscuous;
         config.realtime.priority = self.priority;
         config.cpus = self.engine_cpus();
-        config.napi_pace_ns = self.napi_pacing.0.or(plan.map(|plan| plan.napi_pace_ns)).unwrap_or(0);
+        config.napi_pause = match self.napi_pacing.0 {
+            Some(ns) => NapiPause::anywhere(ns),
+            None => plan.map(|plan| plan.napi_pause).unwrap_or_default(),
+        };
         Ok(config)
     }
 

@@ -270,7 +270,7 @@ fn receiver_config(
     config.realtime.priority = args.priority;
     config.cpus = cpus;
     config.queues = args.queues.0.clone();
-    config.napi_pace_ns = plan.napi_pace_ns;
+    config.napi_pause = plan.napi_pause;
     Ok(config)
 }
 

@@ -115,7 +115,7 @@ pub(super) fn open(name: &str, args: &Args, snmp: &[SocketAddr], syslog: &[Socke
         filter: Some(Filter::compile(&words.join(" or "), ETHERNET)?.in_kernel()),
         incoming_only: true,
         promiscuous: false,
-        napi_pace_ns: if args.backend == Backend::Packet { 0 } else { plan.napi_pace_ns },
+        napi_pause: plan.napi_pause,
         ..ReceiverConfig::new(name, policy)
     })
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::{Calibration, interpolate, rate_at};
 use crate::error::{Error, Result};
+use crate::napi::NapiPause;
 use crate::pacer::model;
 use crate::pacer::{Hybrid, Policy};
 
@@ -25,6 +26,9 @@ const SHORTEST_PERIOD_NS: u64 = 20_000;
 /// Packets that may come during a pause of the kernel's NAPI: a device queue as short as veth's 256 slots then holds them
 /// beside what comes while the poll itself is late (at 1.5 Mpps, 75 and 100 µs lost packets and 50 µs none).
 const NAPI_PACE_PACKETS: f64 = 75.0;
+/// The same where NAPI shares the engine's CPU: each wake-up of its thread is taken from the engine then, and the packets
+/// that such a CPU loses at the peak rate it loses because it is busy, not because of the pause.
+const NAPI_SHARED_PACKETS: f64 = 150.0;
 /// The pause is to be small beside the bound, and not so short that it saves nothing.
 const NAPI_PACE_SHARE: u64 = 7;
 const SHORTEST_NAPI_PACE_NS: u64 = 50_000;
@@ -55,8 +59,8 @@ impl Default for Wishes {
 pub struct Plan {
     /// Poll period of the timer, nanoseconds; 0 when the bound leaves room for interrupts only.
     pub period_ns: u64,
-    /// Pause between two polls of the kernel's NAPI, where it stays in charge, nanoseconds; 0 leaves it alone.
-    pub napi_pace_ns: u64,
+    /// Pause between two polls of the kernel's NAPI, where it stays in charge.
+    pub napi_pause: NapiPause,
     /// Rate above which the timer is cheaper, packets per second; infinite when it never is.
     pub threshold_pps: f64,
     /// Slots of each ring.
@@ -86,16 +90,19 @@ impl Calibration {
             return Err(Error::usage("plan for", format!("--peak-rate {}", wishes.peak_pps), "out of range")
                 .way_out("use 1 to 1000M packets per second"));
         }
-        let fits = ((NAPI_PACE_PACKETS / wishes.peak_pps * 1e9).round() as u64).min(bound_ns / NAPI_PACE_SHARE);
-        let napi_pace_ns = wishes.napi_pace_ns.unwrap_or(if fits < SHORTEST_NAPI_PACE_NS { 0 } else { fits });
+        let pause = |packets: f64| {
+            let fits = ((packets / wishes.peak_pps * 1e9).round() as u64).min(bound_ns / NAPI_PACE_SHARE);
+            wishes.napi_pace_ns.unwrap_or(if fits < SHORTEST_NAPI_PACE_NS { 0 } else { fits })
+        };
+        let napi_pause = NapiPause { apart_ns: pause(NAPI_PACE_PACKETS), shared_ns: pause(NAPI_SHARED_PACKETS) };
         let per_packet = wishes.peak_pps * self.per_packet_ns / 1e9;
-        let room_ns = bound_ns as f64 / REPORTING - self.jitter_p99_ns as f64 - napi_pace_ns as f64;
+        let room_ns = bound_ns as f64 / REPORTING - self.jitter_p99_ns as f64 - napi_pause.shared_ns as f64;
         let period_ns = (room_ns / (1.0 + per_packet)).max(0.0) as u64;
         let mut sums = vec![format!(
             "period = (bound {} / {REPORTING:.3} − jitter p99 {} − NAPI pause {}) / (1 + peak {} × t_PP {:.0} ns) = {}",
             us(bound_ns),
             us(self.jitter_p99_ns),
-            us(napi_pace_ns),
+            us(napi_pause.shared_ns),
             rate(wishes.peak_pps),
             self.per_packet_ns,
             us(period_ns)
@@ -114,16 +121,7 @@ impl Calibration {
             peak_share * 100.0,
             rate(no_loss_bound_pps)
         ));
-        Ok(Plan {
-            period_ns,
-            napi_pace_ns,
-            threshold_pps,
-            ring_slots,
-            timer_share,
-            peak_share,
-            no_loss_bound_pps,
-            sums,
-        })
+        Ok(Plan { period_ns, napi_pause, threshold_pps, ring_slots, timer_share, peak_share, no_loss_bound_pps, sums })
     }
 
     /// What the timer takes, and the rate at which interrupts take as much.
@@ -240,13 +238,13 @@ mod tests {
     #[test]
     fn a_bound_of_1_ms_gives_the_sums_by_hand() {
         let plan = calibration().plan(&Wishes::default()).unwrap();
-        // (1000 / 1.03125 − 30 − 50) / (1 + 1.5e6 × 25e-9) = 857.5 µs
-        assert_eq!(plan.period_ns / 100, 8575, "{}", plan.period_ns);
-        // 1166 polls/s: 0.03 + 0.166 × 0.02 = 3.33 %; interrupts reach that at 1000 + (3.33 − 0.5)/3.5 × 9000 = 8284/s
-        assert!((plan.timer_share - 0.03332).abs() < 1e-4, "{}", plan.timer_share);
-        assert!((plan.threshold_pps - 8283.0).abs() < 10.0, "{}", plan.threshold_pps);
-        assert_eq!(plan.napi_pace_ns, 50_000);
-        // (0.857 + 10) ms × 1.5 Mpps × 4 = 65144
+        // (1000 / 1.03125 − 30 − 100) / (1 + 1.5e6 × 25e-9) = 809.3 µs
+        assert_eq!(plan.period_ns / 100, 8093, "{}", plan.period_ns);
+        // 1236 polls/s: 0.03 + 0.236 × 0.02 = 3.47 %; interrupts reach that at 1000 + (3.47 − 0.5)/3.5 × 9000 = 8640/s
+        assert!((plan.timer_share - 0.03471).abs() < 1e-4, "{}", plan.timer_share);
+        assert!((plan.threshold_pps - 8640.0).abs() < 10.0, "{}", plan.threshold_pps);
+        assert_eq!(plan.napi_pause, NapiPause { apart_ns: 50_000, shared_ns: 100_000 });
+        // (0.809 + 10) ms × 1.5 Mpps × 4 = 64856
         assert_eq!(plan.ring_slots, 65_536);
         assert!(matches!(plan.policy(), Policy::Hybrid(_)));
         assert_eq!(plan.sums.len(), 5, "{plan}");
@@ -256,13 +254,16 @@ mod tests {
     fn the_napi_pause_follows_peak_and_bound() {
         let pause_us = |peak_pps, bound_us| {
             let max_latency = Duration::from_micros(bound_us);
-            calibration().plan(&Wishes { max_latency, peak_pps, napi_pace_ns: None }).unwrap().napi_pace_ns / 1000
+            let pause = calibration().plan(&Wishes { max_latency, peak_pps, napi_pace_ns: None }).unwrap().napi_pause;
+            (pause.apart_ns / 1000, pause.shared_ns / 1000)
         };
-        assert_eq!(pause_us(1.5e6, 1000), 50);
-        assert_eq!(pause_us(5e5, 1000), 142, "a seventh of the bound");
-        assert_eq!(pause_us(5e5, 5000), 150);
-        assert_eq!(pause_us(3e6, 1000), 0, "the device queue would not hold what comes meanwhile");
-        assert_eq!(pause_us(1.5e6, 250), 0);
+        assert_eq!(pause_us(1.5e6, 1000), (50, 100));
+        assert_eq!(pause_us(5e5, 1000), (142, 142), "a seventh of the bound");
+        assert_eq!(pause_us(5e5, 5000), (150, 300));
+        assert_eq!(pause_us(3e6, 1000), (0, 50), "the device queue would not hold what comes meanwhile");
+        assert_eq!(pause_us(1.5e6, 250), (0, 0));
+        let wishes = Wishes { napi_pace_ns: Some(70_000), ..Wishes::default() };
+        assert_eq!(calibration().plan(&wishes).unwrap().napi_pause, NapiPause::anywhere(70_000), "as told");
     }
 
     #[test]

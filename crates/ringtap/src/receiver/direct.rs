@@ -10,6 +10,7 @@ use crate::interface::Interface;
 use crate::ledger::Ledger;
 use crate::source::any::AnySource;
 use crate::sys::netlink::{self, LinkEvents};
+use crate::sys::sched;
 
 /// What holds opened queues to their interface: steering, promiscuous mode, NAPI settings, accounts. Drop the queues first.
 pub struct Attachment {
@@ -25,7 +26,7 @@ impl Receiver {
     /// # Errors
     /// The kernel does not announce changes of interfaces to us.
     pub fn into_direct(self) -> Result<(Vec<AnySource>, Attachment)> {
-        let Self { interface, queues, shared, warnings, .. } = self;
+        let Self { interface, queues, shared, warnings, .. } = self.paced(&sched::allowed_cpus());
         let events = LinkEvents::open().map_err(|error| Error::os("watch", &interface.name, &error))?;
         let sources = queues.into_iter().map(|(source, _)| source).collect();
         Ok((sources, Attachment { shared, events, interface, warnings }))

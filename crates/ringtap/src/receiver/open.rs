@@ -178,15 +178,17 @@ fn open_members<T>(count: u32, open: impl Fn(Fanout) -> Result<(T, Option<u16>)>
         .collect()
 }
 
+/// Paces the NAPI of an AF_XDP receiver's interface, `cpus` being where its engines run.
 pub(super) fn pace_napi(
     config: &ReceiverConfig,
     interface: &Interface,
     steering: &Steering,
-    opened: &Opened,
+    queues: &[(AnySource, Option<TransmitRing>)],
+    cpus: &[usize],
     warnings: &mut Vec<String>,
 ) -> Option<NapiPacing> {
     const DEFER_HARD_IRQS: u64 = 2;
-    let busy_poll = opened.queues.iter().any(|(source, _)| source.description().busy_poll);
+    let busy_poll = queues.iter().any(|(source, _)| source.description().busy_poll);
     let flush_ns = if busy_poll {
         warnings.extend(card_ring_warning(
             &interface.name,
@@ -197,11 +199,14 @@ pub(super) fn pace_napi(
         // (Documentation/networking/napi.rst, busy polling). Not much longer: while we wait for the interrupt at low rates it
         // still defers that after each packet, and the next one then waits for this timer.
         shortest_period_ns(&config.policy)? * 5 / 4
-    } else if steering.attached() == Attach::Native && config.napi_pace_ns > 0 {
-        config.napi_pace_ns
+    } else if steering.attached() == Attach::Native {
+        config.napi_pause.at(interface.index, cpus)
     } else {
-        return None;
+        0
     };
+    if flush_ns == 0 {
+        return None;
+    }
     NapiPacing::set(&interface.name, interface.index, DEFER_HARD_IRQS, flush_ns, warnings)
 }
 

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod ethtool;
 pub mod event;
 pub(crate) mod memory;
+pub mod netdev;
 pub mod netlink;
 pub(crate) mod packet_ring;
 pub(crate) mod pcap;

@@ -57,12 +57,6 @@ const IFLA_XDP_PROG_ID: u16 = 4;
 const IFLA_INFO_KIND: u16 = 1;
 const NLA_TYPE_MASK: u16 = 0x3fff;
 
-#[repr(C)]
-struct Request {
-    header: libc::nlmsghdr,
-    link: IfInfo,
-}
-
 /// struct ifinfomsg of linux/rtnetlink.h.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -88,7 +82,7 @@ pub fn link_by_index(index: u32) -> io::Result<Link> {
 }
 
 /// Room for one answer; a dump comes in several of at most this size.
-const REPLY_BYTES: usize = 32 * 1024;
+pub(super) const REPLY_BYTES: usize = 32 * 1024;
 
 /// All interfaces of the calling thread's network namespace.
 ///
@@ -118,32 +112,39 @@ pub fn links() -> io::Result<Vec<Link>> {
 
 /// Sends RTM_GETLINK for one interface, or for all with NLM_F_DUMP.
 fn ask(index: i32, flags: libc::c_int) -> io::Result<OwnedFd> {
-    let request = Request {
-        header: libc::nlmsghdr {
-            nlmsg_len: size_of::<Request>() as u32,
-            nlmsg_type: libc::RTM_GETLINK,
-            nlmsg_flags: (libc::NLM_F_REQUEST | flags) as u16,
-            nlmsg_seq: 1,
-            nlmsg_pid: 0,
-        },
-        link: IfInfo { family: 0, padding: 0, kind: 0, index, flags: 0, change: 0 },
-    };
+    let mut link = [0; size_of::<IfInfo>()];
+    link[4..8].copy_from_slice(&index.to_ne_bytes());
+    let socket = open(libc::NETLINK_ROUTE)?;
+    datagram(&socket, libc::RTM_GETLINK, flags, &link)?;
+    Ok(socket)
+}
+
+/// A socket of one of netlink's protocols.
+pub(super) fn open(protocol: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: plain system call, the result is checked and owned once.
-    let raw = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };
+    let raw = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
     if raw < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: a fresh descriptor that nobody else owns.
-    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-    // SAFETY: `request` is valid for reading its own size.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), (&raw const request).cast(), size_of::<Request>(), 0) };
-    if sent < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(socket)
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-fn receive(socket: &OwnedFd, reply: &mut [u8]) -> io::Result<usize> {
+/// Sends one request: struct nlmsghdr and what follows it.
+pub(super) fn datagram(socket: &OwnedFd, kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
+    let mut request = Vec::with_capacity(size_of::<libc::nlmsghdr>() + body.len());
+    request.extend(((size_of::<libc::nlmsghdr>() + body.len()) as u32).to_ne_bytes());
+    request.extend(kind.to_ne_bytes());
+    request.extend(((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
+    // Sequence number and port: answers are told by the socket they come to.
+    request.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+    request.extend(body);
+    // SAFETY: `request` is valid for reading its own length.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+pub(super) fn receive(socket: &OwnedFd, reply: &mut [u8]) -> io::Result<usize> {
     // SAFETY: `reply` is valid for writing its own length.
     let got = unsafe { libc::recv(socket.as_raw_fd(), reply.as_mut_ptr().cast(), reply.len(), 0) };
     if got < 0 { Err(io::Error::last_os_error()) } else { Ok(got as usize) }
@@ -267,7 +268,7 @@ fn statistics(value: &[u8]) -> Option<LinkStatistics> {
 }
 
 /// The attributes (type, value) of a netlink message; ends at the first one that does not fit.
-fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let len = usize::from(u16_at(bytes, 0)?);
         let kind = u16_at(bytes, 2)? & NLA_TYPE_MASK;
@@ -281,11 +282,11 @@ fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(value.split(|&byte| byte == 0).next().unwrap_or(&[])).into_owned()
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 

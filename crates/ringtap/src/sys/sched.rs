@@ -46,10 +46,15 @@ pub fn set_affinity(tid: i32, cpu: usize) -> io::Result<()> {
 
 /// CPUs the calling thread may run on.
 pub fn allowed_cpus() -> Vec<usize> {
+    allowed_cpus_of(0)
+}
+
+/// CPUs thread `tid` (0: the caller) may run on; none when there is no such thread.
+pub fn allowed_cpus_of(tid: i32) -> Vec<usize> {
     // SAFETY: an all-zero cpu_set_t is an empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the set and its size belong together.
-    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } != 0 {
+    if unsafe { libc::sched_getaffinity(tid, size_of::<libc::cpu_set_t>(), &mut set) } != 0 {
         return Vec::new();
     }
     // SAFETY: every index is below the set's size.
