@@ -1,22 +1,78 @@
-//! Any datagram to the SNMP decoder: refused or read, rendered, and never a panic.
+//! Any datagram to the station's SNMP decoder, and any scoped PDU that a trusted user has sealed: refused or read, judged, rendered, and
+//! never a panic.
 #![no_main]
 
+use std::cell::RefCell;
+
 use libfuzzer_sys::fuzz_target;
+use ringtap_trap::alarm::{AlarmTable, FlapPolicy};
 use ringtap_trap::decode::SnmpDecoder;
+use ringtap_trap::known::Rules;
 use ringtap_trap::names::Names;
 use ringtap_trap::render;
-use ringtap_trap::usm::{LocalEngine, User, Usm};
+use ringtap_trap::spool::{Head, Service};
+use ringtap_trap::station::{Station, StationConfig};
+use ringtap_trap::store::Job;
+use ringtap_trap::usm::{AuthProtocol, LocalEngine, PrivProtocol, Sealer, User, Usm};
+
+/// What all inputs meet: keys are derived once, as that takes milliseconds.
+struct Scene {
+    decoder: SnmpDecoder,
+    station: Station,
+    sealer: Sealer,
+}
+
+fn trusted() -> User {
+    let auth = Some((AuthProtocol::Sha1, "authentic1"));
+    User::new("trusted", auth, Some((PrivProtocol::Aes128, "secretive1"))).expect("a good user")
+}
+
+fn decoder() -> SnmpDecoder {
+    let local = LocalEngine { id: b"\x80station".to_vec(), boots: 1, started_ns: 0 };
+    // One user without secrets, so that most of a v3 message is reached by its bytes alone.
+    let users = User::new("u", None, None).into_iter().chain([trusted()]).collect();
+    SnmpDecoder::new(Vec::new(), Usm::new(local, users, 1))
+}
+
+fn scene() -> Scene {
+    let station = Station::new(StationConfig {
+        decoder: decoder(),
+        rules: Rules::standard(),
+        alarms: AlarmTable::new(Vec::new(), FlapPolicy::default(), 4),
+        last_id: 0,
+        syslog_severity: 7,
+    });
+    Scene { decoder: decoder(), station, sealer: Sealer::new(&trusted(), b"\x80agent", 1) }
+}
+
+thread_local!(static SCENE: RefCell<Scene> = RefCell::new(scene()));
 
 fuzz_target!(|bytes: &[u8]| {
-    let local = LocalEngine { id: b"\x80station".to_vec(), boots: 1, started_ns: 0 };
-    // Without secrets, so that most of a v3 message is reached.
-    let users = User::new("u", None, None).into_iter().collect();
-    let mut decoder = SnmpDecoder::new(Vec::new(), Usm::new(local, users, 1));
-    if let Ok(received) = decoder.decode(([192, 0, 2, 1], 162).into(), bytes, 1) {
+    let Some((&mode, bytes)) = bytes.split_first() else { return };
+    SCENE.with_borrow_mut(|scene| {
+        if mode & 1 == 0 {
+            meet(scene, bytes);
+        } else if let Some(sealed) = scene.sealer.seal(1, 1000, bytes, 1) {
+            meet(scene, &sealed);
+        }
+    });
+});
+
+fn meet(scene: &mut Scene, datagram: &[u8]) {
+    if let Ok(received) = scene.decoder.decode(([192, 0, 2, 1], 162).into(), datagram, 1) {
         let _ = render::snmp_object(&received.notification, &Names::default()).to_string();
         // An answer is as long as the question, but for the head of a v3 message.
         if let Some(answer) = received.answer {
-            assert!(answer.len() <= bytes.len() + 64);
+            assert!(answer.len() <= datagram.len() + 64);
         }
     }
-});
+    let mut job = Job::default();
+    let before = scene.station.counts().notifications();
+    for service in [Service::Snmp, Service::Syslog] {
+        let head = Head { at_ns: 1, source: ([192, 0, 2, 1], 162).into(), service, socket: 0 };
+        let _ = scene.station.datagram(head, datagram, 1, &mut job);
+    }
+    scene.station.complete(&mut job);
+    let _ = scene.station.take_announcements();
+    assert_eq!(before + job.rows.len() as u64, scene.station.counts().notifications(), "a notification is a row");
+}

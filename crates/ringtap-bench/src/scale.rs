@@ -61,6 +61,14 @@ impl Scale {
 
     /// For the record: RFC 2544's trials of 10⁶ packets and five rounds; many hours.
     pub fn full() -> Self {
-        Self { rounds: 5, seconds: 2.0, trial_packets: 1_000_000, trials: 3, resolution: 0.05, ..Self::usual() }
+        Self {
+            rounds: 5,
+            other_rounds: 5,
+            seconds: 2.0,
+            trial_packets: 1_000_000,
+            trials: 3,
+            resolution: 0.05,
+            ..Self::usual()
+        }
     }
 }

@@ -105,7 +105,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         Command::Show { id, count } => {
             let alarm = find(&store, *id)?;
-            let notifications = store.notifications(Some(*id), 0, *count)?;
+            let notifications = store.latest(*id, *count)?;
             let mut out = BufWriter::new(io::stdout().lock());
             print(&mut out, &render::alarm(&alarm, &names), args.json)
                 .and_then(|()| {
@@ -183,7 +183,7 @@ fn export(store: &Store, from: u64, names: &Names, raw: bool) -> Result<io::Resu
     let mut out = BufWriter::new(io::stdout().lock());
     let mut next = from;
     loop {
-        let page = store.notifications(None, next, PAGE)?;
+        let page = store.notifications(next, PAGE)?;
         let Some(last) = page.last() else { return Ok(out.flush()) };
         next = last.id + 1;
         for stored in &page {

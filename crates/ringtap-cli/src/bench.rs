@@ -124,7 +124,9 @@ impl Args {
         if !self.rates.is_empty() {
             scale.rates.clone_from(&self.rates);
         }
-        scale.rounds = self.rounds.unwrap_or(scale.rounds);
+        if let Some(rounds) = self.rounds {
+            (scale.rounds, scale.other_rounds) = (rounds, rounds);
+        }
         scale.seconds = self.run.map_or(scale.seconds, |run| run.as_secs_f64());
         scale.trial_packets = self.trial.unwrap_or(scale.trial_packets);
         if scale.seconds < 0.05 || scale.trial_packets < 1000 {

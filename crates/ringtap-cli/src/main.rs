@@ -20,6 +20,7 @@ mod units;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind as ClapError;
 use clap::{Parser, Subcommand};
 use ringtap::error::ErrorKind;
 
@@ -71,7 +72,11 @@ enum Command {
 
 fn main() -> ExitCode {
     end_quietly_without_reader();
-    let outcome = match Cli::parse().command {
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(error) => return explain(&error),
+    };
+    let outcome = match command {
         Command::Capture(args) => capture::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Generate(args) => generate::run(args),
@@ -88,6 +93,27 @@ fn main() -> ExitCode {
         eprintln!("ringtap: {error}");
         ExitCode::from(if error.kind() == ErrorKind::Usage { USAGE } else { FAILED })
     })
+}
+
+/// What clap says: help and version as they are, an error as one line.
+fn explain(error: &clap::Error) -> ExitCode {
+    let is_help = error.kind() == ClapError::DisplayHelpOnMissingArgumentOrSubcommand;
+    if is_help || !error.use_stderr() {
+        // Nobody reads it any more: that is no reason for a word.
+        let _ = error.print();
+        return if is_help { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+    }
+    let text = error.to_string();
+    // Error, places and tips; usage and the pointer to help are for a terminal's paragraph, not for a line.
+    let parts: Vec<&str> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).take_while(|line| !is_usage(line)).collect();
+    let line = parts.join(" ");
+    eprintln!("ringtap: {}", line.strip_prefix("error: ").unwrap_or(&line));
+    ExitCode::from(USAGE)
+}
+
+fn is_usage(line: &str) -> bool {
+    line.starts_with("Usage:") || line.starts_with("For more information")
 }
 
 /// `println!` panics when standard output's reader has gone (`ringtap plan | head -1`); that is no reason for a word.

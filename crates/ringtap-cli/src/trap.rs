@@ -248,7 +248,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
         print!("{status}");
     }
     outcome?;
-    Ok(ExitCode::SUCCESS)
+    // All threads have ended: what is still on its way never arrives.
+    match status.waiting + status.not_stored_yet {
+        0 => Ok(ExitCode::SUCCESS),
+        lost => Err(Error::failed("store", "what was received", format!("{lost} messages never came to the store"))
+            .way_out("report this as a bug")),
+    }
 }
 
 /// Until a signal, the deadline, or the end of a thread that should not end.

@@ -7,10 +7,12 @@ use std::io::Write;
 use capture_support::ringtap;
 use serde_json::Value;
 
-/// clap's refusals take several lines; what counts is the exit code and that the text names the value and the way out.
+/// One line that names the value and the way out, whether clap refuses it or we do.
 fn assert_usage(arguments: &[&str], parts: &[&str]) {
     let ended = ringtap(arguments);
     assert_eq!(ended.code(), 2, "{arguments:?}: {}", ended.stderr);
+    let is_one_line = ended.stderr.starts_with("ringtap: ") && ended.stderr.trim_end().lines().count() == 1;
+    assert!(is_one_line, "{arguments:?}: {}", ended.stderr);
     for part in parts {
         assert!(ended.stderr.contains(part), "{part:?} in {}", ended.stderr);
     }

@@ -167,7 +167,12 @@ pub struct AlarmTable {
     is_dirty: Vec<bool>,
     /// Flapping ones.
     flapping: Vec<usize>,
+    /// Where to look next for an alarm that can make room.
+    hand: usize,
 }
+
+/// Alarms looked at, at most, to make room for one: a full table must not cost more than this per notification.
+const LOOKS: usize = 64;
 
 /// A notification as the table sees it.
 #[derive(Debug, Clone, Copy)]
@@ -196,6 +201,7 @@ impl AlarmTable {
             is_dirty: vec![false; alarms.len()],
             flapping: alarms.iter().enumerate().filter(|(_, alarm)| alarm.flapping).map(|(index, _)| index).collect(),
             alarms,
+            hand: 0,
         }
     }
 
@@ -221,10 +227,11 @@ impl AlarmTable {
             if !raises {
                 return (Judgement::ClearedNothing, None);
             }
-            if self.alarms.len() >= self.limit {
-                return (Judgement::TableFull, None);
-            }
-            return (Judgement::New, Some(self.add(key, report)));
+            let index = if self.alarms.len() < self.limit { Some(self.alarms.len()) } else { self.make_room() };
+            return match index {
+                Some(index) => (Judgement::New, Some(self.add(index, key, report))),
+                None => (Judgement::TableFull, None),
+            };
         };
         let policy = self.policy;
         let alarm = &mut self.alarms[index];
@@ -263,11 +270,26 @@ impl AlarmTable {
         (judgement, Some(&self.alarms[index]))
     }
 
-    fn add(&mut self, key: &Key, report: Report) -> &Alarm {
-        let index = self.alarms.len();
+    /// The place of an alarm that is cleared, quiet and stored, which leaves the table for a new one (the store keeps it); `None` when
+    /// there is none among those looked at.
+    fn make_room(&mut self) -> Option<usize> {
+        for _ in 0..LOOKS.min(self.alarms.len()) {
+            let index = self.hand;
+            self.hand = (index + 1) % self.alarms.len();
+            let alarm = &self.alarms[index];
+            if alarm.cleared && !alarm.flapping && !self.is_dirty[index] {
+                self.by_key.remove(&alarm.key);
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// Puts a new alarm at `index`: behind the last one, or in the place of one that made room.
+    fn add(&mut self, index: usize, key: &Key, report: Report) -> &Alarm {
         self.last_id += 1;
         self.raised += 1;
-        self.alarms.push(Alarm {
+        let alarm = Alarm {
             id: self.last_id,
             key: key.clone(),
             severity: report.severity,
@@ -282,8 +304,14 @@ impl AlarmTable {
             penalty: 0.0,
             suppressed: 0,
             operator: None,
-        });
-        self.is_dirty.push(false);
+        };
+        match self.alarms.get_mut(index) {
+            Some(place) => *place = alarm,
+            None => {
+                self.alarms.push(alarm);
+                self.is_dirty.push(false);
+            }
+        }
         self.by_key.insert(key.clone(), index);
         self.touch(index);
         &self.alarms[index]
@@ -331,7 +359,9 @@ impl AlarmTable {
 
     /// The alarms that changed since the last call, for the store.
     pub fn take_changed(&mut self) -> Vec<Alarm> {
-        let dirty = std::mem::take(&mut self.dirty);
+        let mut dirty = std::mem::take(&mut self.dirty);
+        // In the order of the store's table, whose pages are then each found and written once.
+        dirty.sort_unstable();
         dirty
             .into_iter()
             .map(|index| {
@@ -417,6 +447,29 @@ mod tests {
         assert_eq!(table.report(&key("d"), event).0, Judgement::TableFull);
         let worse = Report { severity: Severity::Critical, ..event };
         assert_eq!(table.report(&key("a"), worse).0, Judgement::Changed, "it got worse");
+    }
+
+    #[test]
+    fn a_full_table_makes_room_where_an_alarm_is_cleared_and_stored() {
+        let mut table = table();
+        for object in ["a", "b", "c"] {
+            table.report(&key(object), report(true, S));
+        }
+        assert_eq!(table.report(&key("d"), report(true, 2 * S)).0, Judgement::TableFull, "all are raised");
+        assert_eq!(table.report(&key("b"), report(false, 3 * S)).0, Judgement::Changed);
+        assert_eq!(
+            table.report(&key("d"), report(true, 4 * S)).0,
+            Judgement::TableFull,
+            "the store has not seen it cleared"
+        );
+        assert_eq!(table.take_changed().len(), 3);
+        let (judgement, alarm) = table.report(&key("d"), report(true, 5 * S));
+        assert_eq!((judgement, alarm.unwrap().id), (Judgement::New, 4), "numbers are never used again");
+        assert_eq!((table.len(), table.raised()), (3, 3));
+        assert_eq!(table.report(&key("b"), report(false, 6 * S)).0, Judgement::ClearedNothing, "it has gone");
+        assert_eq!(table.report(&key("c"), report(true, 6 * S)).0, Judgement::Repeated, "the others have not");
+        let changed: Vec<u64> = table.take_changed().iter().map(|alarm| alarm.id).collect();
+        assert_eq!(changed, [4, 3], "by place");
     }
 
     #[test]

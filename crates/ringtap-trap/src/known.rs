@@ -185,7 +185,8 @@ const STANDARD: &[Row] = &[
 mod tests {
     use super::*;
     use crate::encode::{Item, Trap};
-    use crate::snmp::{Message, parse};
+    use crate::notification::Notification;
+    use crate::snmp::{Message, Version, parse};
 
     fn read(trap: &str, varbinds: &[(&str, i64)]) -> (Option<bool>, String, String) {
         let mut message = Trap::new(&oid::parse(trap).unwrap(), 1);
@@ -194,7 +195,7 @@ mod tests {
         }
         let bytes = message.v2c(b"", 1);
         let Ok(Message::Community { pdu, .. }) = parse(&bytes) else { panic!() };
-        let varbinds = pdu.varbinds.skip(2);
+        let varbinds = Notification::new(Version::V2c, &pdu).unwrap().unwrap().varbinds;
         let rules = Rules::standard();
         let rule = rules.find(&encoded(trap)).unwrap();
         let mut object = String::new();

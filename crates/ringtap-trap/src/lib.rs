@@ -19,4 +19,5 @@ pub mod station;
 pub mod store;
 pub mod storm;
 pub mod syslog;
+mod text;
 pub mod usm;

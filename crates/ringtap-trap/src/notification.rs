@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 
 use crate::ber::Malformed;
 use crate::oid::Oid;
-use crate::snmp::{Pdu, PduHead, Value, Varbinds, Version, tag};
+use crate::snmp::{Pdu, PduHead, Value, Varbind, Varbinds, Version, tag};
 
 /// sysUpTime.0, encoded.
 pub const SYS_UP_TIME: &[u8] = &[0x2b, 6, 1, 2, 1, 1, 3, 0];
@@ -37,6 +37,8 @@ pub struct Notification<'a> {
     pub enterprise: Option<Oid<'a>>,
     /// The varbinds without sysUpTime and snmpTrapOID.
     pub varbinds: Varbinds<'a>,
+    /// Whether something in them can't be read.
+    pub damaged: bool,
     /// request-id.
     pub request_id: i32,
     /// Where the PDU's tag stands in what was parsed: an inform becomes its answer by changing it (RFC 3416 §4.2.7).
@@ -57,6 +59,7 @@ impl<'a> Notification<'a> {
             agent: None,
             enterprise: None,
             varbinds: pdu.varbinds,
+            damaged: false,
             request_id: pdu.request_id(),
             pdu_at: pdu.at,
         };
@@ -66,31 +69,36 @@ impl<'a> Notification<'a> {
                 this.uptime = Some(uptime);
                 this.agent = (!agent.is_unspecified()).then_some(agent);
                 this.enterprise = Some(enterprise);
+                this.damaged = pdu.varbinds.is_damaged();
             }
             PduHead::Common { .. } if matches!(pdu.tag, tag::V2_TRAP | tag::INFORM) => {
-                let mut leading = pdu.varbinds.iter();
-                let mut first = leading.next();
-                let mut skip = 0;
-                if let Some(varbind) = first
+                let mut leading = pdu.varbinds.split_first();
+                if let Some((varbind, rest)) = leading
                     && varbind.name.bytes() == SYS_UP_TIME
                 {
                     if let Value::TimeTicks(ticks) | Value::Gauge32(ticks) = varbind.value {
                         this.uptime = Some(ticks as u32);
                     }
-                    skip = 1;
-                    first = leading.next();
+                    leading = rest.split_first();
                 }
-                let Some(Value::ObjectId(oid)) =
-                    first.filter(|varbind| varbind.name.bytes() == SNMP_TRAP_OID).map(|varbind| varbind.value)
-                else {
+                let Some((Varbind { name, value: Value::ObjectId(oid) }, mut rest)) = leading else {
                     return Err(Malformed("snmpTrapOID"));
                 };
+                if name.bytes() != SNMP_TRAP_OID {
+                    return Err(Malformed("snmpTrapOID"));
+                }
                 this.trap_oid = Cow::Borrowed(oid.bytes());
-                this.varbinds = pdu.varbinds.skip(skip + 1);
-                this.agent = this.varbinds.iter().find_map(|varbind| match varbind.value {
-                    Value::IpAddress(address) if varbind.name.bytes() == SNMP_TRAP_ADDRESS => Some(address),
-                    _ => None,
-                });
+                this.varbinds = rest;
+                while let Some((varbind, others)) = rest.split_first() {
+                    if let Value::IpAddress(address) = varbind.value
+                        && this.agent.is_none()
+                        && varbind.name.bytes() == SNMP_TRAP_ADDRESS
+                    {
+                        this.agent = Some(address);
+                    }
+                    rest = others;
+                }
+                this.damaged = !rest.bytes().is_empty();
             }
             PduHead::Common { .. } => return Ok(None),
         }

@@ -107,7 +107,7 @@ pub fn snmp_object(notification: &Notification<'_>, names: &Names) -> Json {
         })
         .collect();
     object.insert("varbinds".into(), varbinds.into());
-    if notification.varbinds.is_damaged() {
+    if notification.damaged {
         object.insert("damaged".into(), true.into());
     }
     object.into()

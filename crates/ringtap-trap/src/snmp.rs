@@ -348,14 +348,10 @@ impl<'a> Varbinds<'a> {
         std::iter::from_fn(move || take(&mut rest))
     }
 
-    /// The list after the varbinds that `count` tells.
-    #[must_use]
-    pub fn skip(self, count: usize) -> Self {
+    /// The first one and the list after it; `None` when it is not there or can't be read.
+    pub fn split_first(self) -> Option<(Varbind<'a>, Self)> {
         let mut rest = self.0;
-        for _ in 0..count {
-            take(&mut rest);
-        }
-        Self(rest)
+        take(&mut rest).map(|first| (first, Self(rest)))
     }
 
     /// Whether something in it can't be read.

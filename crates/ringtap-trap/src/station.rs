@@ -17,7 +17,7 @@ use crate::oid::Oid;
 use crate::snmp::Version;
 use crate::spool::{Head, Service};
 use crate::store::{Answer, Job, Kind, Row};
-use crate::syslog;
+use crate::{syslog, text};
 
 /// What the station counted; one thread writes, any reads.
 #[derive(Debug, Default)]
@@ -34,6 +34,8 @@ pub struct StationCounts {
     pub announced: AtomicU64,
     /// Notifications whose varbinds could not all be read.
     pub damaged: AtomicU64,
+    /// Notifications of conditions for which the table of alarms had no room; they are stored.
+    pub table_full: AtomicU64,
     /// Why others became no notification.
     pub causes: CauseCounts,
     /// Alarms in the table.
@@ -144,7 +146,7 @@ impl Station {
         if notification.inform {
             self.counts.informs.fetch_add(1, Ordering::Relaxed);
         }
-        if notification.varbinds.is_damaged() {
+        if notification.damaged {
             self.counts.damaged.fetch_add(1, Ordering::Relaxed);
         }
         self.config.last_id += 1;
@@ -155,7 +157,7 @@ impl Station {
             let key = &mut self.key;
             key.resource.clear();
             let agent = notification.agent.map_or(head.source.ip().to_canonical(), IpAddr::V4);
-            let _ = write!(key.resource, "{agent}");
+            text::push_ip(&mut key.resource, agent);
             key.condition.clear();
             key.object.clear();
             let mut report =
@@ -172,7 +174,7 @@ impl Station {
                     let _ = write!(key.condition, "{oid}");
                 }
             }
-            judge(&mut self.config.alarms, key, report, &mut self.announcements)
+            judge(&mut self.config.alarms, key, report, &mut self.announcements, &self.counts)
         };
         let start = job.bytes.len();
         job.bytes.extend_from_slice(datagram);
@@ -204,9 +206,7 @@ impl Station {
             key.resource.clear();
             match &message.host {
                 Some(host) => key.resource.push_str(host),
-                None => {
-                    let _ = write!(key.resource, "{}", head.source.ip().to_canonical());
-                }
+                None => text::push_ip(&mut key.resource, head.source.ip().to_canonical()),
             }
             key.condition.clear();
             let _ = write!(key.condition, "syslog:{}", message.app.as_deref().unwrap_or("-"));
@@ -220,7 +220,7 @@ impl Station {
                 _ => Severity::Indeterminate,
             };
             let report = Report { raises: None, severity, at_ns: head.at_ns, notification: id };
-            judge(&mut self.config.alarms, key, report, &mut self.announcements)
+            judge(&mut self.config.alarms, key, report, &mut self.announcements, &self.counts)
         };
         let start = job.bytes.len();
         job.bytes.extend_from_slice(datagram);
@@ -289,8 +289,12 @@ fn judge(
     key: &Key,
     report: Report,
     announcements: &mut Vec<Announcement>,
+    counts: &StationCounts,
 ) -> (Judgement, Option<u64>) {
     let (judgement, alarm) = alarms.report(key, report);
+    if judgement == Judgement::TableFull {
+        counts.table_full.fetch_add(1, Ordering::Relaxed);
+    }
     let number = alarm.map(|alarm| alarm.id);
     if judgement.is_announced()
         && let Some(alarm) = alarm

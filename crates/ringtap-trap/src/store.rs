@@ -15,6 +15,7 @@ use ringtap::{Error, Result};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use crate::alarm::{Alarm, Judgement, Key, Severity};
+use crate::text;
 
 pub use job::{Answer, Job, Kind, Row};
 
@@ -235,17 +236,30 @@ impl Store {
         read().map_err(|error| self.wrong("read the store", &error))
     }
 
-    /// Notifications from number `from` on, of one alarm or all, at most `limit`, by number.
+    /// Notifications from number `from` on, at most `limit`, by number.
     ///
     /// # Errors
     /// The database can't be read.
-    pub fn notifications(&self, alarm: Option<u64>, from: u64, limit: u64) -> Result<Vec<Stored>> {
+    pub fn notifications(&self, from: u64, limit: u64) -> Result<Vec<Stored>> {
+        self.select("id >= ?1 ORDER BY id LIMIT ?2", [from, limit])
+    }
+
+    /// The latest notifications of an alarm, at most `limit`, oldest first.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn latest(&self, alarm: u64, limit: u64) -> Result<Vec<Stored>> {
+        let mut stored = self.select("alarm = ?1 ORDER BY id DESC LIMIT ?2", [alarm, limit])?;
+        stored.reverse();
+        Ok(stored)
+    }
+
+    fn select(&self, which: &str, values: [u64; 2]) -> Result<Vec<Stored>> {
         let read = || -> rusqlite::Result<Vec<Stored>> {
-            let mut statement = self.connection.prepare_cached(
-                "SELECT id, at_ns, source, kind, alarm, judgement, penalty, raw, decrypted FROM notification
-                 WHERE id >= ?1 AND (?2 IS NULL OR alarm = ?2) ORDER BY id LIMIT ?3",
-            )?;
-            let rows = statement.query_map(params![from, alarm, limit], |row| {
+            let mut statement = self.connection.prepare_cached(&format!(
+                "SELECT id, at_ns, source, kind, alarm, judgement, penalty, raw, decrypted FROM notification WHERE {which}"
+            ))?;
+            let rows = statement.query_map(values, |row| {
                 Ok(Stored {
                     id: row.get(0)?,
                     at_ns: row.get(1)?,
@@ -312,16 +326,15 @@ fn write(connection: &mut Connection, job: &Job) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     {
         let mut insert = transaction.prepare_cached("INSERT INTO notification VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
-        let mut source = (None, String::new());
+        let mut source = String::new();
         for row in &job.rows {
-            if source.0 != Some(row.source) {
-                source = (Some(row.source), row.source.to_string());
-            }
+            source.clear();
+            text::push_socket(&mut source, row.source);
             let (code, penalty) = code(&row.judgement);
             insert.execute(params![
                 row.id,
                 row.at_ns,
-                source.1,
+                source,
                 row.kind as u8,
                 row.alarm,
                 code,
@@ -479,11 +492,11 @@ mod tests {
         let store = Store::open(&directory).unwrap();
         assert_eq!((store.last_id().unwrap(), store.notification_count().unwrap()), (4, 4));
         assert_eq!(store.alarms().unwrap(), first.alarms);
-        let odd = store.notifications(Some(1), 0, 10).unwrap();
+        let odd = store.latest(1, 10).unwrap();
         assert_eq!(odd.iter().map(|row| row.id).collect::<Vec<_>>(), [1, 3]);
         assert_eq!(odd[0].raw, [1; 100]);
         assert_eq!(odd[0].judgement, Judgement::Flapping { penalty: 4.5 });
-        assert_eq!(store.notifications(None, 2, 1).unwrap()[0].decrypted.as_deref(), Some(&[2][..]));
+        assert_eq!(store.notifications(2, 1).unwrap()[0].decrypted.as_deref(), Some(&[2][..]));
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(directory.metadata().unwrap().permissions().mode() & 0o077, 0);
         assert_eq!(directory.join(DATABASE).metadata().unwrap().permissions().mode() & 0o077, 0);

@@ -64,6 +64,7 @@ fn text(status: &Status) -> String {
     counter("stored", "Notifications on the disk", status.stored);
     counter("answered", "Answers and Reports sent", status.answered);
     counter("reports_withheld", "Reports due and not sent, as there were too many", status.reports_withheld);
+    counter("table_full", "Notifications of conditions for which the table of alarms had no room", status.table_full);
     counter("clock_jumps", "Times the wall clock was set", status.clock_jumps);
     counter("announced", "Changes of alarms announced", status.announced);
     counter("not_told", "Announcements that an output could not take", status.not_told);

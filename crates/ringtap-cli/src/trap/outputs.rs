@@ -8,10 +8,10 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringtap::{Error, Result};
 use ringtap_trap::station::Announcement;
@@ -27,17 +27,21 @@ const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// Longest wait for a receiver's answer.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(5);
+/// Once the station ends: what a receiver has not taken after so long, or after the first failure, is given up and counted.
+const LAST: Duration = Duration::from_secs(5);
 
 /// The queues and threads of all outputs.
 pub(super) struct Outputs {
     queues: Vec<SyncSender<Arc<String>>>,
     threads: Vec<JoinHandle<()>>,
     not_told: Arc<AtomicU64>,
+    ending: Arc<AtomicBool>,
 }
 
 /// Opens the outputs.
 pub(super) fn start(file: Option<&Path>, webhook: Option<&Webhook>) -> Result<Outputs> {
-    let mut outputs = Outputs { queues: Vec::new(), threads: Vec::new(), not_told: Arc::default() };
+    let mut outputs =
+        Outputs { queues: Vec::new(), threads: Vec::new(), not_told: Arc::default(), ending: Arc::default() };
     if let Some(path) = file {
         let name = path.display().to_string();
         let file = OpenOptions::new()
@@ -51,7 +55,8 @@ pub(super) fn start(file: Option<&Path>, webhook: Option<&Webhook>) -> Result<Ou
     }
     if let Some(webhook) = webhook {
         let (url, not_told) = (webhook.url.clone(), Arc::clone(&outputs.not_told));
-        outputs.add(move |queue| post(&queue, &url, &not_told))?;
+        let ending = Arc::clone(&outputs.ending);
+        outputs.add(move |queue| post(&queue, &url, &not_told, &ending))?;
     }
     Ok(outputs)
 }
@@ -90,6 +95,7 @@ impl Outputs {
 
     /// Waits until all that was told is out, or given up.
     pub(super) fn finish(self) {
+        self.ending.store(true, Ordering::Relaxed);
         drop(self.queues);
         for thread in self.threads {
             let _ = thread.join();
@@ -112,13 +118,18 @@ fn append(queue: &Receiver<Arc<String>>, mut file: BufWriter<std::fs::File>, nam
     }
 }
 
-fn post(queue: &Receiver<Arc<String>>, url: &str, not_told: &AtomicU64) {
+fn post(queue: &Receiver<Arc<String>>, url: &str, not_told: &AtomicU64, ending: &AtomicBool) {
     let agent: ureq::Agent =
         ureq::Agent::config_builder().timeout_global(Some(HTTP_TIMEOUT)).max_redirects(0).build().into();
     let mut failed = false;
+    let mut until: Option<Instant> = None;
     while let Ok(first) = queue.recv() {
         let mut lines = vec![first];
         lines.extend(queue.try_iter().take(POST - 1));
+        if ending.load(Ordering::Relaxed) && *until.get_or_insert_with(|| Instant::now() + LAST) <= Instant::now() {
+            not_told.fetch_add(lines.len() as u64, Ordering::Relaxed);
+            continue;
+        }
         let body = format!("[{}]", lines.iter().map(|line| line.as_str()).collect::<Vec<_>>().join(","));
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=TRIES {
@@ -127,11 +138,15 @@ fn post(queue: &Receiver<Arc<String>>, url: &str, not_told: &AtomicU64) {
                     failed = false;
                     break;
                 }
-                Err(error) if attempt == TRIES => {
+                Err(error) if attempt == TRIES || ending.load(Ordering::Relaxed) => {
                     not_told.fetch_add(lines.len() as u64, Ordering::Relaxed);
                     if !std::mem::replace(&mut failed, true) {
                         eprintln!("ringtap: {}", Error::failed("post alarms to", url, error));
                     }
+                    if ending.load(Ordering::Relaxed) {
+                        until = Some(Instant::now());
+                    }
+                    break;
                 }
                 Err(_) => {
                     std::thread::sleep(pause);

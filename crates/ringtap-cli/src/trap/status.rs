@@ -152,6 +152,7 @@ impl Sources {
             not_told: load(&self.not_told),
             answered: load(&station.answered),
             reports_withheld: load(&station.reports_withheld),
+            table_full: load(&station.table_full),
             clock_jumps: load(&station.clock_jumps),
             to_alarm: station.to_alarm.snapshot().quantiles_us(),
             to_disk: station.to_disk.snapshot().quantiles_us(),
@@ -208,6 +209,8 @@ pub(super) struct Status {
     pub(super) answered: u64,
     /// Reports that were due and not sent, as there were too many.
     pub(super) reports_withheld: u64,
+    /// Notifications of conditions that the table of alarms had no room for.
+    pub(super) table_full: u64,
     /// Times the wall clock was set.
     pub(super) clock_jumps: u64,
     /// Latency from arrival to alarm.
@@ -251,6 +254,7 @@ impl Status {
             "stored": self.stored,
             "answered": self.answered,
             "reports_withheld": self.reports_withheld,
+            "table_full": self.table_full,
             "clock_jumps": self.clock_jumps,
             "alarms": self.alarms,
             "raised": self.raised,
@@ -293,6 +297,9 @@ impl fmt::Display for Status {
             "stored         {} ({} not yet), {} answers sent, {} Reports withheld",
             self.stored, self.not_stored_yet, self.answered, self.reports_withheld
         )?;
+        if self.table_full > 0 {
+            writeln!(f, "table full     {} notifications are stored without an alarm", self.table_full)?;
+        }
         if self.clock_jumps > 0 {
             writeln!(f, "clock          set {} times while this ran", self.clock_jumps)?;
         }

@@ -43,7 +43,7 @@ fn stored_numbers(store: &Store) -> BTreeSet<i32> {
     let names = ringtap_trap::names::Names::default();
     let name = oid::parse("1.3.6.1.4.1.32473.1.1.0").unwrap();
     assert_eq!(name, NUMBER);
-    let rows = store.notifications(None, 0, u64::from(u32::MAX)).unwrap();
+    let rows = store.notifications(0, u64::from(u32::MAX)).unwrap();
     rows.iter()
         .map(|row| {
             let object = render::notification(row, &names, false);

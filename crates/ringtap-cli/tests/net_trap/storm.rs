@@ -75,7 +75,7 @@ fn sequences(store: &Store) -> Vec<u64> {
     let mut numbers = Vec::new();
     let mut from = 0;
     loop {
-        let rows = store.notifications(None, from, 10_000).unwrap();
+        let rows = store.notifications(from, 10_000).unwrap();
         let Some(last) = rows.last() else { return numbers };
         from = last.id + 1;
         for row in &rows {

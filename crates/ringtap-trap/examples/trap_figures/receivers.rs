@@ -211,7 +211,7 @@ impl Running {
         let mut numbers = Vec::new();
         let mut from = 0;
         loop {
-            let rows = store.notifications(None, from, 10_000)?;
+            let rows = store.notifications(from, 10_000)?;
             let Some(last) = rows.last() else { break };
             from = last.id + 1;
             numbers.extend(rows.iter().filter_map(|row| number_in_row(&row.raw, row.decrypted.as_deref(), load)));

@@ -28,6 +28,15 @@ fn set_scheduler(tid: i32, policy: libc::c_int, priority: u8) -> io::Result<()> 
     check(unsafe { libc::sched_setscheduler(tid, policy, &param) })
 }
 
+/// Sets the nice value of thread `tid` (0: the caller): how much less (up to 19) or more of a shared CPU it gets.
+///
+/// # Errors
+/// EACCES without CAP_SYS_NICE when it is to get more than RLIMIT_NICE allows, ESRCH when there is no such thread.
+pub fn set_nice(tid: i32, nice: i32) -> io::Result<()> {
+    // SAFETY: plain system call. On Linux a thread's own id names the thread, not its process.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, tid as libc::id_t, nice) })
+}
+
 /// Binds thread `tid` (0: the caller) to one CPU.
 ///
 /// # Errors
