@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod filter;
 mod generate;
+mod log_server;
 mod man;
 mod pcap_run;
 mod plan;

@@ -21,6 +21,7 @@ use clap::{ArgGroup, ValueEnum};
 use ringtap::Result;
 
 use crate::capture::setup;
+use crate::log_server::LogServer;
 use crate::units;
 
 /// Find attacks: Suricata's rules against an interface or capture files.
@@ -104,8 +105,8 @@ pub struct Args {
     #[arg(long, value_name = "PATH", help_heading = "Outputs")]
     eve_socket: Option<PathBuf>,
     /// Send alarms to this syslog server (RFC 5424), as udp:ADDRESS:PORT or tcp:ADDRESS:PORT
-    #[arg(long, value_name = "SERVER", value_parser = config::syslog, help_heading = "Outputs")]
-    syslog: Option<config::Syslog>,
+    #[arg(long, value_name = "SERVER", value_parser = LogServer::parse, help_heading = "Outputs")]
+    syslog: Option<LogServer>,
     /// Send alarms from the engine's own thread, built in the transmit ring: to this MAC address, IP address and UDP port
     #[arg(long, value_name = "MAC@ADDRESS:PORT", value_parser = config::alarm_target, requires = "interface", requires = "alarm_from", help_heading = "Outputs")]
     alarm_to: Option<config::AlarmTarget>,

@@ -27,9 +27,10 @@ use ringtap_trap::names::Names;
 use ringtap_trap::spool::{self, Bell, Service};
 use ringtap_trap::store::{Retention, Store};
 use ringtap_trap::usm::User;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::capture::user::Successor;
+use crate::log_server::LogServer;
 use crate::units;
 use config::Config;
 use pipeline::Pipeline;
@@ -73,9 +74,21 @@ pub struct Args {
     /// Directory with MIB files (may be given several times)
     #[arg(long, value_name = "DIR")]
     mibs: Vec<PathBuf>,
-    /// Append announced alarms to this file, one JSON object a line
-    #[arg(long, value_name = "FILE")]
+    /// Append announced alarms to this file, one JSON object a line; SIGHUP opens it again
+    #[arg(long, value_name = "FILE", help_heading = "Outputs")]
     output: Option<PathBuf>,
+    /// Begin a new file when this one is so large; the old ones are FILE.1 (the newest), FILE.2 …
+    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "output", help_heading = "Outputs")]
+    output_rotate: Option<u64>,
+    /// Old files that are kept
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "output_rotate", help_heading = "Outputs")]
+    output_keep: u32,
+    /// Announced alarms to this Unix stream socket, one JSON object a line
+    #[arg(long, value_name = "PATH", help_heading = "Outputs")]
+    output_socket: Option<PathBuf>,
+    /// Announced alarms to a syslog server (RFC 5424), udp:ADDRESS:PORT or tcp:ADDRESS:PORT
+    #[arg(long, value_name = "SERVER", value_parser = LogServer::parse, help_heading = "Outputs")]
+    output_syslog: Option<LogServer>,
     /// Memory between receiving and decoding
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size)]
     spool: u64,
@@ -194,9 +207,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     for warning in names.warnings() {
         eprintln!("ringtap: {warning}");
     }
+    let reopen = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGHUP, Arc::clone(&reopen))
+        .map_err(|error| Error::os("handle signal", SIGHUP.to_string(), &error))?;
+    let start = || outputs::start(&args, config.webhook(), reopen);
     let outputs = match &successor {
-        Some(successor) => successor.with_file_rights(|| outputs::start(args.output.as_deref(), config.webhook()))?,
-        None => outputs::start(args.output.as_deref(), config.webhook())?,
+        Some(successor) => successor.with_file_rights(start)?,
+        None => start()?,
     };
 
     // Threads.

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use ringtap::{Error, Result};
-use ringtap_alarm::output::Protocol;
 use ringtap_detect::rules::Variables;
 use ringtap_detect::{Limits, Policy};
 use serde::Deserialize;
@@ -14,13 +13,6 @@ use serde::Deserialize;
 use super::snmp::Table;
 use super::{Args, Overlap};
 use crate::secrets::read_private;
-
-/// A syslog server.
-#[derive(Debug, Clone, Copy)]
-pub struct Syslog {
-    pub(super) protocol: Protocol,
-    pub(super) server: SocketAddr,
-}
 
 /// Where alarm datagrams go.
 #[derive(Debug, Clone, Copy)]
@@ -35,18 +27,6 @@ pub(super) fn variable(text: &str) -> Result<(String, String), String> {
     let name = name.trim_start_matches('$');
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if is_name { Ok((name.to_owned(), value.to_owned())) } else { Err(format!("'{name}' is no name of a variable")) }
-}
-
-/// Reads udp:ADDRESS:PORT or tcp:ADDRESS:PORT.
-pub(super) fn syslog(text: &str) -> Result<Syslog, String> {
-    let (protocol, server) = text.split_once(':').ok_or("needs udp:ADDRESS:PORT or tcp:ADDRESS:PORT")?;
-    let protocol = match protocol {
-        "udp" => Protocol::Udp,
-        "tcp" => Protocol::Tcp,
-        other => return Err(format!("'{other}' is neither udp nor tcp")),
-    };
-    let server = server.parse().map_err(|_| format!("'{server}' is no ADDRESS:PORT"))?;
-    Ok(Syslog { protocol, server })
 }
 
 /// Reads MAC@ADDRESS:PORT.
@@ -154,7 +134,6 @@ mod tests {
     fn words() {
         assert_eq!(variable("$HOME_NET=[1.2.3.4]").unwrap().0, "HOME_NET");
         assert!(variable("HOME_NET").is_err() && variable("A B=1").is_err());
-        assert!(syslog("udp:192.0.2.1:514").is_ok() && syslog("http:192.0.2.1:514").is_err());
         assert_eq!(alarm_target("02:00:00:00:00:01@192.0.2.1:9").unwrap().mac, [2, 0, 0, 0, 0, 1]);
         assert!(alarm_target("02:00:00:00:00@192.0.2.1:9").is_err());
     }

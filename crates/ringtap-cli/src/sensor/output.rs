@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use ringtap::Result;
 use ringtap::sys::clock;
-use ringtap::{Error, Result};
 use ringtap_alarm::eve::Writer;
-use ringtap_alarm::output::{Counts, FileOutput, Output, Severity, SyslogOutput, UnixOutput, Work};
+use ringtap_alarm::output::{Counts, FileOutput, Output, Severity, UnixOutput, Work};
 use ringtap_alarm::{Catalogue, Record};
 use ringtap_detect::Counters;
 use serde_json::{Value, json};
@@ -71,9 +71,7 @@ impl Writing {
             lines.push(Output::Unix(UnixOutput::new(path)));
         }
         if let Some(syslog) = args.syslog {
-            let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
-                .map_err(|error| Error::os("read host name from", "/proc/sys/kernel/hostname", &error))?;
-            alarms.push(Output::Syslog(SyslogOutput::new(syslog.protocol, syslog.server, host.trim())?));
+            alarms.push(Output::Syslog(syslog.open()?));
         }
         let snmp = config.snmp.as_ref().map(|(table, file)| SnmpOutput::new(table, file)).transpose()?;
         Ok(Self {

@@ -1,21 +1,20 @@
-//! Announced alarms to the outside: a file of JSON lines, and HTTP POST with retry.
+//! Announced alarms to the outside: JSON lines to a file, a Unix socket or syslog, and HTTP POST with retry.
 //!
-//! Owns a thread and a bounded queue in front of it: a slow receiver delays no alarm and no store; what it can't take is
-//! counted. The store has everything.
+//! Owns two threads at most, one of lines and one of POSTs, and a bounded queue in front of each: a slow receiver delays no alarm
+//! and no store; what it can't take is counted. The store has everything. How lines are written is `ringtap_alarm::output`'s.
 
-use std::fs::OpenOptions;
-use std::io::{BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ringtap::{Error, Result};
+use ringtap_alarm::output::{Counts, FileOutput, Output, Severity as LogSeverity, UnixOutput};
+use ringtap_trap::alarm::{Alarm, Severity};
 use ringtap_trap::station::Announcement;
 
+use super::Args;
 use super::config::Webhook;
 
 /// Announcements that may wait.
@@ -30,28 +29,42 @@ const HTTP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Once the station ends: what a receiver has not taken after so long, or after the first failure, is given up and counted.
 const LAST: Duration = Duration::from_secs(5);
 
+/// How often files that were moved away are looked for when nothing is told.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// An announcement on its way out.
+#[derive(Clone)]
+struct Told {
+    /// A JSON object.
+    text: Arc<str>,
+    severity: LogSeverity,
+}
+
 /// The queues and threads of all outputs.
 pub(super) struct Outputs {
-    queues: Vec<SyncSender<Arc<String>>>,
+    queues: Vec<SyncSender<Told>>,
     threads: Vec<JoinHandle<()>>,
     not_told: Arc<AtomicU64>,
     ending: Arc<AtomicBool>,
 }
 
-/// Opens the outputs.
-pub(super) fn start(file: Option<&Path>, webhook: Option<&Webhook>) -> Result<Outputs> {
+/// Opens the outputs; when `reopen` becomes true, files are opened again.
+pub(super) fn start(args: &Args, webhook: Option<&Webhook>, reopen: Arc<AtomicBool>) -> Result<Outputs> {
     let mut outputs =
         Outputs { queues: Vec::new(), threads: Vec::new(), not_told: Arc::default(), ending: Arc::default() };
-    if let Some(path) = file {
-        let name = path.display().to_string();
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o640)
-            .open(path)
-            .map_err(|error| Error::os("write alarms to", &name, &error))?;
+    let mut lines = Vec::new();
+    if let Some(path) = &args.output {
+        lines.push(Output::File(FileOutput::open(path, args.output_rotate.map(|size| (size, args.output_keep)))?));
+    }
+    if let Some(path) = &args.output_socket {
+        lines.push(Output::Unix(UnixOutput::new(path)));
+    }
+    if let Some(server) = args.output_syslog {
+        lines.push(Output::Syslog(server.open()?));
+    }
+    if !lines.is_empty() {
         let not_told = Arc::clone(&outputs.not_told);
-        outputs.add(move |queue| append(&queue, BufWriter::new(file), &name, &not_told))?;
+        outputs.add(move |queue| write(&queue, lines, &reopen, &not_told))?;
     }
     if let Some(webhook) = webhook {
         let (url, not_told) = (webhook.url.clone(), Arc::clone(&outputs.not_told));
@@ -62,7 +75,7 @@ pub(super) fn start(file: Option<&Path>, webhook: Option<&Webhook>) -> Result<Ou
 }
 
 impl Outputs {
-    fn add(&mut self, body: impl FnOnce(Receiver<Arc<String>>) + Send + 'static) -> Result<()> {
+    fn add(&mut self, body: impl FnOnce(Receiver<Told>) + Send + 'static) -> Result<()> {
         let (sender, receiver) = mpsc::sync_channel(QUEUE);
         let thread = std::thread::Builder::new()
             .name("ringtap-output".to_owned())
@@ -85,9 +98,9 @@ impl Outputs {
         }
         let mut object = serde_json::to_value(&announcement.alarm).unwrap_or_default();
         object["notification"] = announcement.notification.into();
-        let line = Arc::new(object.to_string());
+        let told = Told { text: object.to_string().into(), severity: log_severity(&announcement.alarm) };
         for queue in &self.queues {
-            if queue.try_send(Arc::clone(&line)).is_err() {
+            if queue.try_send(told.clone()).is_err() {
                 self.not_told.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -103,22 +116,45 @@ impl Outputs {
     }
 }
 
-fn append(queue: &Receiver<Arc<String>>, mut file: BufWriter<std::fs::File>, name: &str, not_told: &AtomicU64) {
-    let mut failed = false;
-    while let Ok(first) = queue.recv() {
-        let mut lines = vec![first];
-        lines.extend(queue.try_iter().take(POST));
-        let written = lines.iter().try_for_each(|line| writeln!(file, "{line}")).and_then(|()| file.flush());
-        if let Err(error) = written {
-            not_told.fetch_add(lines.len() as u64, Ordering::Relaxed);
-            if !std::mem::replace(&mut failed, true) {
-                eprintln!("ringtap: {}", Error::os("write alarms to", name, &error));
+/// Writes announcements as lines until the station ends. What an output did not take is counted.
+fn write(queue: &Receiver<Told>, mut outputs: Vec<Output>, reopen: &AtomicBool, not_told: &AtomicU64) {
+    let counts = Counts::default();
+    let mut line = Vec::new();
+    loop {
+        let next = queue.recv_timeout(LOOK);
+        if reopen.swap(false, Ordering::Relaxed) {
+            outputs.iter_mut().for_each(Output::reopen);
+        }
+        match next {
+            Ok(first) => {
+                for told in std::iter::once(first).chain(queue.try_iter().take(POST)) {
+                    line.clear();
+                    line.extend_from_slice(told.text.as_bytes());
+                    line.push(b'\n');
+                    outputs.iter_mut().for_each(|output| output.line(&line, told.severity, &counts));
+                }
+                outputs.iter_mut().for_each(|output| output.flush(&counts));
+                not_told.fetch_add(counts.failed.swap(0, Ordering::Relaxed), Ordering::Relaxed);
             }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }
 
-fn post(queue: &Receiver<Arc<String>>, url: &str, not_told: &AtomicU64, ending: &AtomicBool) {
+/// An alarm's severity as syslog's (RFC 5674 §2.1).
+fn log_severity(alarm: &Alarm) -> LogSeverity {
+    match alarm.severity {
+        _ if alarm.cleared => LogSeverity::Notice,
+        Severity::Critical => LogSeverity::Alert,
+        Severity::Major => LogSeverity::Critical,
+        Severity::Minor => LogSeverity::Error,
+        Severity::Warning => LogSeverity::Warning,
+        Severity::Indeterminate => LogSeverity::Notice,
+    }
+}
+
+fn post(queue: &Receiver<Told>, url: &str, not_told: &AtomicU64, ending: &AtomicBool) {
     let agent: ureq::Agent =
         ureq::Agent::config_builder().timeout_global(Some(HTTP_TIMEOUT)).max_redirects(0).build().into();
     let mut failed = false;
@@ -130,7 +166,7 @@ fn post(queue: &Receiver<Arc<String>>, url: &str, not_told: &AtomicU64, ending: 
             not_told.fetch_add(lines.len() as u64, Ordering::Relaxed);
             continue;
         }
-        let body = format!("[{}]", lines.iter().map(|line| line.as_str()).collect::<Vec<_>>().join(","));
+        let body = format!("[{}]", lines.iter().map(|line| &*line.text).collect::<Vec<_>>().join(","));
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=TRIES {
             match agent.post(url).header("content-type", "application/json").send(body.as_str()) {

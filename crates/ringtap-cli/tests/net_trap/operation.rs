@@ -1,10 +1,15 @@
 //! What operators do: another user, MIB files, clearing, webhooks.
 
+use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use ringtap_trap::encode::{Item, Trap};
 use serde_json::Value;
 
@@ -65,6 +70,65 @@ fn net_trap_goes_on_as_another_user_who_owns_the_store() {
     for path in std::fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().path()).chain([store, output]) {
         assert_eq!(path.metadata().unwrap().uid(), nobody.uid.as_raw(), "{}", path.display());
     }
+}
+
+#[test]
+fn net_trap_tells_alarms_to_a_file_a_socket_and_a_syslog_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (file, moved, socket) = (at("alarms.jsonl"), at("alarms.old"), at("alarms.sock"));
+    let listener = UnixListener::bind(&socket).unwrap();
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (address, syslog) = (format!("127.0.0.1:{}", port()), format!("udp:{}", server.local_addr().unwrap()));
+    let paths = [&file, &socket].map(|path| path.to_str().unwrap().to_owned());
+    let outputs = ["--output", &paths[0], "--output-socket", &paths[1], "--output-syslog", &syslog];
+    let station = Station::start(&at("store"), &[&["--listen", &address][..], &outputs].concat());
+    let is_link_down = |line: &str| {
+        let alarm: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert_eq!((&alarm["condition"], &alarm["object"]), (&"linkDown".into(), &"3".into()), "{alarm}");
+        alarm["cleared"].as_bool().unwrap()
+    };
+    let eventually = |path: &Path| {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            if text.ends_with('\n') {
+                return text;
+            }
+            assert!(Instant::now() < until, "nothing comes to {}", path.display());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+
+    send(&link_down(), &address);
+    assert!(!is_link_down(eventually(&file).trim_end()));
+    let mut stream = BufReader::new(listener.accept().unwrap().0);
+    let mut line = String::new();
+    stream.read_line(&mut line).unwrap();
+    assert!(!is_link_down(line.trim_end()));
+    let mut datagram = [0; 2048];
+    let length = server.recv(&mut datagram).unwrap();
+    let message = std::str::from_utf8(&datagram[..length]).unwrap();
+    assert!(message.starts_with('<') && message.contains(">1 ") && message.contains("linkDown"), "{message}");
+
+    // Moved away, as logrotate does; the next one goes to a new file.
+    std::fs::rename(&file, &moved).unwrap();
+    kill(Pid::from_raw(station.pid() as i32), Signal::SIGHUP).unwrap();
+    let until = Instant::now() + PATIENCE;
+    while !file.exists() {
+        assert!(Instant::now() < until, "SIGHUP is not heard");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let up = Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 4], 2).with(&IF_INDEX, Item::Integer(3));
+    send(&up, &address);
+    assert!(is_link_down(eventually(&file).trim_end()), "linkUp clears");
+    line.clear();
+    stream.read_line(&mut line).unwrap();
+    assert!(is_link_down(line.trim_end()));
+    let object = station.end();
+    assert_eq!((&object["not_told"], &object["unaccounted"]), (&0.into(), &0.into()), "{object}");
+    assert_eq!(std::fs::read_to_string(&moved).unwrap().lines().count(), 1);
 }
 
 #[test]
