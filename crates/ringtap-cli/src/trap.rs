@@ -50,7 +50,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Take packets from this interface by the ring instead of plain sockets
+    /// Take packets from this interface by the ring instead of plain sockets; with a packet ring from this one only
     #[arg(short, long, value_name = "IF")]
     interface: Option<String>,
     /// Address and port for SNMP [default: 0.0.0.0:162 and [::]:162]
@@ -118,6 +118,10 @@ pub struct Args {
     json: bool,
 }
 
+/// The spool of sockets beside a ring is so much smaller than the ring's, and not below this.
+const BESIDE_RING: usize = 8;
+const LEAST_SPOOL: usize = 1 << 20;
+
 const EXAMPLES: &str = "\
 Examples:
   sudo ringtap trap --store /var/lib/ringtap-trap --user nobody       ports 162 and 514, plain sockets
@@ -180,7 +184,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
     // What needs privileges.
     let (snmp, syslog) = args.addresses();
-    let buffer = if args.interface.is_some() { 0 } else { args.buffer };
+    let receiver = args.interface.as_deref().map(|name| ring::open(name, &args, &snmp, &syslog)).transpose()?;
+    // AF_XDP takes what comes by its interface out of the host's stack, and what comes another way still reaches the sockets. A packet
+    // ring copies, and the sockets, which then only answer, would give everything a second time.
+    let takes = receiver.as_ref().is_none_or(|receiver| receiver.descriptions().iter().all(|it| it.backend == "xdp"));
+    let buffer = if takes { args.buffer } else { 0 };
     let mut bound = Vec::new();
     for (addresses, service) in [(&snmp, Service::Snmp), (&syslog, Service::Syslog)] {
         for &address in addresses {
@@ -189,7 +197,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let answers = bound.iter().map(sockets::Bound::share).collect::<Result<Vec<_>>>()?;
     let listeners = args.syslog_tcp.iter().map(|&address| stream::listen(address)).collect::<Result<Vec<_>>>()?;
-    let receiver = args.interface.as_deref().map(|name| ring::open(name, &args, &snmp, &syslog)).transpose()?;
     let metrics = args.metrics.map(metrics::bind).transpose()?;
 
     // What the user must be able to write.
@@ -219,12 +226,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
     // Threads.
     let mut receivers = Vec::new();
     let mut running = None;
+    let mut spool_bytes = args.spool as usize;
     if let Some(receiver) = receiver {
-        let (ring, spools) = ring::start(receiver, &bound, args.spool as usize, &bell, &mut sources)?;
+        let (ring, spools) = ring::start(receiver, &bound, spool_bytes, &bell, &mut sources)?;
         consumers.extend(spools);
         running = Some(ring);
-    } else if !bound.is_empty() {
-        let (producer, consumer) = spool::spool(args.spool as usize, Arc::clone(&bell))?;
+        spool_bytes = (spool_bytes / BESIDE_RING).max(LEAST_SPOOL);
+    }
+    if takes && !bound.is_empty() {
+        let (producer, consumer) = spool::spool(spool_bytes, Arc::clone(&bell))?;
         consumers.push(consumer);
         receivers.push(sockets::start(bound, producer, &mut sources, Arc::clone(&stop))?);
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use capture_support::{Capture, assert_clean, folder, packets_in, ringtap, send_numbered, testbed, tool};
 use ringtap_testbed::{FrameSpec, GeneratorConfig, Pattern, Profile, TestbedConfig};
+use serde_json::Value;
 
 const PPS: f64 = 50e3;
 const COUNT: u64 = 20_000;
@@ -47,6 +48,39 @@ fn net_capture_of_a_numbered_run_is_whole_with_xdp() {
 #[test]
 fn net_capture_of_a_numbered_run_is_whole_with_a_packet_ring() {
     numbered_run("net_capture_of_a_numbered_run_is_whole_with_a_packet_ring", "packet", &[]);
+}
+
+#[test]
+fn net_capture_waits_as_planned_and_a_number_given_wins() {
+    const TEST: &str = "net_capture_waits_as_planned_and_a_number_given_wins";
+    let testbed = testbed(TEST, TestbedConfig::default());
+    let host = testbed.receiver();
+    let cpu = testbed.config().receiver_core.to_string();
+    let planned = ringtap(&["plan", "--json", "--cpu", &cpu]);
+    let planned: Value = serde_json::from_slice(&planned.stdout).unwrap_or_else(|e| panic!("{e}: {}", planned.stderr));
+    let plan = &planned["plan"];
+    let captured = |more: &[&str]| {
+        let mut command = host.command(capture_support::RINGTAP);
+        command.args(["capture", "-i", host.interface(), "--json", "--backend", "xdp", "--cpu", &cpu]);
+        command.args(["--duration", "200ms"]).args(more);
+        let ended = Capture::of(host, command).end();
+        assert_eq!(ended.code(), 0, "{}", ended.stderr);
+        ended.summary()
+    };
+    let summary = captured(&[]);
+    assert_eq!(summary["sources"][0]["ring_slots"], plan["ring_slots"], "{summary} {plan}");
+    // On a machine that was too busy while it was measured the timer never pays: no threshold, interrupts alone.
+    if let Some(threshold) = plan["threshold_pps"].as_f64() {
+        assert_eq!(summary["threshold_pps"], threshold, "{summary} {plan}");
+        assert_eq!(summary["period_us"].as_f64(), Some(plan["period_ns"].as_f64().unwrap() / 1e3), "{summary} {plan}");
+    } else {
+        assert_eq!(summary["period_us"], Value::Null, "{summary} {plan}");
+    }
+    let summary = captured(&["--period", "100us", "--threshold", "20k"]);
+    assert_eq!((&summary["period_us"], &summary["threshold_pps"]), (&100.0.into(), &20e3.into()), "{summary}");
+    assert_eq!(summary["sources"][0]["ring_slots"], plan["ring_slots"], "what was not given is as planned");
+    assert_eq!(captured(&["--ring", "512"])["sources"][0]["ring_slots"], 512);
+    assert_clean(&testbed);
 }
 
 #[test]

@@ -48,6 +48,31 @@ fn net_capture_refuses_what_the_interface_cannot_give() {
 }
 
 #[test]
+fn net_capture_without_real_time_rights_says_so_once_and_captures() {
+    const TEST: &str = "net_capture_without_real_time_rights_says_so_once_and_captures";
+    const COUNT: u64 = 1000;
+    let testbed = testbed(TEST, TestbedConfig::default());
+    testbed.enable_receiver_napi().unwrap();
+    let host = testbed.receiver();
+    let mut command = host.command("setpriv");
+    command.args(["--bounding-set=-sys_nice,-ipc_lock", "prlimit", "--rtprio=0", "--memlock=65536", RINGTAP]);
+    command.args(["capture", "-i", host.interface(), "--json", "--backend", "packet", "--direction", "in"]);
+    command.args(NUMBERS);
+    let capture = Capture::of(host, command);
+    capture.wait_for("capturing from");
+    send_numbered(&testbed, 20e3, COUNT);
+    let ended = capture.interrupt();
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    let summary = ended.summary();
+    assert_eq!((&summary["packets"], &summary["ledger"]["unaccounted"]), (&COUNT.into(), &0.into()), "{summary}");
+    for (step, way_out) in [("no real-time priority", "CAP_SYS_NICE"), ("memory is not locked", "CAP_IPC_LOCK")] {
+        let told: Vec<&str> = ended.stderr.lines().filter(|line| line.contains(step)).collect();
+        assert!(told.len() == 1 && told[0].contains(way_out), "{step}: {}", ended.stderr);
+    }
+    assert_clean(&testbed);
+}
+
+#[test]
 fn net_capture_refuses_a_file_it_may_not_write_and_leaves_what_was_there() {
     const TEST: &str = "net_capture_refuses_a_file_it_may_not_write_and_leaves_what_was_there";
     let testbed = testbed(TEST, TestbedConfig::default());

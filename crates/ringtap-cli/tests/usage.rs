@@ -53,6 +53,10 @@ fn absurd_options_are_refused_with_the_way_out() {
     capture(&["-w", "x.pcap", "--comment", "x"], &["no comment", "pcapng"]);
     capture(&["-w", "-", "--json"], &["standard output"]);
     capture(&["-f", "udp", "tcp"], &["cannot be used with"]);
+    for backend in ["packet", "socket", "pcap"] {
+        capture(&["--huge-pages", "--backend", backend], &["--huge-pages", "--backend xdp"]);
+    }
+    assert_usage(&["capture", "-r", "x.pcap", "--huge-pages"], &["only AF_XDP"]);
     assert_usage(&["capture"], &["--interface", "--read"]);
     assert_usage(&["capture", "-r", "x.pcap", "--pace", "0x"], &["no pace", "2x"]);
     assert_usage(&["capture", "-r", "x.pcap", "--backend", "xdp"], &["a file is replayed"]);

@@ -200,6 +200,9 @@ impl Receiver {
             Backend::Pcap => open_pcap(&config, &interface, &mut warnings)?,
             Backend::Auto | Backend::Packet => open_packet(&config, &interface)?,
         };
+        if config.huge_pages && opened.steering.is_none() {
+            warnings.push("huge pages are not used: only AF_XDP keeps frames in them".to_owned());
+        }
         if had_carrier {
             await_carrier(&interface, &mut warnings);
         }

@@ -52,6 +52,45 @@ fn removal(name: &str, way: Way) {
     }
 }
 
+/// Reserves huge pages, and gives them back.
+struct HugePages(String);
+
+impl HugePages {
+    const FILE: &str = "/proc/sys/vm/nr_hugepages";
+
+    fn more(count: u64) -> Self {
+        let before = std::fs::read_to_string(Self::FILE).unwrap();
+        let wanted = before.trim().parse::<u64>().unwrap() + count;
+        std::fs::write(Self::FILE, wanted.to_string()).unwrap();
+        Self(before)
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        let _ = std::fs::write(Self::FILE, &self.0);
+    }
+}
+
+#[test]
+fn net_frames_lie_in_huge_pages_when_asked_for() {
+    const SLOTS: u32 = 2048;
+    let bench = bench("net_frames_lie_in_huge_pages_when_asked_for");
+    let mut config = config(&bench, Way::Native);
+    (config.ring_slots, config.huge_pages) = (SLOTS, true);
+    let _pages = HugePages::more(16);
+    let keep = Keep::default();
+    let running = bench.start(config, |_| keep.clone());
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let in_use = status.lines().find_map(|line| line.strip_prefix("HugetlbPages:")).unwrap().trim().to_owned();
+    let kib: u64 = in_use.trim_end_matches(" kB").parse().unwrap();
+    assert!(kib >= u64::from(SLOTS) * 2, "frames of 2 KiB: {in_use}");
+    bench.send_numbered(50e3, 1000, |_| {});
+    assert!(eventually(Duration::from_secs(2), || keep.len() == 1000), "{}", keep.len());
+    let outcome = bench.finish(running);
+    assert_eq!((outcome.ledger.delivered, outcome.ledger.unaccounted()), (1000, Some(0)), "{}", outcome.ledger);
+}
+
 #[test]
 fn net_native_ends_with_its_device() {
     removal("net_native_ends_with_its_device", Way::Native);

@@ -127,8 +127,9 @@ impl Args {
                 "add --backend pcap",
             );
         }
-        if self.backend == Backend::Pcap && self.huge_pages {
-            return refuse("--huge-pages", "libpcap has its own buffer", "leave it out");
+        let has_frames = self.read.is_empty() && matches!(self.backend, Backend::Auto | Backend::Xdp);
+        if self.huge_pages && !has_frames {
+            return refuse("--huge-pages", "only AF_XDP keeps frames in them", "leave it out, or use --backend xdp");
         }
         if self.snaplen.is_some_and(|snaplen| snaplen > u32::MAX.into()) {
             return refuse("--snaplen", "no packet is that long", "leave it out to keep whole packets");

@@ -6,10 +6,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
+use ringtap::histogram::HistogramSnapshot;
 use ringtap::{Error, Result};
 
 use super::status::{Sources, Status};
@@ -54,12 +57,39 @@ pub(super) fn start(listener: Listener, sources: Arc<Sources>) -> Result<()> {
         .map_err(|error| Error::os("start the thread of", "the metrics", &error))
 }
 
-type Labelled = Family<Vec<(String, String)>, Gauge>;
+type Labelled = Family<Vec<(String, String)>, Counter>;
+
+/// Upper edges of the buckets of latencies, nanoseconds; one more is open.
+const EDGES_NS: [u64; 9] =
+    [100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 50_000_000, 1_000_000_000];
+
+/// A latency as a histogram of Prometheus's.
+#[derive(Debug)]
+struct Latency(HistogramSnapshot);
+
+impl EncodeMetric for Latency {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        let edges = EDGES_NS.iter().map(|&edge| edge as f64 / 1e9).chain([f64::INFINITY]);
+        let mut buckets: Vec<(f64, u64)> = edges.map(|edge| (edge, 0)).collect();
+        for (upper_ns, count) in self.0.buckets() {
+            // A value is known to 1/32: the finer bucket counts where its upper edge lies.
+            buckets[EDGES_NS.partition_point(|&edge| edge < upper_ns)].1 += count;
+        }
+        let quantiles = self.0.quantiles_us();
+        let sum = quantiles.mean * quantiles.count as f64 / 1e6;
+        encoder.encode_histogram::<NoLabelSet>(sum, quantiles.count, &buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
 
 fn text(status: &Status) -> String {
     let mut registry = Registry::with_prefix("ringtap_trap");
     let mut counter = |name: &str, help: &str, value: u64| registry.register(name, help, ConstCounter::new(value));
     counter("delivered", "Datagrams that reached the station", status.ledger.delivered);
+    counter("damaged", "Notifications whose varbinds could not all be read", status.damaged);
     counter("informs", "Informs among the notifications", status.informs);
     counter("stored", "Notifications on the disk", status.stored);
     counter("answered", "Answers and Reports sent", status.answered);
@@ -86,7 +116,7 @@ fn text(status: &Status) -> String {
     let mut family = |name: &str, help: &str, label: &str, values: Vec<(&str, u64)>| {
         let family = Labelled::default();
         for (value, count) in values {
-            family.get_or_create(&vec![(label.to_owned(), value.to_owned())]).set(count as i64);
+            family.get_or_create(&vec![(label.to_owned(), value.to_owned())]).inc_by(count);
         }
         registry.register(name, help, family);
     };
@@ -96,17 +126,11 @@ fn text(status: &Status) -> String {
     let [v1, v2c, v3] = status.snmp;
     let kinds = vec![("snmp_v1", v1), ("snmp_v2c", v2c), ("snmp_v3", v3), ("syslog", status.syslog)];
     family("notifications", "Notifications taken, by kind", "kind", kinds);
-    let below = |limit_ns: u64| -> u64 {
-        status.to_alarm_buckets.iter().filter(|(edge, _)| *edge <= limit_ns).map(|(_, count)| count).sum()
+    let mut histogram = |name: &str, help: &str, values: &HistogramSnapshot| {
+        registry.register_with_unit(name, help, Unit::Seconds, Latency(values.clone()));
     };
-    let buckets: Vec<(String, u64)> =
-        [100_000u64, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 50_000_000, 1_000_000_000]
-            .iter()
-            .map(|&limit| ((limit as f64 / 1e9).to_string(), below(limit)))
-            .chain([("+Inf".to_owned(), status.to_alarm.count)])
-            .collect();
-    let buckets = buckets.iter().map(|(edge, count)| (edge.as_str(), *count)).collect();
-    family("to_alarm_within_seconds", "Notifications by time from arrival to alarm, cumulative", "le", buckets);
+    histogram("to_alarm", "From a notification's arrival to its alarm", &status.to_alarm);
+    histogram("to_disk", "From arrival to the disk, of each commit's oldest notification", &status.to_disk);
     if let Some(bytes) = status.rss_bytes {
         registry.register_with_unit(
             "most_resident",

@@ -40,7 +40,7 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// Binds; `buffer` bytes of receive buffer, 0 for the least (the ring receives, the socket only answers).
+    /// Binds; `buffer` bytes of receive buffer, 0 for the least (a packet ring receives, the socket only answers).
     pub(super) fn open(address: SocketAddr, service: Service, buffer: u64) -> Result<Self> {
         let name = format!("UDP {address}");
         let failed = |errno: Errno| {

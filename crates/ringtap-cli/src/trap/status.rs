@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use ringtap::histogram::Quantiles;
+use ringtap::histogram::HistogramSnapshot;
 use ringtap::ledger::{Cause as Loss, Ledger};
 use ringtap_trap::cause::{CAUSES, CauseCounts};
 use ringtap_trap::spool::Lost;
@@ -154,9 +154,8 @@ impl Sources {
             reports_withheld: load(&station.reports_withheld),
             table_full: load(&station.table_full),
             clock_jumps: load(&station.clock_jumps),
-            to_alarm: station.to_alarm.snapshot().quantiles_us(),
-            to_disk: station.to_disk.snapshot().quantiles_us(),
-            to_alarm_buckets: station.to_alarm.snapshot().buckets().collect(),
+            to_alarm: station.to_alarm.snapshot(),
+            to_disk: station.to_disk.snapshot(),
             error: self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             rss_bytes: resident_bytes(),
         }
@@ -214,11 +213,9 @@ pub(super) struct Status {
     /// Times the wall clock was set.
     pub(super) clock_jumps: u64,
     /// Latency from arrival to alarm.
-    pub(super) to_alarm: Quantiles,
+    pub(super) to_alarm: HistogramSnapshot,
     /// Latency from arrival to the disk.
-    pub(super) to_disk: Quantiles,
-    /// Upper edges in nanoseconds and counts.
-    pub(super) to_alarm_buckets: Vec<(u64, u64)>,
+    pub(super) to_disk: HistogramSnapshot,
     /// What is wrong with the store.
     pub(super) error: Option<String>,
     /// Most resident memory so far.
@@ -260,8 +257,8 @@ impl Status {
             "raised": self.raised,
             "announced": self.announced,
             "not_told": self.not_told,
-            "to_alarm_us": self.to_alarm,
-            "to_disk_us": self.to_disk,
+            "to_alarm_us": self.to_alarm.quantiles_us(),
+            "to_disk_us": self.to_disk.quantiles_us(),
             "error": self.error,
             "most_resident_bytes": self.rss_bytes,
         })
@@ -308,14 +305,15 @@ impl fmt::Display for Status {
             "alarms         {} raised of {}; {} changes announced, {} of them not taken by an output",
             self.raised, self.alarms, self.announced, self.not_told
         )?;
+        let (to_alarm, to_disk) = (self.to_alarm.quantiles_us(), self.to_disk.quantiles_us());
         writeln!(
             f,
             "latency        to alarm p50 {} p99 {} max {}; to disk p50 {} max {}",
-            units::shown_us(self.to_alarm.p50),
-            units::shown_us(self.to_alarm.p99),
-            units::shown_us(self.to_alarm.max),
-            units::shown_us(self.to_disk.p50),
-            units::shown_us(self.to_disk.max)
+            units::shown_us(to_alarm.p50),
+            units::shown_us(to_alarm.p99),
+            units::shown_us(to_alarm.max),
+            units::shown_us(to_disk.p50),
+            units::shown_us(to_disk.max)
         )?;
         if let Some(bytes) = self.rss_bytes {
             writeln!(f, "memory         {} resident at most", units::shown_size(bytes))?;

@@ -4,6 +4,7 @@
 mod crash;
 mod disk;
 mod operation;
+mod ring;
 mod senders;
 mod storm;
 mod support;

@@ -1,6 +1,6 @@
 //! What operators do: another user, MIB files, clearing, webhooks.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
@@ -129,6 +129,54 @@ fn net_trap_tells_alarms_to_a_file_a_socket_and_a_syslog_server() {
     let object = station.end();
     assert_eq!((&object["not_told"], &object["unaccounted"]), (&0.into(), &0.into()), "{object}");
     assert_eq!(std::fs::read_to_string(&moved).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn net_trap_serves_its_account_to_prometheus_and_to_top() {
+    const TEST: &str = "net_trap_serves_its_account_to_prometheus_and_to_top";
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let metrics = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = format!("127.0.0.1:{}", port());
+    let station = Station::start(&store, &["--listen", &address, "--metrics", &metrics]);
+    send(&link_down(), &address);
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"junk", &address).unwrap();
+    drop(station.wait_for(1));
+    let get = |path: &str| {
+        let mut stream = std::net::TcpStream::connect(&metrics).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(get("/").starts_with("HTTP/1.0 404"), "only /metrics is there");
+    // The status has the commit a moment after the store does.
+    let until = Instant::now() + PATIENCE;
+    let answer = loop {
+        let answer = get("/metrics");
+        if answer.contains("\nringtap_trap_stored_total 1\n") && answer.contains("to_disk_seconds_count 1\n") {
+            break answer;
+        }
+        assert!(Instant::now() < until, "{answer}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    for line in [
+        "# TYPE ringtap_trap_to_alarm_seconds histogram",
+        "ringtap_trap_to_alarm_seconds_count 2",
+        "ringtap_trap_to_alarm_seconds_bucket{le=\"+Inf\"} 2",
+        "ringtap_trap_notifications_total{kind=\"snmp_v2c\"} 1",
+        "ringtap_trap_refused_total{cause=\"malformed\"} 1",
+        "ringtap_trap_offered_total 2",
+        "ringtap_trap_raised 1",
+        "ringtap_trap_unaccounted 0",
+        "# EOF",
+    ] {
+        assert!(answer.lines().any(|there| there == line), "{line} in {answer}");
+    }
+    let top = run(TEST, RINGTAP, &["trap", "top", "--count", "1", "--store", store.to_str().unwrap()]);
+    let shown = String::from_utf8_lossy(&top.stdout);
+    assert!(top.status.success() && shown.contains("linkDown"), "{shown} {}", String::from_utf8_lossy(&top.stderr));
+    assert_eq!(station.end()["stored"], 1);
 }
 
 #[test]

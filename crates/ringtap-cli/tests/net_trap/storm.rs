@@ -60,7 +60,7 @@ fn text(stream: Option<impl Read>) -> String {
     text
 }
 
-fn end(mut program: RunningProgram) -> Value {
+pub fn end(mut program: RunningProgram) -> Value {
     let child = program.child();
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     let (stdout, stderr) = (text(child.stdout.take()), text(child.stderr.take()));
@@ -167,7 +167,7 @@ fn storm(test: &str, case: Case<'_>) -> Value {
     object
 }
 
-fn is_ready(pid: u32) -> bool {
+pub fn is_ready(pid: u32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let mut names = threads.map(|thread| std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default());
     names.any(|name| name.trim() == "ringtap-station")

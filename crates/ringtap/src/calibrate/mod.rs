@@ -63,7 +63,7 @@ impl Calibration {
     /// # Errors
     /// Nothing measures the use of a core here.
     pub fn load_or_measure(cpu: usize, notice: &mut dyn FnMut(&str)) -> Result<Self> {
-        match Self::load(cpu) {
+        match Self::cached(cpu) {
             Some(cached) => Ok(cached),
             None => Self::measure_and_store(cpu, notice),
         }
@@ -71,7 +71,7 @@ impl Calibration {
 
     /// The cached figures of this host and CPU, for callers that must not stop to measure.
     pub fn cached(cpu: usize) -> Option<Self> {
-        Self::load(cpu)
+        Self::load(cpu, &cache_paths(cpu))
     }
 
     /// Measures anew and stores the result.
@@ -81,30 +81,30 @@ impl Calibration {
     pub fn measure_and_store(cpu: usize, notice: &mut dyn FnMut(&str)) -> Result<Self> {
         notice(&format!("measuring the cost of waiting on CPU {cpu} (about 3 s, once per host)"));
         let measured = measure::measure(cpu)?;
-        if let Err(error) = measured.store() {
+        if let Err(error) = measured.store(&cache_paths(cpu)) {
             notice(&format!("the calibration is not kept ({error}): it will be measured again next time"));
         }
         Ok(measured)
     }
 
-    fn load(cpu: usize) -> Option<Self> {
+    fn load(cpu: usize, paths: &[PathBuf]) -> Option<Self> {
         let (host, fingerprint) = (host_name(cpu), fingerprint());
-        cache_paths(cpu).iter().find_map(|path| {
+        paths.iter().find_map(|path| {
             let cached: Self = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
             (cached.format == FORMAT && cached.host == host && cached.fingerprint == fingerprint).then_some(cached)
         })
     }
 
     /// Writes beside the file and renames, so that a reader never sees half a file.
-    fn store(&self) -> std::io::Result<()> {
+    fn store(&self, paths: &[PathBuf]) -> std::io::Result<()> {
         let mut last = Err(std::io::Error::other("no cache folder: set XDG_CACHE_HOME or HOME"));
-        for path in cache_paths(self.cpu) {
+        for path in paths {
             last = (|| {
                 let folder = path.parent().ok_or_else(|| std::io::Error::other("no folder"))?;
                 fs::create_dir_all(folder)?;
                 let beside = path.with_extension(format!("{}", std::process::id()));
                 fs::write(&beside, serde_json::to_vec_pretty(self)?)?;
-                fs::rename(&beside, &path)
+                fs::rename(&beside, path)
             })();
             if last.is_ok() {
                 return last;
@@ -221,6 +221,44 @@ mod tests {
     fn a_dip_in_a_curve_is_noise() {
         let dip = [CURVE[0], Cost { rate_hz: 5000.0, core_share: 0.009 }, CURVE[1]];
         assert!((rate_at(&dip, 0.03).unwrap() - 5500.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn figures_are_kept_where_that_is_possible_and_only_for_this_host() {
+        let folder = tempfile::tempdir().unwrap();
+        // A file is no folder: the first place can't be written.
+        fs::write(folder.path().join("file"), "").unwrap();
+        let paths = ["file/calibration.json", "own/calibration.json"].map(|name| folder.path().join(name));
+        assert_eq!(Calibration::load(0, &paths), None);
+        let measured = Calibration {
+            format: FORMAT,
+            host: host_name(0),
+            fingerprint: fingerprint(),
+            measured_at: 1,
+            cpu: 0,
+            meter: CoreMeterKind::IdleTime,
+            timer: CURVE.to_vec(),
+            interrupt: Vec::new(),
+            per_packet_ns: 10.5,
+            jitter_p99_ns: 20_000,
+            jitter_max_ns: 30_000,
+            virtual_machine: true,
+        };
+        measured.store(&paths).unwrap();
+        assert_eq!(Calibration::load(0, &paths).as_ref(), Some(&measured));
+        assert_eq!(fs::read_dir(folder.path().join("own")).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(Calibration::load(1, &paths), None, "another CPU");
+        for other in [
+            Calibration { format: FORMAT + 1, ..measured.clone() },
+            Calibration { host: "another kernel".to_owned(), ..measured.clone() },
+            Calibration { fingerprint: !measured.fingerprint, ..measured.clone() },
+        ] {
+            other.store(&paths).unwrap();
+            assert_eq!(Calibration::load(0, &paths), None, "{other:?}");
+        }
+        fs::write(&paths[1], b"{\"format\": 2, half").unwrap();
+        assert_eq!(Calibration::load(0, &paths), None, "a broken file is measured anew");
+        assert!(measured.store(&paths[..1]).is_err());
     }
 
     #[test]
