@@ -136,7 +136,7 @@ fn net_capture_tells_each_interval_and_the_end_in_json() {
     send_numbered(&testbed, PPS, 10_000);
     let ended = capture.end();
     let text = String::from_utf8(ended.stdout.clone()).unwrap();
-    let objects: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let objects: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (last, intervals) = objects.split_last().unwrap();
     assert!(intervals.len() >= 5, "{}", intervals.len());
     assert!(intervals.iter().all(|object| object["type"] == "interval"));
