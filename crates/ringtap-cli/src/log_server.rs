@@ -1,5 +1,6 @@
 //! A syslog server as options name one: udp:ADDRESS:PORT or tcp:ADDRESS:PORT.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use ringtap::{Error, Result};
@@ -10,6 +11,16 @@ use ringtap_alarm::output::{Protocol, SyslogOutput};
 pub(crate) struct LogServer {
     protocol: Protocol,
     server: SocketAddr,
+}
+
+impl fmt::Display for LogServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = match self.protocol {
+            Protocol::Udp => "udp",
+            Protocol::Tcp => "tcp",
+        };
+        write!(f, "{protocol}:{}", self.server)
+    }
 }
 
 impl LogServer {
@@ -44,6 +55,7 @@ mod tests {
     #[test]
     fn words() {
         assert!(LogServer::parse("udp:192.0.2.1:514").is_ok() && LogServer::parse("tcp:[2001:db8::1]:514").is_ok());
+        assert_eq!(LogServer::parse("udp:192.0.2.1:514").unwrap().to_string(), "udp:192.0.2.1:514");
         for bad in ["http:192.0.2.1:514", "udp:192.0.2.1", "192.0.2.1:514", ""] {
             assert!(LogServer::parse(bad).is_err(), "{bad}");
         }

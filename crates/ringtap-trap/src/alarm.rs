@@ -188,15 +188,27 @@ pub struct Report {
 }
 
 impl AlarmTable {
-    /// A table of at most `limit` alarms, beginning with those that the store has.
-    pub fn new(alarms: Vec<Alarm>, policy: FlapPolicy, limit: usize) -> Self {
+    /// A table of at most `limit` alarms, beginning with those that the store has, by number.
+    ///
+    /// The store also has those that made room. Where one's condition came again, the newer alarm is the one that counts; and when there
+    /// are more than `limit`, the oldest cleared ones stay in the store only.
+    pub fn new(mut alarms: Vec<Alarm>, policy: FlapPolicy, limit: usize) -> Self {
+        let last_id = alarms.iter().map(|alarm| alarm.id).max().unwrap_or(0);
+        let newest: HashMap<Key, u64> = alarms.iter().map(|alarm| (alarm.key.clone(), alarm.id)).collect();
+        let mut surplus = newest.len().saturating_sub(limit);
+        alarms.retain(|alarm| {
+            let is_newest = newest.get(&alarm.key) == Some(&alarm.id);
+            let is_surplus = is_newest && alarm.cleared && surplus > 0;
+            surplus -= usize::from(is_surplus);
+            is_newest && !is_surplus
+        });
         let by_key = alarms.iter().enumerate().map(|(index, alarm)| (alarm.key.clone(), index)).collect();
         Self {
             by_key,
             raised: alarms.iter().filter(|alarm| !alarm.cleared).count(),
             policy,
             limit,
-            last_id: alarms.iter().map(|alarm| alarm.id).max().unwrap_or(0),
+            last_id,
             dirty: Vec::new(),
             is_dirty: vec![false; alarms.len()],
             flapping: alarms.iter().enumerate().filter(|(_, alarm)| alarm.flapping).map(|(index, _)| index).collect(),
@@ -470,6 +482,34 @@ mod tests {
         assert_eq!(table.report(&key("c"), report(true, 6 * S)).0, Judgement::Repeated, "the others have not");
         let changed: Vec<u64> = table.take_changed().iter().map(|alarm| alarm.id).collect();
         assert_eq!(changed, [4, 3], "by place");
+    }
+
+    #[test]
+    fn a_restart_takes_the_newest_alarm_of_each_condition_and_no_more_than_fit() {
+        let mut table = table();
+        for object in ["a", "b", "c"] {
+            table.report(&key(object), report(true, S));
+            table.report(&key(object), report(false, 2 * S));
+        }
+        let mut stored = table.take_changed();
+        // "a" makes room and comes again, in the place of "b": the store has two of it.
+        table.report(&key("d"), report(true, 3 * S));
+        table.report(&key("a"), report(true, 4 * S));
+        stored.extend(table.take_changed());
+        stored.sort_by_key(|alarm| alarm.id);
+        assert_eq!(stored.iter().map(|alarm| alarm.key.object.as_str()).collect::<String>(), "abcda");
+        let mut later = AlarmTable::new(stored, FlapPolicy::default(), 3);
+        assert_eq!((later.len(), later.raised()), (3, 2), "a, d, and one cleared one");
+        assert_eq!(later.report(&key("a"), report(true, 5 * S)).1.unwrap().id, 5, "the newer one");
+        assert_eq!(
+            later.report(&key("b"), report(false, 5 * S)).0,
+            Judgement::ClearedNothing,
+            "the oldest cleared one"
+        );
+        later.take_changed();
+        let (judgement, new) = later.report(&key("e"), report(true, 6 * S));
+        assert_eq!((judgement, new.unwrap().id), (Judgement::New, 6), "\"c\" makes room");
+        assert_eq!(later.report(&key("a"), report(true, 7 * S)).0, Judgement::Repeated, "and no other does");
     }
 
     #[test]

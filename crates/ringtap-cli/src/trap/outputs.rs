@@ -53,14 +53,17 @@ pub(super) fn start(args: &Args, webhook: Option<&Webhook>, reopen: Arc<AtomicBo
     let mut outputs =
         Outputs { queues: Vec::new(), threads: Vec::new(), not_told: Arc::default(), ending: Arc::default() };
     let mut lines = Vec::new();
+    let mut add =
+        |name: String, output| lines.push(Lines { name, output, counts: Counts::default(), is_failing: false });
     if let Some(path) = &args.output {
-        lines.push(Output::File(FileOutput::open(path, args.output_rotate.map(|size| (size, args.output_keep)))?));
+        let file = FileOutput::open(path, args.output_rotate.map(|size| (size, args.output_keep)))?;
+        add(path.display().to_string(), Output::File(file));
     }
     if let Some(path) = &args.output_socket {
-        lines.push(Output::Unix(UnixOutput::new(path)));
+        add(path.display().to_string(), Output::Unix(UnixOutput::new(path)));
     }
     if let Some(server) = args.output_syslog {
-        lines.push(Output::Syslog(server.open()?));
+        add(server.to_string(), Output::Syslog(server.open()?));
     }
     if !lines.is_empty() {
         let not_told = Arc::clone(&outputs.not_told);
@@ -116,14 +119,37 @@ impl Outputs {
     }
 }
 
+/// An output of lines.
+struct Lines {
+    name: String,
+    output: Output,
+    counts: Counts,
+    is_failing: bool,
+}
+
+impl Lines {
+    /// Hands on what is buffered; how many lines were not taken since the last time. The first of a series is told.
+    fn flush(&mut self) -> u64 {
+        self.output.flush(&self.counts);
+        let failed = self.counts.failed.swap(0, Ordering::Relaxed);
+        if failed > 0 && !self.is_failing {
+            eprintln!(
+                "ringtap: tell alarms to {}: {failed} lines were not taken; it is tried again, and `ringtap alarms` has them",
+                self.name
+            );
+        }
+        self.is_failing = failed > 0;
+        failed
+    }
+}
+
 /// Writes announcements as lines until the station ends. What an output did not take is counted.
-fn write(queue: &Receiver<Told>, mut outputs: Vec<Output>, reopen: &AtomicBool, not_told: &AtomicU64) {
-    let counts = Counts::default();
+fn write(queue: &Receiver<Told>, mut outputs: Vec<Lines>, reopen: &AtomicBool, not_told: &AtomicU64) {
     let mut line = Vec::new();
     loop {
         let next = queue.recv_timeout(LOOK);
         if reopen.swap(false, Ordering::Relaxed) {
-            outputs.iter_mut().for_each(Output::reopen);
+            outputs.iter_mut().for_each(|lines| lines.output.reopen());
         }
         match next {
             Ok(first) => {
@@ -131,10 +157,11 @@ fn write(queue: &Receiver<Told>, mut outputs: Vec<Output>, reopen: &AtomicBool, 
                     line.clear();
                     line.extend_from_slice(told.text.as_bytes());
                     line.push(b'\n');
-                    outputs.iter_mut().for_each(|output| output.line(&line, told.severity, &counts));
+                    outputs.iter_mut().for_each(|lines| lines.output.line(&line, told.severity, &lines.counts));
                 }
-                outputs.iter_mut().for_each(|output| output.flush(&counts));
-                not_told.fetch_add(counts.failed.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+                for lines in &mut outputs {
+                    not_told.fetch_add(lines.flush(), Ordering::Relaxed);
+                }
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,

@@ -13,7 +13,8 @@
 //! came out: lines of files, rows of the store.
 //!
 //! A rate counts as held when nothing is lost and everything is out a second after the last of ten seconds' messages was sent: a run is
-//! shorter than the buffers of some receivers are deep, so without the second condition a receiver that can't keep up would seem to. Each sample is one JSON object in the file given by --raw, in the order of the runs.
+//! shorter than the buffers of some receivers are deep, so without the second condition a receiver that can't keep up would seem to.
+//! Each sample is one JSON object in the file given by --raw, in the order of the runs.
 
 mod load;
 mod receivers;

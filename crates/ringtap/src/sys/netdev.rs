@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::netlink::{REPLY_BYTES, attributes, datagram, open, receive, u16_at, u32_at};
+use super::netlink::{answers, attributes, datagram, open, u16_at, u32_at};
 
 const GENL_ID_CTRL: u16 = 0x10;
 const CTRL_CMD_GETFAMILY: u8 = 3;
@@ -24,9 +24,10 @@ const HEADERS: usize = 16 + 4;
 /// ENOENT before Linux 6.8, which has no such question; ENODEV without such an interface in the calling thread's network namespace.
 pub fn napi_threads(ifindex: u32) -> io::Result<Vec<i32>> {
     let socket = open(libc::NETLINK_GENERIC)?;
-    let family = ask(&socket, GENL_ID_CTRL, 0, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, b"netdev\0", |body| {
-        attributes(body).find(|&(kind, _)| kind == CTRL_ATTR_FAMILY_ID).and_then(|(_, id)| u16_at(id, 0))
-    })?;
+    let family =
+        ask(&socket, GENL_ID_CTRL, libc::NLM_F_ACK, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, b"netdev\0", |body| {
+            attributes(body).find(|&(kind, _)| kind == CTRL_ATTR_FAMILY_ID).and_then(|(_, id)| u16_at(id, 0))
+        })?;
     let family = family.first().copied().ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
     let index = ifindex.to_ne_bytes();
     ask(&socket, family, libc::NLM_F_DUMP, NETDEV_CMD_NAPI_GET, NETDEV_A_NAPI_IFINDEX, &index, |body| {
@@ -51,29 +52,12 @@ fn ask<T>(
     body.extend(value);
     body.resize(body.len().next_multiple_of(4), 0);
     datagram(socket, family, flags, &body)?;
-    let mut reply = vec![0; REPLY_BYTES];
-    let mut answers = Vec::new();
-    loop {
-        let got = receive(socket, &mut reply)?;
-        let mut rest = &reply[..got];
-        while let Some(len) = u32_at(rest, 0).map(|len| len as usize).filter(|&len| len >= 16) {
-            let message = rest.get(..len).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
-            match u16_at(message, 4) {
-                // Both carry an error number; the end of a dump that went well has 0.
-                Some(kind) if kind == libc::NLMSG_DONE as u16 || kind == libc::NLMSG_ERROR as u16 => {
-                    return match u32_at(message, 16).unwrap_or(0) as i32 {
-                        0 => Ok(answers),
-                        code => Err(io::Error::from_raw_os_error(code.saturating_neg())),
-                    };
-                }
-                _ => answers.extend(message.get(HEADERS..).and_then(&found)),
-            }
-            rest = rest.get(len.next_multiple_of(4)..).unwrap_or(&[]);
-        }
-        if got == 0 || flags == 0 {
-            return Ok(answers);
-        }
-    }
+    let mut all = Vec::new();
+    answers(socket, |message| {
+        all.extend(message.get(HEADERS..).and_then(&found));
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ pub fn link_by_index(index: u32) -> io::Result<Link> {
 }
 
 /// Room for one answer; a dump comes in several of at most this size.
-pub(super) const REPLY_BYTES: usize = 32 * 1024;
+const REPLY_BYTES: usize = 32 * 1024;
 
 /// All interfaces of the calling thread's network namespace.
 ///
@@ -90,22 +90,41 @@ pub(super) const REPLY_BYTES: usize = 32 * 1024;
 /// The kernel does not answer.
 pub fn links() -> io::Result<Vec<Link>> {
     let socket = ask(0, libc::NLM_F_DUMP)?;
-    let mut reply = vec![0u8; REPLY_BYTES];
     let mut links = Vec::new();
+    answers(&socket, |message| {
+        links.push(parse_reply(message)?);
+        Ok(())
+    })?;
+    Ok(links)
+}
+
+/// Hands each message that answers a request to `each`, until the kernel says that these were all: at the end of a dump, or
+/// by the acknowledgment that NLM_F_ACK asks for.
+///
+/// # Errors
+/// What the kernel or `each` says; InvalidData for a message that is cut.
+pub(super) fn answers(socket: &OwnedFd, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let mut reply = vec![0u8; REPLY_BYTES];
     loop {
-        let got = receive(&socket, &mut reply)?;
+        let got = receive(socket, &mut reply)?;
         let mut rest = &reply[..got];
         while let Some(len) = u32_at(rest, 0).map(|len| len as usize).filter(|&len| len >= size_of::<libc::nlmsghdr>())
         {
             let message = rest.get(..len).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
-            if u16_at(message, 4) == Some(libc::NLMSG_DONE as u16) {
-                return Ok(links);
+            match u16_at(message, 4).map(i32::from) {
+                // Both carry an error number; it is 0 when all went well.
+                Some(libc::NLMSG_DONE | libc::NLMSG_ERROR) => {
+                    return match u32_at(message, size_of::<libc::nlmsghdr>()).unwrap_or(0) as i32 {
+                        0 => Ok(()),
+                        code => Err(io::Error::from_raw_os_error(code.saturating_neg())),
+                    };
+                }
+                _ => each(message)?,
             }
-            links.push(parse_reply(message)?);
             rest = rest.get(len.next_multiple_of(4)..).unwrap_or(&[]);
         }
         if got == 0 {
-            return Ok(links);
+            return Ok(());
         }
     }
 }
@@ -144,7 +163,7 @@ pub(super) fn datagram(socket: &OwnedFd, kind: u16, flags: libc::c_int, body: &[
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-pub(super) fn receive(socket: &OwnedFd, reply: &mut [u8]) -> io::Result<usize> {
+fn receive(socket: &OwnedFd, reply: &mut [u8]) -> io::Result<usize> {
     // SAFETY: `reply` is valid for writing its own length.
     let got = unsafe { libc::recv(socket.as_raw_fd(), reply.as_mut_ptr().cast(), reply.len(), 0) };
     if got < 0 { Err(io::Error::last_os_error()) } else { Ok(got as usize) }
