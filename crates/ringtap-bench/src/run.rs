@@ -12,8 +12,8 @@ use ringtap::{Error, Result};
 use ringtap_testbed::peer::{PeerKind, PeerOptions, RunningPeer};
 use ringtap_testbed::trial::TrialConfig;
 use ringtap_testbed::{
-    CoreUse, GeneratorConfig, GeneratorReport, Pattern, Profile, SequenceReport, Testbed, TestbedConfig, Topology,
-    WireCounters,
+    CoreUse, GeneratorConfig, GeneratorReport, Pattern, Profile, SequenceReport, SoakerCalibration, Testbed,
+    TestbedConfig, Topology, WireCounters,
 };
 
 use crate::book::{Claims, Delays, LossBursts, Sample};
@@ -94,6 +94,8 @@ pub struct Request<'r> {
     pub numbered: bool,
     /// Name of what runs beside it.
     pub beside: Option<String>,
+    /// The core's use is measured by a soaker on it, instead of by the exact meter: they exclude each other.
+    pub soaked: bool,
 }
 
 impl<'r> Request<'r> {
@@ -113,6 +115,7 @@ impl<'r> Request<'r> {
             load_ns: 0.0,
             numbered: false,
             beside: None,
+            soaked: false,
         }
     }
 }
@@ -122,10 +125,11 @@ pub struct Benches {
     nic: Testbed,
     host: Testbed,
     load: LoadCalibration,
+    soaker: SoakerCalibration,
 }
 
 impl Benches {
-    /// Builds both testbeds and calibrates the load on the receiver's core.
+    /// Builds both testbeds and calibrates the load and the soaker on the receiver's core.
     ///
     /// # Errors
     /// As [`Testbed::new`].
@@ -138,7 +142,7 @@ impl Benches {
             LoadCalibration::measure()
         });
         let load = load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok(Self { nic, host, load })
+        Ok(Self { nic, host, load, soaker: SoakerCalibration::measure(core)? })
     }
 
     /// The testbed of a topology.
@@ -211,6 +215,10 @@ impl Benches {
         GeneratorConfig::for_testbed(self.of(request.topology), request.frame_bytes, profile).count(request.count)
     }
 
+    fn soaker(&self, request: &Request<'_>) -> Option<SoakerCalibration> {
+        request.soaked.then_some(self.soaker)
+    }
+
     fn ringtap(&self, request: &Request<'_>) -> Result<Sample> {
         let Kind::Ringtap { config, extra } = &request.receiver.kind else {
             return Err(Error::usage("run", &request.receiver.name, "it is no engine"));
@@ -221,7 +229,8 @@ impl Benches {
         if let Some(pause_ns) = request.napi_pause_ns {
             receiver.napi_pause = NapiPause::anywhere(pause_ns);
         }
-        let trial = TrialConfig { receiver, traffic: self.traffic(request), most_packets: request.count, soaker: None };
+        let traffic = self.traffic(request);
+        let trial = TrialConfig { receiver, traffic, most_packets: request.count, soaker: self.soaker(request) };
         let work = Work::new(request.count, self.load.turns(request.load_ns), *extra);
         let counters = Counters::open(testbed.config().receiver_core);
         let (report, work) = testbed.trial_with(trial, work, |_| {})?;
@@ -255,7 +264,7 @@ impl Benches {
         let mut peer = RunningPeer::start(testbed, kind, &options)?;
         let napi = testbed.place_napi(!kind.attaches_xdp())?;
         let counters = Counters::open(testbed.config().receiver_core);
-        let past = testbed.traffic_past(self.traffic(request), None, || true)?;
+        let past = testbed.traffic_past(self.traffic(request), self.soaker(request), || true)?;
         peer.settle()?;
         let report = peer.finish(past.generator.stamped)?;
         let device = WireCounters::read(testbed)?.drops_since(&past.before);

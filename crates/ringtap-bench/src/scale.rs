@@ -24,6 +24,8 @@ pub struct Scale {
     pub resolution: f64,
     /// Frame lengths, bytes.
     pub sizes: Vec<usize>,
+    /// Each point of the sweep is run a second time, with core use by the soaker (spec row S15).
+    pub soaker: bool,
     /// Greatest rate the generator is asked for, packets per second.
     pub greatest_pps: f64,
 }
@@ -40,6 +42,7 @@ impl Scale {
             trials: 1,
             resolution: 0.5,
             sizes: vec![64, 1518],
+            soaker: false,
             greatest_pps: 500e3,
         }
     }
@@ -55,6 +58,7 @@ impl Scale {
             trials: 2,
             resolution: 0.1,
             sizes: vec![64, 128, 256, 512, 1024, 1518],
+            soaker: false,
             greatest_pps: 1.5e6,
         }
     }
@@ -68,6 +72,7 @@ impl Scale {
             trial_packets: 1_000_000,
             trials: 3,
             resolution: 0.05,
+            soaker: true,
             ..Self::usual()
         }
     }

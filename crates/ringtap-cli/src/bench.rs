@@ -50,6 +50,10 @@ pub struct Args {
     /// Repetitions, interleaved
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
+    /// Run each point of the study `rates` a second time and measure core use by a soaker, a lowest-priority thread that
+    /// counts what is left of the core (always with --full)
+    #[arg(long)]
+    soaker: bool,
     /// Length of a run
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     run: Option<Duration>,
@@ -127,6 +131,7 @@ impl Args {
         if let Some(rounds) = self.rounds {
             (scale.rounds, scale.other_rounds) = (rounds, rounds);
         }
+        scale.soaker |= self.soaker;
         scale.seconds = self.run.map_or(scale.seconds, |run| run.as_secs_f64());
         scale.trial_packets = self.trial.unwrap_or(scale.trial_packets);
         if scale.seconds < 0.05 || scale.trial_packets < 1000 {

@@ -7,7 +7,7 @@ mod report;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringtap::burst::Packet;
 use ringtap::calibrate::{Calibration, Plan, Wishes};
@@ -54,6 +54,7 @@ pub struct Args {
 
 /// Runs the command. Fails when a packet was lost or unaccounted for in the main run or the ramp.
 pub fn run(args: Args) -> Result<ExitCode> {
+    let began = Instant::now();
     let say = |text: &str| {
         if args.json { eprintln!("{text}") } else { println!("{text}") }
     };
@@ -82,7 +83,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         "NOT proven: packets were lost or are unaccounted for; the lines above say where."
     });
     if args.json {
-        println!("{}", report::json(&main, &ramp, &side, proven));
+        println!("{}", report::json(&main, &ramp, &side, proven, began.elapsed()));
     }
     Ok(if proven { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -198,6 +199,7 @@ fn side_by_side(plan: &Plan) -> Result<Vec<SideBySide>> {
             received: report.sequence.map_or(report.received, |sequence| sequence.received),
             lost_before_receiver: device.veth_queue,
             says_lost: report.claims_dropped,
+            unaccounted: None,
             core_use_percent: past.core.used_percent,
             sent_pps: past.generator.achieved_pps,
         })
@@ -213,6 +215,7 @@ fn side_by_side(plan: &Plan) -> Result<Vec<SideBySide>> {
         lost_before_receiver: ours.device.veth_queue,
         // What Ringtap itself reports: its own ledger, which includes what the wire dropped before it.
         says_lost: Some(ours.ledger.lost()),
+        unaccounted: ours.truth.unaccounted(),
         core_use_percent: ours.core.used_percent,
         sent_pps: ours.generator.achieved_pps,
     };

@@ -51,6 +51,37 @@ fn net_capture_of_a_numbered_run_is_whole_with_a_packet_ring() {
 }
 
 #[test]
+fn net_capture_shows_one_line_of_progress_on_a_terminal() {
+    const TEST: &str = "net_capture_shows_one_line_of_progress_on_a_terminal";
+    let testbed = testbed(TEST, TestbedConfig::default());
+    let host = testbed.receiver();
+    let line = format!(
+        "{} capture -i {} --backend xdp {} --duration 3500ms --stats 1s",
+        capture_support::RINGTAP,
+        host.interface(),
+        capture_support::NUMBERS.join(" ")
+    );
+    // script(1) gives it a terminal, and hands on what it writes there.
+    let mut command = host.command("script");
+    command.args(["-q", "-e", "-c", &line, "/dev/null"]);
+    let capture = Capture::of(host, command);
+    std::thread::sleep(Duration::from_millis(800));
+    send_numbered(&testbed, PPS, COUNT);
+    let ended = capture.end();
+    let shown = String::from_utf8(ended.stdout.clone()).unwrap();
+    assert_eq!(ended.code(), 0, "{shown}");
+    // Each look writes over the last one: back to the left edge, cut at the right one, the rest cleared.
+    let looks: Vec<&str> =
+        shown.split("\r\x1b[?7l").skip(1).map(|rest| rest.split("\x1b[K\x1b[?7h").next().unwrap()).collect();
+    assert!((2..=4).contains(&looks.len()), "{shown:?}");
+    assert!(looks.iter().all(|look| !look.contains('\n')), "{looks:?}");
+    assert!(looks[0].starts_with("0:01  ") && looks.last().unwrap().contains("20,000 packets  lost 0"), "{looks:?}");
+    let (_, after) = shown.rsplit_once("\x1b[?7h").unwrap();
+    assert!(after.starts_with("\r\x1b[K"), "the line goes before the summary: {after:?}");
+    assert!(after.contains("unaccounted"), "{after:?}");
+}
+
+#[test]
 fn net_capture_waits_as_planned_and_a_number_given_wins() {
     const TEST: &str = "net_capture_waits_as_planned_and_a_number_given_wins";
     let testbed = testbed(TEST, TestbedConfig::default());

@@ -54,6 +54,8 @@ fn net_demo_accounts_for_every_packet_and_writes_a_file_tshark_reads() {
     assert_eq!(demo["offered"], 1_480_000);
     let side = demo["side_by_side"].as_array().unwrap();
     assert_eq!(side.len(), 3, "{side:?}");
+    assert_eq!(side[2]["unaccounted"], 0, "{side:?}");
+    assert!(demo["seconds"].as_f64().unwrap() > 20.0, "{demo}");
     for row in side {
         assert!(row["received"].as_u64().unwrap() <= row["sent"].as_u64().unwrap(), "{row}");
     }

@@ -5,7 +5,9 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::thread::JoinHandle;
 
+use crate::sys::clock::{self, ThreadClock};
 use crate::sys::sched;
 
 /// The kernel's default share for real-time threads is less than everything: what sched(7) calls RT throttling.
@@ -97,12 +99,53 @@ pub fn throttling_share() -> Option<f64> {
     (runtime >= 0 && period > 0 && runtime < period).then(|| runtime as f64 / period as f64)
 }
 
+/// The greatest share of its core that a thread used in any second or so between two looks.
+#[derive(Debug)]
+pub(crate) struct ThreadShare {
+    clock: Option<ThreadClock>,
+    at_ns: u64,
+    cpu_ns: u64,
+    greatest: f64,
+}
+
+impl ThreadShare {
+    /// The kernel counts what real-time threads ran over a second, and so do we: a shorter span says little.
+    const LEAST_NS: u64 = 900_000_000;
+
+    pub(crate) fn of<T>(thread: &JoinHandle<T>) -> Self {
+        let clock = ThreadClock::of(thread);
+        let cpu_ns = clock.and_then(ThreadClock::nanoseconds).unwrap_or(0);
+        Self { clock, at_ns: clock::monotonic_ns(), cpu_ns, greatest: 0.0 }
+    }
+
+    /// Takes what the thread used since the last look into account.
+    pub(crate) fn look(&mut self) {
+        if let Some(cpu_ns) = self.clock.and_then(ThreadClock::nanoseconds) {
+            self.note(clock::monotonic_ns(), cpu_ns);
+        }
+    }
+
+    fn note(&mut self, now_ns: u64, cpu_ns: u64) {
+        let wall_ns = now_ns.saturating_sub(self.at_ns);
+        if wall_ns < Self::LEAST_NS {
+            return;
+        }
+        self.greatest = self.greatest.max(cpu_ns.saturating_sub(self.cpu_ns) as f64 / wall_ns as f64);
+        (self.at_ns, self.cpu_ns) = (now_ns, cpu_ns);
+    }
+
+    /// The greatest share (0–1) seen.
+    pub(crate) fn greatest(&self) -> f64 {
+        self.greatest
+    }
+}
+
 /// A sentence when an engine that used `busy_share` (0–1) of its core came up against the kernel's limit.
 pub fn throttling_warning(busy_share: f64) -> Option<String> {
     let limit = throttling_share()?;
     (busy_share > limit * 0.98).then(|| {
         format!(
-            "RT throttling: the engine used {:.0} % of its core and the kernel stops real-time threads at {:.0} %; packets wait \
+            "RT throttling: the engine used {:.0} % of its core for a second or longer and the kernel stops real-time threads at {:.0} %; packets wait \
              meanwhile (sysctl kernel.sched_rt_runtime_us=-1 lifts the limit, --priority 0 avoids it)",
             busy_share * 100.0,
             limit * 100.0
@@ -124,6 +167,21 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn one_busy_second_is_remembered() {
+        let mut share = ThreadShare { clock: None, at_ns: 0, cpu_ns: 0, greatest: 0.0 };
+        for (now_s, cpu_s) in [(10, 1), (11, 2), (30, 3)] {
+            share.note(now_s * 1_000_000_000, cpu_s * 1_000_000_000);
+        }
+        assert_eq!(share.greatest(), 1.0);
+        // A burst of a millisecond is no throttling, and not forgotten either.
+        share = ThreadShare { clock: None, at_ns: 0, cpu_ns: 0, greatest: 0.0 };
+        share.note(1_000_000, 1_000_000);
+        assert_eq!(share.greatest(), 0.0);
+        share.note(1_000_000_000, 2_000_000);
+        assert_eq!(share.greatest(), 0.002);
     }
 
     #[test]

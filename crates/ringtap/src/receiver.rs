@@ -22,7 +22,7 @@ use crate::interface::Interface;
 use crate::meters::EngineMeters;
 use crate::napi::{self, NapiPacing, NapiPause};
 use crate::pacer::{Pacer, Policy};
-use crate::realtime::{ProcessGuard, RealTime};
+use crate::realtime::{ProcessGuard, RealTime, ThreadShare};
 use crate::source::any::AnySource;
 use crate::source::packet::Filter;
 use crate::source::{Description, Source, StampClock};
@@ -262,9 +262,8 @@ impl Receiver {
 
     /// Paces NAPI for engines on these CPUs. Not before they start: who places NAPI's threads may do so when the queues are open.
     fn paced(mut self, cpus: &[usize]) -> Self {
-        if let Some(steering) = &self.shared.steering {
-            self.shared._napi =
-                pace_napi(&self.config, &self.interface, steering, &self.queues, cpus, &mut self.warnings);
+        if self.shared.steering.is_some() {
+            self.shared._napi = pace_napi(&self.config, &self.interface, &self.queues, cpus, &mut self.warnings);
         }
         self
     }
@@ -334,7 +333,8 @@ impl Receiver {
         for reported in thread_warnings {
             warnings.extend(reported.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
         }
-        Ok(Running { interface, descriptions, shared, stop, threads, watch, meters, warnings })
+        let shares = threads.iter().map(ThreadShare::of).collect();
+        Ok(Running { interface, descriptions, shared, stop, threads, shares, watch, meters, warnings })
     }
 }
 

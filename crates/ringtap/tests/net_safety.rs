@@ -258,14 +258,14 @@ fn net_dropped_receivers_end_their_threads() {
 }
 
 #[test]
-fn net_napi_is_paced_only_in_the_driver_and_when_asked_for() {
-    let bench = bench("net_napi_is_paced_only_in_the_driver_and_when_asked_for");
+fn net_napi_is_paced_where_xdp_runs_and_when_asked_for() {
+    let bench = bench("net_napi_is_paced_where_xdp_runs_and_when_asked_for");
     bench.testbed.enable_receiver_napi().unwrap();
     let before = settings(&bench);
     for (way, pace_ns, expected) in [
         (Way::Native, 20_000, Some(("2", "20000"))),
         (Way::Native, 0, None),
-        (Way::Generic, 20_000, None),
+        (Way::Generic, 20_000, Some(("2", "20000"))),
         (Way::Packet, 20_000, None),
     ] {
         let mut config = config(&bench, way);

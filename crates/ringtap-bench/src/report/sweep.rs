@@ -32,6 +32,20 @@ struct Quantity {
     including: Option<(f64, f64)>,
 }
 
+/// Of the study `soaker`.
+const SOAKED: Quantity = Quantity {
+    key: "core-use-soaker",
+    title: "Core use by the soaker",
+    caption: "What a lowest-priority thread on the same core could not do, in runs of their own between the others (spec S15). It contains steal and slower clocks, and \
+              the core never idles, so that a wake-up costs less.",
+    x_kind: Kind::Log,
+    label: "work not done, % of one core",
+    kind: Kind::Linear,
+    write: plain,
+    value: |sample| Some(sample.core_use_percent),
+    including: Some((0.0, 100.0)),
+};
+
 const QUANTITIES: [Quantity; 16] = [
     Quantity {
         key: "core-use",
@@ -276,6 +290,9 @@ pub fn section(book: &Book, looks: &Looks, topology: Topology) -> Section {
     }
     let keys = QUANTITIES.map(|quantity| quantity.key);
     section.figures = quantities(&samples, looks, name, &keys);
+    let soaked: Vec<&Sample> =
+        book.samples.iter().filter(|sample| sample.study == "soaker" && sample.topology == topology).collect();
+    section.figures.extend(figure(&SOAKED, &soaked, looks, name));
     section.figures.extend(distribution::figure(&samples, looks, name));
     section
 }

@@ -50,7 +50,11 @@ pub(super) fn rates(bench: &mut Bench<'_>) -> Result<()> {
                 }
                 for receiver in receivers.iter().filter(|receiver| is_swept(&scale, receiver, round, pps)) {
                     let count = (pps * scale.seconds) as u64;
-                    bench.run(&Request { round, ..Request::new("rates", receiver, topology, pps, count) })?;
+                    let request = Request { round, ..Request::new("rates", receiver, topology, pps, count) };
+                    bench.run(&request)?;
+                    if scale.soaker {
+                        bench.run(&Request { study: "soaker", soaked: true, ..request })?;
+                    }
                 }
             }
         }
@@ -68,7 +72,8 @@ pub(super) fn runs_of_rates(scale: &Scale, receivers: &[Receiver]) -> f64 {
     let at = |round, pps| receivers.iter().filter(|receiver| is_swept(scale, receiver, round, pps)).count();
     let topologies = |pps: f64| if pps < LEAST_HOST_PPS { 1 } else { TOPOLOGIES.len() };
     let runs_of = |round| scale.rates.iter().map(|&pps| at(round, pps) * topologies(pps)).sum::<usize>();
-    (0..scale.rounds).map(runs_of).sum::<usize>() as f64
+    let each = if scale.soaker { 2 } else { 1 };
+    ((0..scale.rounds).map(runs_of).sum::<usize>() * each) as f64
 }
 
 /// What a waiting receiver costs while nothing comes, and the core without one.

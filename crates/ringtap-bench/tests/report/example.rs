@@ -196,6 +196,9 @@ pub fn book() -> Book {
 }
 
 fn studies(book: &mut Book, nature: &Nature, topology: Topology, round: u32, noise: &mut Noise) {
+    for rate in [1e3, 1.48e5, 1e6] {
+        book.samples.push(run(nature, "soaker", topology, round, rate, noise));
+    }
     for bytes in [60, 124, 252, 508, 1020, 1514] {
         let mut sample = run(nature, "sizes", topology, round, 1.48e5, noise);
         sample.frame_bytes = bytes;

@@ -1,6 +1,7 @@
 //! What the demo shows: the acts as text and as JSON.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use ringtap::calibrate::Plan;
 use ringtap::histogram::Quantiles;
@@ -143,6 +144,8 @@ pub struct SideBySide {
     pub received: u64,
     pub lost_before_receiver: Option<u64>,
     pub says_lost: Option<u64>,
+    /// `None` for receivers that keep no ledger.
+    pub unaccounted: Option<i64>,
     pub core_use_percent: f64,
 }
 
@@ -155,24 +158,26 @@ pub fn opening(args: &Args, plan: &Plan, testbed: &TestbedConfig) -> String {
 
 pub fn side_text(rows: &[SideBySide], pps: f64, seconds: u64) -> String {
     let mut text = format!(
-        "{seconds} s at {:.0} kpps each, topology host (kernel's receive path and receiver on one core)\n  {:<20} {:>9} {:>9} {:>7} {:>12} {:>9}\n",
+        "{seconds} s at {:.0} kpps each, topology host (kernel's receive path and receiver on one core)\n  {:<20} {:>9} {:>9} {:>7} {:>12} {:>12} {:>9}\n",
         pps / 1e3,
         "",
         "sent",
         "got",
         "got, %",
         "says it lost",
+        "unaccounted",
         "core, %"
     );
     for row in rows {
         let _ = writeln!(
             text,
-            "  {:<20} {:>9} {:>9} {:>7.2} {:>12} {:>9.1}",
+            "  {:<20} {:>9} {:>9} {:>7.2} {:>12} {:>12} {:>9.1}",
             row.receiver,
             row.sent,
             row.received,
             row.received as f64 / row.sent.max(1) as f64 * 100.0,
             row.says_lost.map_or_else(|| "nothing".to_owned(), |lost| lost.to_string()),
+            row.unaccounted.map_or_else(|| "no ledger".to_owned(), |count| count.to_string()),
             row.core_use_percent
         );
     }
@@ -180,9 +185,10 @@ pub fn side_text(rows: &[SideBySide], pps: f64, seconds: u64) -> String {
 }
 
 /// The main act's figures at the top, the others beside them.
-pub fn json(main: &Act, ramp: &Act, side: &[SideBySide], proven: bool) -> Value {
+pub fn json(main: &Act, ramp: &Act, side: &[SideBySide], proven: bool, lasted: Duration) -> Value {
     let mut whole = json!(main);
     whole["proven"] = json!(proven);
+    whole["seconds"] = json!(lasted.as_secs_f64());
     whole["ramp"] = json!(ramp);
     whole["side_by_side"] = json!(side);
     whole

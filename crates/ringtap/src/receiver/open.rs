@@ -13,7 +13,7 @@ use crate::source::packet::{Fanout, PacketRingConfig, PacketSource};
 use crate::source::pcap::{PcapConfig, PcapSource};
 use crate::source::socket::SocketSource;
 use crate::source::xdp::{XdpConfig, XdpSource};
-use crate::steer::{Attach, Steering};
+use crate::steer::Steering;
 use crate::sys::ethtool;
 use crate::transmit::TransmitRing;
 
@@ -182,7 +182,6 @@ fn open_members<T>(count: u32, open: impl Fn(Fanout) -> Result<(T, Option<u16>)>
 pub(super) fn pace_napi(
     config: &ReceiverConfig,
     interface: &Interface,
-    steering: &Steering,
     queues: &[(AnySource, Option<TransmitRing>)],
     cpus: &[usize],
     warnings: &mut Vec<String>,
@@ -199,10 +198,9 @@ pub(super) fn pace_napi(
         // (Documentation/networking/napi.rst, busy polling). Not much longer: while we wait for the interrupt at low rates it
         // still defers that after each packet, and the next one then waits for this timer.
         shortest_period_ns(&config.policy)? * 5 / 4
-    } else if steering.attached() == Attach::Native {
-        config.napi_pause.at(interface.index, cpus)
     } else {
-        0
+        // Generic XDP runs behind the driver's NAPI as well, on packets that GRO leaves alone.
+        config.napi_pause.at(interface.index, cpus)
     };
     if flush_ns == 0 {
         return None;

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::interface::Interface;
 use crate::ledger::{Cause, Ledger};
 use crate::meters::{EngineMeters, EngineSnapshot};
-use crate::realtime;
+use crate::realtime::{self, ThreadShare};
 use crate::source::Description;
 use crate::steer::{Attach, SteerCounters};
 use crate::sys::event::Stop;
@@ -22,6 +22,7 @@ pub struct Running<H> {
     pub(super) shared: Shared,
     pub(super) stop: Arc<Stop>,
     pub(super) threads: Vec<JoinHandle<Finished<H>>>,
+    pub(super) shares: Vec<ThreadShare>,
     pub(super) watch: Option<JoinHandle<()>>,
     pub(super) meters: Vec<Arc<EngineMeters>>,
     pub(super) warnings: Vec<String>,
@@ -88,7 +89,10 @@ impl<H: Handler + Send + 'static> Running<H> {
     }
 
     /// The ledger as of now. While packets are on their way it is off by as many as are in the rings.
+    ///
+    /// Who asks once per interval also learns in the end of an engine that came up against RT throttling in one of them.
     pub fn ledger(&mut self) -> Ledger {
+        self.shares.iter_mut().for_each(ThreadShare::look);
         let delivered = self.counters().packets;
         self.shared.ledger(delivered)
     }
@@ -119,7 +123,8 @@ impl<H: Handler + Send + 'static> Running<H> {
         let name = &self.interface.name;
         let failures = engines.iter().filter_map(|engine| engine.failure.as_ref());
         warnings.extend(failures.map(|failure| format!("{name} gives no more packets: {failure}")));
-        warnings.extend(engines.iter().filter_map(|engine| realtime::throttling_warning(engine.thread_share)));
+        let shares = engines.iter().zip(&self.shares).map(|(engine, seen)| engine.thread_share.max(seen.greatest()));
+        warnings.extend(shares.filter_map(realtime::throttling_warning));
         Ok(Outcome { engines, ledger, counters, driver_counters: self.shared.device.driver_counters(), warnings })
     }
 }

@@ -1,5 +1,7 @@
 //! The two clocks Ringtap reads and the one sleep it knows (clock_gettime(2), clock_nanosleep(2)).
 
+use std::os::unix::thread::JoinHandleExt;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 fn gettime(clock: libc::clockid_t) -> u64 {
@@ -22,6 +24,26 @@ pub fn realtime_ns() -> u64 {
 /// CPU time of the calling thread in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     gettime(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The CPU time of another thread of this process; `None` once it has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ThreadClock(libc::clockid_t);
+
+impl ThreadClock {
+    pub(crate) fn of<T>(thread: &JoinHandle<T>) -> Option<Self> {
+        let mut clock = 0;
+        // SAFETY: the handle keeps the thread's id valid, `clock` is valid for writing.
+        let failed = unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &mut clock) };
+        (failed == 0).then_some(Self(clock))
+    }
+
+    pub(crate) fn nanoseconds(self) -> Option<u64> {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is valid for writing; the kernel refuses the clock of a thread that has ended.
+        let failed = unsafe { libc::clock_gettime(self.0, &mut time) };
+        (failed == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
 }
 
 /// What to add to a CLOCK_MONOTONIC stamp to get CLOCK_REALTIME; drifts with clock adjustment, so ask again now and then.
@@ -56,6 +78,23 @@ mod tests {
         let until = monotonic_ns() + 2_000_000;
         sleep_until(until);
         assert!(monotonic_ns() >= until);
+    }
+
+    #[test]
+    fn the_time_of_a_thread_is_its_own_and_ends_with_it() {
+        let thread = std::thread::spawn(|| {
+            while thread_cpu_ns() < 20_000_000 {
+                std::hint::spin_loop();
+            }
+            std::thread::park();
+        });
+        let clock = ThreadClock::of(&thread).unwrap();
+        while clock.nanoseconds().unwrap() < 20_000_000 {
+            std::thread::yield_now();
+        }
+        thread.thread().unpark();
+        thread.join().unwrap();
+        assert_eq!(clock.nanoseconds(), None);
     }
 
     #[test]
