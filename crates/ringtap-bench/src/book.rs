@@ -87,7 +87,7 @@ impl Environment {
 /// One run of one receiver under one traffic.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sample {
-    /// The study it belongs to: `rates`, `capacity`, `beyond`, `sizes`, `arrivals`, `load`, `ring`, `storms`, `napi`, `soak`.
+    /// The study it belongs to: `rates`, `soaker`, `capacity`, `beyond`, `sizes`, `arrivals`, `load`, `ring`, `storms`, `napi`, `soak`.
     pub study: String,
     /// Name in the catalogue of receivers, such as `hybrid 1ms` or `tcpdump`.
     pub receiver: String,

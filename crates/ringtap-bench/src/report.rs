@@ -13,6 +13,7 @@ mod label;
 mod look;
 mod number;
 mod plot;
+mod promises;
 mod raw;
 mod rows;
 mod scale;
@@ -141,7 +142,7 @@ pub fn markdown(book: &Book) -> String {
 /// Those that have something to show, in reading order.
 fn sections(book: &Book) -> Vec<Section> {
     let looks = Looks::of(book);
-    let mut sections = vec![summary::section(book, &looks)];
+    let mut sections = vec![summary::section(book, &looks), promises::section(book)];
     for topology in [Topology::Nic, Topology::Host] {
         sections.push(sweep::section(book, &looks, topology));
         sections.extend(studies::sections(book, &looks, topology));

@@ -64,6 +64,7 @@ fn the_example_has_every_section() {
         ids(&page, "section"),
         [
             "summary",
+            "promises",
             "nic-rates",
             "nic-studies",
             "nic-storms",
@@ -146,19 +147,19 @@ fn sections_come_with_their_data() {
         (ids(&page, "section").join(" "), ids(&page, "figure").join(" "))
     };
     let (sections, figures) = only("rates");
-    assert_eq!(sections, "summary host-rates host-studies claims samples");
+    assert_eq!(sections, "summary promises host-rates host-studies claims samples");
     assert!(figures.contains("host-bursts host-memory") && !figures.contains("sizes"), "{figures}");
-    assert_eq!(only("sizes"), ("host-studies samples".into(), "host-sizes".into()));
-    assert_eq!(only("arrivals"), ("host-studies samples".into(), "host-arrivals".into()));
-    assert_eq!(only("load"), ("host-studies samples".into(), "host-load-loss".into()));
-    assert_eq!(only("ring"), ("host-studies samples".into(), "host-ring-loss".into()));
-    assert_eq!(only("storms"), ("summary host-storms samples".into(), "host-storm-loss".into()));
-    assert!(only("napi").0 == "host-napi samples" && only("napi").1.contains("host-napi-delivered"));
+    assert_eq!(only("sizes"), ("promises host-studies samples".into(), "host-sizes".into()));
+    assert_eq!(only("arrivals"), ("promises host-studies samples".into(), "host-arrivals".into()));
+    assert_eq!(only("load"), ("promises host-studies samples".into(), "host-load-loss".into()));
+    assert_eq!(only("ring"), ("promises host-studies samples".into(), "host-ring-loss".into()));
+    assert_eq!(only("storms"), ("summary promises host-storms samples".into(), "host-storm-loss".into()));
+    assert!(only("napi").0 == "promises host-napi samples" && only("napi").1.contains("host-napi-delivered"));
     assert_eq!(only("soak"), ("".into(), "".into()), "the example's soak is on nic");
 
     let whole = example::book();
     let findings = Book { findings: whole.findings.clone(), ..Book::default() };
-    assert_eq!(ids(&html(&findings), "section"), ["summary", "nic-studies", "host-studies", "findings"]);
+    assert_eq!(ids(&html(&findings), "section"), ["summary", "promises", "nic-studies", "host-studies", "findings"]);
     let fits = Book { fits: whole.fits.clone(), ..Book::default() };
     assert_eq!(ids(&html(&fits), "section"), ["models"]);
     let missing = Book { missing: whole.missing, ..Book::default() };
@@ -308,6 +309,27 @@ fn a_loss_in_one_round_is_not_hidden_by_the_median() {
     let text = markdown(&Book { samples: vec![round(0, 0), round(1, 0), round(2, 1)], ..Book::default() });
     let summary = text.split("## ").find(|section| section.starts_with("Seven criteria")).unwrap();
     assert!(summary.contains("0 % (0 %–1e-4 %)"), "{summary}");
+}
+
+#[test]
+fn a_promise_that_was_not_kept_says_so() {
+    let of = |receiver: &str, core_use_percent| Sample {
+        receiver: receiver.into(),
+        core_use_percent,
+        offered_pps: 148e3,
+        ..sample()
+    };
+    let book = |ours| Book { samples: vec![of("hybrid 1ms", ours), of("interrupt", 20.0)], ..Book::default() };
+    let row = |book: &Book| {
+        let text = markdown(book);
+        let row = text.lines().find(|line| line.contains("best interrupt-driven")).expect("a row of the promise");
+        row.to_owned()
+    };
+    assert!(row(&book(3.0)).contains("| 0.15 × (3 % against 20 % of interrupt) | yes |"), "{}", row(&book(3.0)));
+    assert!(row(&book(5.0)).contains("| 0.25 × (5 % against 20 % of interrupt) | no |"), "{}", row(&book(5.0)));
+    let alone = markdown(&Book { samples: vec![of("hybrid 1ms", 3.0)], ..Book::default() });
+    assert!(!alone.contains("best interrupt-driven"), "no promise without runs");
+    assert!(alone.contains("no packet is unaccounted for"), "{alone}");
 }
 
 #[test]
