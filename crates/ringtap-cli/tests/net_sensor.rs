@@ -101,7 +101,12 @@ fn net_sensor_finds_every_planted_attack_in_a_flood() {
         (&0.into(), &0.into()),
         "{summary}"
     );
-    assert_eq!(summary["detection_us"]["count"], ATTACKS, "{summary}");
+    let detection = &summary["detection_us"];
+    assert_eq!(detection["count"], ATTACKS, "{summary}");
+    let buckets = detection["histogram"].as_array().unwrap();
+    assert_eq!(buckets.iter().map(|bucket| bucket[1].as_u64().unwrap()).sum::<u64>(), ATTACKS as u64, "{summary}");
+    let edges: Vec<f64> = buckets.iter().map(|bucket| bucket[0].as_f64().unwrap()).collect();
+    assert!(edges.is_sorted() && *edges.last().unwrap() >= detection["max"].as_f64().unwrap() * 0.9, "{summary}");
     let text = std::fs::read_to_string(&eve).unwrap();
     let mut sids: Vec<u64> = text
         .lines()

@@ -187,7 +187,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         alarms_refused: meters.transmit_refused,
         outputs: counts,
         latency_us: Some(meters.latency.quantiles_us()),
-        detection_us: detection.map(|detection| detection.quantiles_us()),
+        detection,
         reloads: reloads.done,
         warnings,
         profile,

@@ -113,7 +113,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         alarms_refused: 0,
         outputs: Arc::clone(&counts),
         latency_us: None,
-        detection_us: None,
+        detection: None,
         reloads: 0,
         warnings,
         profile,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ringtap::histogram::Quantiles;
+use ringtap::histogram::{HistogramSnapshot, Quantiles};
 use ringtap::ledger::{Cause, Ledger};
 use ringtap_alarm::output::Counts;
 use ringtap_detect::{Counters, Profile, Program};
@@ -33,7 +33,8 @@ pub(super) struct Summary {
     pub(super) alarms_refused: u64,
     pub(super) outputs: Arc<Counts>,
     pub(super) latency_us: Option<Quantiles>,
-    pub(super) detection_us: Option<Quantiles>,
+    /// From the arrival stamp to the alarm, of each alarm.
+    pub(super) detection: Option<HistogramSnapshot>,
     pub(super) reloads: u64,
     pub(super) warnings: Vec<String>,
     /// What rules cost: program and profile.
@@ -81,7 +82,7 @@ impl Summary {
                 "refused_by_transmit_ring": self.alarms_refused,
             },
             "latency_us": self.latency_us,
-            "detection_us": self.detection_us,
+            "detection_us": self.detection.as_ref().map(distribution),
             "reloads": self.reloads,
             "warnings": self.warnings,
             "profile": self.profile.as_ref().map(|(program, profile)| {
@@ -138,7 +139,8 @@ impl Summary {
                 format!("{} sent, {} refused", grouped(self.alarms_in_ring), grouped(self.alarms_refused)),
             );
         }
-        for (name, quantiles) in [("latency, µs", self.latency_us), ("detection, µs", self.detection_us)] {
+        let detection = self.detection.as_ref().map(HistogramSnapshot::quantiles_us);
+        for (name, quantiles) in [("latency, µs", self.latency_us), ("detection, µs", detection)] {
             if let Some(q) = quantiles.filter(|quantiles| quantiles.count > 0) {
                 line(name, format!("p50 {:.0}, p99 {:.0}, p99.9 {:.0}, worst {:.0}", q.p50, q.p99, q.p999, q.max));
             }
@@ -166,6 +168,13 @@ impl Summary {
         }
         text
     }
+}
+
+/// Quantiles in µs and, as `histogram`, pairs of a bucket's upper edge (µs) and its count, empty buckets left out.
+fn distribution(delays: &HistogramSnapshot) -> Value {
+    let mut object = json!(delays.quantiles_us());
+    object["histogram"] = delays.buckets().map(|(upper_ns, count)| json!([upper_ns as f64 / 1e3, count])).collect();
+    object
 }
 
 /// The rules that cost most.
