@@ -110,6 +110,7 @@ fn net_trap_takes_every_version_and_security_level() {
     // The agent of v1, and loopback in both families.
     assert_eq!(lines.lines().count(), 3, "{lines}");
     assert!(lines.lines().all(|line| line.contains("\"linkDown\"") && line.contains("\"object\":\"3\"")), "{lines}");
+    assert!(lines.lines().all(|line| line.contains("\"event_type\":\"communicationsAlarm\"")), "{lines}");
     let exported = run(TEST, RINGTAP, &["alarms", "export", "--store", folder.path().join("store").to_str().unwrap()]);
     let text = String::from_utf8(exported.stdout).unwrap();
     assert_eq!(text.lines().count() as u64, taken);
