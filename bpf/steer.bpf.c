@@ -27,6 +27,7 @@
 #define MATCH_FAMILY 0x10
 #define FROM_SOURCE 0x20      /* address and port may be the source's */
 #define FROM_DESTINATION 0x40 /* address and port may be the destination's */
+#define MATCH_WHOLE 0x80      /* no fragment, so that the host's stack can put the datagram together */
 
 struct rule {
 	__u32 flags;
@@ -98,6 +99,7 @@ struct facts {
 	__u32 source_port;
 	__u32 destination_port;
 	__u32 has_ports; /* not in later fragments */
+	__u32 is_fragment; /* the first one or a later one */
 };
 
 struct tag {
@@ -135,6 +137,8 @@ static __always_inline void read_ipv4(void *at, void *end, struct facts *facts)
 	facts->source[0] = ip->saddr;
 	facts->destination[0] = ip->daddr;
 	length = ip->ihl * 4;
+	/* RFC 791: more fragments, or an offset. */
+	facts->is_fragment = (ip->frag_off & bpf_htons(0x3fff)) != 0;
 	/* RFC 791: only the fragment at offset 0 has the ports. */
 	if (length < sizeof(*ip) || (ip->frag_off & bpf_htons(0x1fff)))
 		return;
@@ -163,6 +167,7 @@ static __always_inline void read_ipv6(void *at, void *end, struct facts *facts)
 			return;
 		/* RFC 8200 section 4.5: a fragment header is 8 bytes; a non-zero offset means no ports here. */
 		if (next == IPPROTO_FRAGMENT) {
+			facts->is_fragment |= (*(__be16 *)(at + 2) & bpf_htons(0xfff9)) != 0;
 			if (*(__be16 *)(at + 2) & bpf_htons(0xfff8)) {
 				facts->protocol = header[0];
 				return;
@@ -227,6 +232,8 @@ static __always_inline int rule_matches(const struct rule *rule, const struct fa
 	if ((rule->flags & MATCH_VLAN) && facts->vlan != rule->vlan)
 		return 0;
 	if ((rule->flags & MATCH_FAMILY) && facts->family != rule->family)
+		return 0;
+	if ((rule->flags & MATCH_WHOLE) && facts->is_fragment)
 		return 0;
 	if ((rule->flags & MATCH_PROTOCOL) && (!facts->family || facts->protocol != rule->protocol))
 		return 0;

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
-use ringtap_trap::alarm::{AlarmTable, FlapPolicy};
+use ringtap_alarm::table::{AlarmTable, FlapPolicy};
 use ringtap_trap::decode::SnmpDecoder;
 use ringtap_trap::known::Rules;
 use ringtap_trap::names::Names;
@@ -69,7 +69,7 @@ fn meet(scene: &mut Scene, datagram: &[u8]) {
     let mut job = Job::default();
     let before = scene.station.counts().notifications();
     for service in [Service::Snmp, Service::Syslog] {
-        let head = Head { at_ns: 1, source: ([192, 0, 2, 1], 162).into(), service, socket: 0 };
+        let head = Head { at_ns: 1, source: ([192, 0, 2, 1], 162).into(), to: None, service, socket: 0 };
         let _ = scene.station.datagram(head, datagram, 1, &mut job);
     }
     scene.station.complete(&mut job);

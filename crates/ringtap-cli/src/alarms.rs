@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use ringtap::sys::clock;
 use ringtap::{Error, Result};
-use ringtap_trap::alarm::{Alarm, AlarmTable, FlapPolicy, Severity};
+use ringtap_alarm::model::{Alarm, EventType, Severity};
+use ringtap_alarm::table::{AlarmTable, FlapPolicy};
 use ringtap_trap::names::Names;
 use ringtap_trap::render;
 use ringtap_trap::store::{Job, Store};
@@ -153,10 +154,7 @@ fn list<'a>(alarms: impl Iterator<Item = &'a Alarm>, names: &Names, json: bool) 
             (true, false) => "cleared",
             (false, false) => "raised",
         };
-        let name = names
-            .resolve(&alarm.key.condition)
-            .and_then(|bytes| Some(names.name(ringtap_trap::oid::Oid::new(&bytes)?)));
-        let what = format!("{} {}", name.as_deref().unwrap_or(&alarm.key.condition), alarm.key.object);
+        let what = format!("{} {}", render::condition(alarm, names), alarm.key.object);
         writeln!(
             out,
             "{:>8} {state:<8} {:<13} {:>9} x {} {}",
@@ -187,7 +185,12 @@ fn export(store: &Store, from: u64, names: &Names, raw: bool) -> Result<io::Resu
         let Some(last) = page.last() else { return Ok(out.flush()) };
         next = last.id + 1;
         for stored in &page {
-            if let Err(error) = writeln!(out, "{}", render::notification(stored, names, raw)) {
+            let mut object = render::notification(stored, names, raw);
+            if let Some(kind) = stored.alarm.map(|alarm| store.classification(alarm)).transpose()?.flatten() {
+                object["event_type"] = kind.event_type.map(EventType::name).into();
+                object["probable_cause"] = kind.probable_cause.into();
+            }
+            if let Err(error) = writeln!(out, "{object}") {
                 return Ok(Err(error));
             }
         }

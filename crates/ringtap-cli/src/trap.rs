@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Subcommand, ValueEnum};
+use ringtap::receiver::Receiver;
 use ringtap::{Error, Result};
 use ringtap_trap::names::Names;
 use ringtap_trap::spool::{self, Bell, Service};
@@ -34,6 +35,7 @@ use crate::log_server::LogServer;
 use crate::units;
 use config::Config;
 use pipeline::Pipeline;
+use sockets::Take;
 use status::Sources;
 
 /// How often signals and the end are looked for.
@@ -144,6 +146,7 @@ Configuration (TOML), all of it optional:
   condition = \"configChanged\"
   effect = \"event\"                  # raise, clear or event
   severity = \"warning\"
+  event-type = \"processingErrorAlarm\"   # of X.733; and its probable-cause; both may be left out
   [trap.webhook]
   url = \"http://127.0.0.1:8080/alarms\"";
 
@@ -186,13 +189,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (snmp, syslog) = args.addresses();
     let receiver = args.interface.as_deref().map(|name| ring::open(name, &args, &snmp, &syslog)).transpose()?;
     // AF_XDP takes what comes by its interface out of the host's stack, and what comes another way still reaches the sockets. A packet
-    // ring copies, and the sockets, which then only answer, would give everything a second time.
-    let takes = receiver.as_ref().is_none_or(|receiver| receiver.descriptions().iter().all(|it| it.backend == "xdp"));
-    let buffer = if takes { args.buffer } else { 0 };
+    // ring copies, and the sockets would give everything a second time, except what comes in fragments and only the stack has whole.
+    let is_taken = |receiver: &Receiver| receiver.descriptions().iter().all(|it| it.backend == "xdp");
+    let take = if receiver.as_ref().is_none_or(is_taken) { Take::All } else { Take::InFragments };
     let mut bound = Vec::new();
     for (addresses, service) in [(&snmp, Service::Snmp), (&syslog, Service::Syslog)] {
         for &address in addresses {
-            bound.push(sockets::Bound::open(address, service, buffer)?);
+            bound.push(sockets::Bound::open(address, service, args.buffer)?);
         }
     }
     let answers = bound.iter().map(sockets::Bound::share).collect::<Result<Vec<_>>>()?;
@@ -204,7 +207,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let store = Store::open(&args.store)?;
         let mibs = [&args.mibs[..], config.mibs()].concat();
         let names =
-            if mibs.is_empty() { Names::default() } else { Names::load(&mibs, Some(&args.store.join("names.json")))? };
+            if mibs.is_empty() { Names::default() } else { Names::load(&mibs, Some(&names_cache(&args.store)))? };
         Ok((store, names))
     };
     let (store, names) = match &successor {
@@ -217,7 +220,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let reopen = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGHUP, Arc::clone(&reopen))
         .map_err(|error| Error::os("handle signal", SIGHUP.to_string(), &error))?;
-    let start = || outputs::start(&args, config.webhook(), reopen);
+    let names = Arc::new(names);
+    let start = || outputs::start(&args, config.webhook(), &names, reopen);
     let outputs = match &successor {
         Some(successor) => successor.with_file_rights(start)?,
         None => start()?,
@@ -233,10 +237,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         running = Some(ring);
         spool_bytes = (spool_bytes / BESIDE_RING).max(LEAST_SPOOL);
     }
-    if takes && !bound.is_empty() {
+    if !bound.is_empty() {
         let (producer, consumer) = spool::spool(spool_bytes, Arc::clone(&bell))?;
         consumers.push(consumer);
-        receivers.push(sockets::start(bound, producer, &mut sources, Arc::clone(&stop))?);
+        receivers.push(sockets::start(bound, take, producer, &mut sources, Arc::clone(&stop))?);
     }
     let framing = Arc::default();
     if !listeners.is_empty() {
@@ -281,6 +285,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         lost => Err(Error::failed("store", "what was received", format!("{lost} messages never came to the store"))
             .way_out("report this as a bug")),
     }
+}
+
+/// Where the names found in MIB files are kept.
+fn names_cache(store: &Path) -> PathBuf {
+    store.join("names.json")
 }
 
 /// Until a signal, the deadline, or the end of a thread that should not end.

@@ -36,8 +36,6 @@ pub enum Cause {
     Replayed,
     /// Longer than the receive buffer.
     Oversize,
-    /// Part of a fragmented datagram, which a ring does not put together.
-    Fragment,
     /// Syslog without a byte of text.
     EmptySyslog,
     /// Syslog over TCP that is framed in neither way.
@@ -45,7 +43,7 @@ pub enum Cause {
 }
 
 /// All causes, in order.
-pub const CAUSES: [Cause; 17] = [
+pub const CAUSES: [Cause; 16] = [
     Cause::Malformed,
     Cause::OtherVersion,
     Cause::NotANotification,
@@ -60,7 +58,6 @@ pub const CAUSES: [Cause; 17] = [
     Cause::Decryption,
     Cause::Replayed,
     Cause::Oversize,
-    Cause::Fragment,
     Cause::EmptySyslog,
     Cause::SyslogFraming,
 ];
@@ -83,7 +80,6 @@ impl Cause {
             Self::Decryption => "decryption",
             Self::Replayed => "replayed",
             Self::Oversize => "oversize",
-            Self::Fragment => "fragment",
             Self::EmptySyslog => "empty_syslog",
             Self::SyslogFraming => "syslog_framing",
         }

@@ -5,7 +5,8 @@
 
 use std::collections::HashMap;
 
-use crate::alarm::Severity;
+use ringtap_alarm::model::{Classification, EventType, Severity};
+
 use crate::oid;
 use crate::snmp::{Value, Varbinds};
 
@@ -34,6 +35,8 @@ pub struct Rule {
     pub condition: String,
     /// Severity when raised.
     pub severity: Severity,
+    /// Event type and probable cause when raised.
+    pub classification: Classification,
     /// What it does.
     pub effect: Effect,
     /// Columns, encoded: the instance of the first varbind of one of these names the object.
@@ -48,7 +51,7 @@ impl Rules {
     /// The standard notifications.
     pub fn standard() -> Self {
         let mut rules = Self::default();
-        for &(trap, condition, severity, effect, object) in STANDARD {
+        for &(trap, condition, severity, (event_type, cause), effect, object) in STANDARD {
             let effect = match effect {
                 E::Raise => Effect::Raise,
                 E::Clear => Effect::Clear,
@@ -56,9 +59,19 @@ impl Rules {
                 E::Value(column, clear) => Effect::ByValue { column: encoded(column), clear: clear.to_vec() },
             };
             let object = object.split_whitespace().map(encoded).collect();
-            rules.insert(encoded(trap), Rule { condition: condition.to_owned(), severity, effect, object });
+            let probable_cause = (!cause.is_empty()).then(|| cause.to_owned());
+            let classification = Classification { event_type, probable_cause };
+            rules.insert(
+                encoded(trap),
+                Rule { condition: condition.to_owned(), severity, classification, effect, object },
+            );
         }
         rules
+    }
+
+    /// All rules by encoded snmpTrapOID, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Rule)> {
+        self.0.iter().map(|(trap, rule)| (trap.as_slice(), rule))
     }
 
     /// Adds a rule for an encoded snmpTrapOID, or replaces it.
@@ -141,44 +154,55 @@ const UPS_ALARM: &str = "1.3.6.1.2.1.33.1.6.2.1.1 1.3.6.1.2.1.33.1.6.2.1.2";
 /// alarmIndex of RMON.
 const RMON: &str = "1.3.6.1.2.1.16.3.1.1.1";
 
-type Row = (&'static str, &'static str, Severity, E, &'static str);
+/// Event type and probable cause (X.733 §8.1.1 and §8.1.2.1, in X.721's names); nothing where the notification alone does not tell.
+type Kind = (Option<EventType>, &'static str);
+const NOT_TOLD: Kind = (None, "");
+const LINK: Kind = (Some(EventType::CommunicationsAlarm), "communicationsSubsystemFailure");
+const ROUTING: Kind = (Some(EventType::CommunicationsAlarm), "communicationsProtocolError");
+const TOPOLOGY: Kind = (Some(EventType::CommunicationsAlarm), "");
+const EQUIPMENT: Kind = (Some(EventType::EquipmentAlarm), "equipmentMalfunction");
+const POWER: Kind = (Some(EventType::EquipmentAlarm), "powerProblem");
+const THRESHOLD: Kind = (Some(EventType::QualityOfServiceAlarm), "thresholdCrossed");
+const SOFTWARE: Kind = (Some(EventType::ProcessingErrorAlarm), "");
 
-/// snmpTrapOID, condition, severity, effect, columns of the object.
+type Row = (&'static str, &'static str, Severity, Kind, E, &'static str);
+
+/// snmpTrapOID, condition, severity, kind, effect, columns of the object.
 #[rustfmt::skip]
 const STANDARD: &[Row] = &[
     // SNMPv2-MIB (RFC 3418), IF-MIB (RFC 2863)
-    ("1.3.6.1.6.3.1.1.5.1", "coldStart", Severity::Warning, E::Event, ""),
-    ("1.3.6.1.6.3.1.1.5.2", "warmStart", Severity::Warning, E::Event, ""),
-    ("1.3.6.1.6.3.1.1.5.3", "linkDown", Severity::Major, E::Raise, IF),
-    ("1.3.6.1.6.3.1.1.5.4", "linkDown", Severity::Major, E::Clear, IF),
-    ("1.3.6.1.6.3.1.1.5.5", "authenticationFailure", Severity::Warning, E::Event, ""),
-    ("1.3.6.1.6.3.1.1.5.6", "egpNeighborLoss", Severity::Major, E::Event, ""),
+    ("1.3.6.1.6.3.1.1.5.1", "coldStart", Severity::Warning, NOT_TOLD, E::Event, ""),
+    ("1.3.6.1.6.3.1.1.5.2", "warmStart", Severity::Warning, NOT_TOLD, E::Event, ""),
+    ("1.3.6.1.6.3.1.1.5.3", "linkDown", Severity::Major, LINK, E::Raise, IF),
+    ("1.3.6.1.6.3.1.1.5.4", "linkDown", Severity::Major, LINK, E::Clear, IF),
+    ("1.3.6.1.6.3.1.1.5.5", "authenticationFailure", Severity::Warning, NOT_TOLD, E::Event, ""),
+    ("1.3.6.1.6.3.1.1.5.6", "egpNeighborLoss", Severity::Major, ROUTING, E::Event, ""),
     // BGP4-MIB (RFC 4273; RFC 1269 had them under .7)
-    ("1.3.6.1.2.1.15.0.1", "bgpBackwardTransition", Severity::Major, E::Clear, BGP),
-    ("1.3.6.1.2.1.15.0.2", "bgpBackwardTransition", Severity::Major, E::Raise, BGP),
-    ("1.3.6.1.2.1.15.7.1", "bgpBackwardTransition", Severity::Major, E::Clear, BGP),
-    ("1.3.6.1.2.1.15.7.2", "bgpBackwardTransition", Severity::Major, E::Raise, BGP),
+    ("1.3.6.1.2.1.15.0.1", "bgpBackwardTransition", Severity::Major, ROUTING, E::Clear, BGP),
+    ("1.3.6.1.2.1.15.0.2", "bgpBackwardTransition", Severity::Major, ROUTING, E::Raise, BGP),
+    ("1.3.6.1.2.1.15.7.1", "bgpBackwardTransition", Severity::Major, ROUTING, E::Clear, BGP),
+    ("1.3.6.1.2.1.15.7.2", "bgpBackwardTransition", Severity::Major, ROUTING, E::Raise, BGP),
     // OSPF-TRAP-MIB (RFC 4750): full (8), on broadcast networks twoWay (4); interfaces up from pointToPoint (4) on
-    ("1.3.6.1.2.1.14.16.2.2", "ospfNbrStateChange", Severity::Major, E::Value("1.3.6.1.2.1.14.10.1.6", &[4, 8]), OSPF_NEIGHBOUR),
-    ("1.3.6.1.2.1.14.16.2.16", "ospfIfStateChange", Severity::Minor, E::Value("1.3.6.1.2.1.14.7.1.12", &[4, 5, 6, 7]), OSPF_IF),
+    ("1.3.6.1.2.1.14.16.2.2", "ospfNbrStateChange", Severity::Major, ROUTING, E::Value("1.3.6.1.2.1.14.10.1.6", &[4, 8]), OSPF_NEIGHBOUR),
+    ("1.3.6.1.2.1.14.16.2.16", "ospfIfStateChange", Severity::Minor, LINK, E::Value("1.3.6.1.2.1.14.7.1.12", &[4, 5, 6, 7]), OSPF_IF),
     // ENTITY-MIB (RFC 6933), ENTITY-STATE-MIB (RFC 4268)
-    ("1.3.6.1.2.1.47.2.0.1", "entConfigChange", Severity::Warning, E::Event, ""),
-    ("1.3.6.1.2.1.131.0.1", "entStateOperDisabled", Severity::Major, E::Clear, ENTITY),
-    ("1.3.6.1.2.1.131.0.2", "entStateOperDisabled", Severity::Major, E::Raise, ENTITY),
+    ("1.3.6.1.2.1.47.2.0.1", "entConfigChange", Severity::Warning, NOT_TOLD, E::Event, ""),
+    ("1.3.6.1.2.1.131.0.1", "entStateOperDisabled", Severity::Major, EQUIPMENT, E::Clear, ENTITY),
+    ("1.3.6.1.2.1.131.0.2", "entStateOperDisabled", Severity::Major, EQUIPMENT, E::Raise, ENTITY),
     // UPS-MIB (RFC 1628)
-    ("1.3.6.1.2.1.33.2.1", "upsOnBattery", Severity::Major, E::Event, ""),
-    ("1.3.6.1.2.1.33.2.2", "upsTestCompleted", Severity::Warning, E::Event, ""),
-    ("1.3.6.1.2.1.33.2.3", "upsAlarm", Severity::Major, E::Raise, UPS_ALARM),
-    ("1.3.6.1.2.1.33.2.4", "upsAlarm", Severity::Major, E::Clear, UPS_ALARM),
+    ("1.3.6.1.2.1.33.2.1", "upsOnBattery", Severity::Major, POWER, E::Event, ""),
+    ("1.3.6.1.2.1.33.2.2", "upsTestCompleted", Severity::Warning, NOT_TOLD, E::Event, ""),
+    ("1.3.6.1.2.1.33.2.3", "upsAlarm", Severity::Major, POWER, E::Raise, UPS_ALARM),
+    ("1.3.6.1.2.1.33.2.4", "upsAlarm", Severity::Major, POWER, E::Clear, UPS_ALARM),
     // BRIDGE-MIB (RFC 4188), VRRP-MIB (RFC 2787), RMON-MIB (RFC 2819)
-    ("1.3.6.1.2.1.17.0.1", "newRoot", Severity::Warning, E::Event, ""),
-    ("1.3.6.1.2.1.17.0.2", "topologyChange", Severity::Warning, E::Event, ""),
-    ("1.3.6.1.2.1.68.0.1", "vrrpTrapNewMaster", Severity::Minor, E::Event, ""),
-    ("1.3.6.1.2.1.16.0.1", "risingAlarm", Severity::Minor, E::Raise, RMON),
-    ("1.3.6.1.2.1.16.0.2", "risingAlarm", Severity::Minor, E::Clear, RMON),
+    ("1.3.6.1.2.1.17.0.1", "newRoot", Severity::Warning, TOPOLOGY, E::Event, ""),
+    ("1.3.6.1.2.1.17.0.2", "topologyChange", Severity::Warning, TOPOLOGY, E::Event, ""),
+    ("1.3.6.1.2.1.68.0.1", "vrrpTrapNewMaster", Severity::Minor, TOPOLOGY, E::Event, ""),
+    ("1.3.6.1.2.1.16.0.1", "risingAlarm", Severity::Minor, THRESHOLD, E::Raise, RMON),
+    ("1.3.6.1.2.1.16.0.2", "risingAlarm", Severity::Minor, THRESHOLD, E::Clear, RMON),
     // NET-SNMP-AGENT-MIB
-    ("1.3.6.1.4.1.8072.4.0.2", "nsNotifyShutdown", Severity::Minor, E::Event, ""),
-    ("1.3.6.1.4.1.8072.4.0.3", "nsNotifyRestart", Severity::Warning, E::Event, ""),
+    ("1.3.6.1.4.1.8072.4.0.2", "nsNotifyShutdown", Severity::Minor, SOFTWARE, E::Event, ""),
+    ("1.3.6.1.4.1.8072.4.0.3", "nsNotifyRestart", Severity::Warning, SOFTWARE, E::Event, ""),
 ];
 
 #[cfg(test)]

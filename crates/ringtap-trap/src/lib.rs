@@ -1,9 +1,8 @@
 //! The management station: SNMP notifications and syslog to alarms, and a store that survives a crash. No sockets.
 //!
 //! A datagram's way: [`spool`] (bounded, from the receiving thread) → [`station::Station`] ([`decode`], [`syslog`]) →
-//! [`alarm::AlarmTable`] → [`store::Store`], batch by batch; an inform's answer leaves after its batch is durable.
+//! [`AlarmTable`](ringtap_alarm::table::AlarmTable) → [`store::Store`], batch by batch; an inform's answer leaves after its batch is durable.
 
-pub mod alarm;
 pub mod ber;
 pub mod cause;
 pub mod decode;

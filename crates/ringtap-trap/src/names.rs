@@ -84,6 +84,15 @@ impl Names {
         Ok(Self::of(entries, warnings))
     }
 
+    /// The names of a cache as they were when it was written; none when there is no cache, or one of another layout.
+    pub fn cached(path: &Path) -> Self {
+        let cached = std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Cache>(&bytes).ok());
+        match cached.filter(|cached| cached.version == CACHE_VERSION) {
+            Some(cached) => Self::of(cached.entries, cached.warnings),
+            None => Self::default(),
+        }
+    }
+
     fn of(entries: Vec<(String, Entry)>, warnings: Vec<String>) -> Self {
         let mut this = Self { warnings, ..Self::default() };
         for (text, entry) in entries {
@@ -322,6 +331,7 @@ END
             assert_eq!(value_of(&names, "exampleMac", Value::OctetString(&[0, 0xab, 1])), "00:ab:01");
             assert_eq!(value_of(&names, "exampleFlags", Value::OctetString(&[0x80, 0x40])), "one(0) two(9)");
             assert_eq!(value_of(&names, "oldState", Value::Integer(2)), "down(2)");
+            assert_eq!(name_of(&Names::cached(&cache), "1.3.6.1.4.1.99999.0.1"), "exampleEvent");
         }
         // Another file: the cache is not believed.
         std::fs::remove_file(mibs.join("OLD-MIB.my")).unwrap();

@@ -2,23 +2,41 @@
 //!
 //! Owns the shape of what users and programs read. Rendering happens when somebody looks, not when a trap arrives.
 
+use ringtap_alarm::model::Alarm;
 use serde_json::{Map, Value as Json, json};
 
-use crate::alarm::Alarm;
 use crate::names::{Names, hex};
 use crate::notification::Notification;
 use crate::oid::Oid;
 use crate::snmp::{Message, ScopedData, ScopedPdu, Version};
+use crate::station::Announcement;
 use crate::store::{Kind, Stored};
 use crate::syslog;
 
 /// An alarm, with its condition's name when it is known by number.
 pub fn alarm(alarm: &Alarm, names: &Names) -> Json {
     let mut object = serde_json::to_value(alarm).unwrap_or_default();
-    if let Some(name) = names.resolve(&alarm.key.condition).as_deref().and_then(Oid::new) {
-        object["condition_name"] = names.name(name).into();
+    let name = condition(alarm, names);
+    if name != alarm.key.condition {
+        object["condition_name"] = name.into();
     }
     object
+}
+
+/// A change of an alarm, as outputs tell it.
+pub fn announcement(announcement: &Announcement, names: &Names) -> Json {
+    let mut object = alarm(&announcement.alarm, names);
+    object["notification"] = announcement.notification.into();
+    object
+}
+
+/// What an alarm's condition is called: by its name where it is known by number, and there is one.
+pub fn condition(alarm: &Alarm, names: &Names) -> String {
+    let condition = &alarm.key.condition;
+    match names.resolve(condition).as_deref().and_then(Oid::new) {
+        Some(oid) => names.name(oid),
+        None => condition.clone(),
+    }
 }
 
 /// A stored notification, decoded again; with its bytes in hexadecimal digits if `raw` (a community is among them).

@@ -4,7 +4,7 @@
 //! no allocation, no lock, and a system call only to wake a sleeper. A batch goes over when it is full, or at the end of a
 //! cycle when the station has nothing else to do: so few packets wait alone and a storm fills memory densely.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
@@ -34,6 +34,8 @@ pub struct Head {
     pub at_ns: u64,
     /// Its sender.
     pub source: SocketAddr,
+    /// The address of ours that it was sent to, if that is known: an answer leaves from there.
+    pub to: Option<IpAddr>,
     /// What it is taken for.
     pub service: Service,
     /// The socket that answers it: a number of the receiving side.
@@ -245,7 +247,7 @@ mod tests {
     use super::*;
 
     fn head(at_ns: u64) -> Head {
-        Head { at_ns, source: "192.0.2.1:162".parse().unwrap(), service: Service::Snmp, socket: 0 }
+        Head { at_ns, source: "192.0.2.1:162".parse().unwrap(), to: None, service: Service::Snmp, socket: 0 }
     }
 
     #[test]

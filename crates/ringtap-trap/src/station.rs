@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringtap::histogram::Histogram;
+use ringtap_alarm::model::{Alarm, Judgement, Key, Severity};
+use ringtap_alarm::table::{AlarmTable, Report};
 
-use crate::alarm::{Alarm, AlarmTable, Judgement, Key, Report, Severity};
 use crate::cause::{Cause, CauseCounts};
 use crate::decode::SnmpDecoder;
 use crate::known::Rules;
@@ -133,7 +134,7 @@ impl Station {
             Err(refused) => {
                 self.counts.causes.add(refused.cause);
                 self.counts.reports_withheld.store(self.config.decoder.reports_withheld(), Ordering::Relaxed);
-                return refused.report.map(|bytes| Answer { to: head.source, socket: head.socket, bytes });
+                return refused.report.map(|bytes| Answer::to(head, bytes));
             }
         };
         let notification = &received.notification;
@@ -160,14 +161,20 @@ impl Station {
             text::push_ip(&mut key.resource, agent);
             key.condition.clear();
             key.object.clear();
-            let mut report =
-                Report { raises: None, severity: Severity::Indeterminate, at_ns: head.at_ns, notification: id };
+            let mut report = Report {
+                raises: None,
+                severity: Severity::Indeterminate,
+                classification: None,
+                at_ns: head.at_ns,
+                notification: id,
+            };
             match self.config.rules.find(&notification.trap_oid) {
                 Some(rule) => {
                     key.condition.push_str(&rule.condition);
                     rule.object(notification.varbinds, &mut key.object);
                     report.raises = rule.raises(notification.varbinds);
                     report.severity = rule.severity;
+                    report.classification = Some(&rule.classification);
                 }
                 None => {
                     let oid = Oid::new(&notification.trap_oid).unwrap_or_default();
@@ -185,7 +192,7 @@ impl Station {
             start..job.bytes.len()
         });
         if let Some(bytes) = received.answer {
-            job.answers.push(Answer { to: head.source, socket: head.socket, bytes });
+            job.answers.push(Answer::to(head, bytes));
         }
         job.rows.push(Row { id, at_ns: head.at_ns, source: head.source, kind, alarm, judgement, raw, decrypted });
         None
@@ -219,7 +226,7 @@ impl Station {
                 5 => Severity::Warning,
                 _ => Severity::Indeterminate,
             };
-            let report = Report { raises: None, severity, at_ns: head.at_ns, notification: id };
+            let report = Report { raises: None, severity, classification: None, at_ns: head.at_ns, notification: id };
             judge(&mut self.config.alarms, key, report, &mut self.announcements, &self.counts)
         };
         let start = job.bytes.len();
@@ -287,7 +294,7 @@ impl Station {
 fn judge(
     alarms: &mut AlarmTable,
     key: &Key,
-    report: Report,
+    report: Report<'_>,
     announcements: &mut Vec<Announcement>,
     counts: &StationCounts,
 ) -> (Judgement, Option<u64>) {
@@ -326,9 +333,9 @@ fn template(text: &str, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alarm::FlapPolicy;
     use crate::encode::{Item, Trap};
     use crate::usm::{LocalEngine, Usm};
+    use ringtap_alarm::table::FlapPolicy;
 
     fn station() -> Station {
         let local = LocalEngine { id: b"\x80station".to_vec(), boots: 1, started_ns: 0 };
@@ -342,7 +349,7 @@ mod tests {
     }
 
     fn head(source: &str, service: Service) -> Head {
-        Head { at_ns: 5, source: source.parse().unwrap(), service, socket: 2 }
+        Head { at_ns: 5, source: source.parse().unwrap(), to: Some([192, 0, 2, 200].into()), service, socket: 2 }
     }
 
     #[test]
@@ -363,7 +370,8 @@ mod tests {
         assert!(judged[1].contains("repeated") && judged[2].contains("sent again"), "{judged:?}");
         assert_eq!(job.rows.iter().map(|row| row.id).collect::<Vec<_>>(), [42, 43, 44, 45]);
         assert_eq!(job.answers.len(), 2, "the inform and its repetition");
-        assert_eq!((job.answers[0].socket, job.answers[0].to), (2, snmp.source));
+        let answer = &job.answers[0];
+        assert_eq!((answer.socket, answer.to, answer.from), (2, snmp.source, snmp.to));
         let keys: Vec<&Key> = job.alarms.iter().map(|alarm| &alarm.key).collect();
         assert_eq!(
             (keys[0].resource.as_str(), keys[0].condition.as_str(), keys[0].object.as_str()),

@@ -1,9 +1,10 @@
 //! The store: notifications as they came, and alarms, in one SQLite database in a directory of its own.
 //!
-//! Owns schema, transactions, retention and queries. A batch that [`Store::write`] took is on the disk (write-ahead log,
+//! Owns schema, transactions and queries. A batch that [`Store::write`] took is on the disk (write-ahead log,
 //! synced at each commit). One process writes alarms; others read, and leave their wishes in `request`.
 
 mod job;
+mod retention;
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -12,12 +13,13 @@ use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
 use ringtap::{Error, Result};
+use ringtap_alarm::model::{Alarm, Classification, EventType, Judgement, Key, Severity};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
-use crate::alarm::{Alarm, Judgement, Key, Severity};
 use crate::text;
 
 pub use job::{Answer, Job, Kind, Row};
+pub use retention::{Now, Retention};
 
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -28,27 +30,23 @@ CREATE TABLE IF NOT EXISTS alarm (
     id INTEGER PRIMARY KEY, resource TEXT NOT NULL, condition TEXT NOT NULL, object TEXT NOT NULL, severity TEXT NOT NULL,
     cleared INTEGER NOT NULL, count INTEGER NOT NULL, changes INTEGER NOT NULL, first_ns INTEGER NOT NULL,
     last_ns INTEGER NOT NULL, changed_ns INTEGER NOT NULL, last_notification INTEGER NOT NULL, flapping INTEGER NOT NULL,
-    penalty REAL NOT NULL, suppressed INTEGER NOT NULL, operator TEXT);
+    penalty REAL NOT NULL, suppressed INTEGER NOT NULL, operator TEXT, event_type TEXT, probable_cause TEXT);
 CREATE TABLE IF NOT EXISTS request (id INTEGER PRIMARY KEY, alarm INTEGER NOT NULL, operator TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS mark (id INTEGER PRIMARY KEY, age_ns INTEGER NOT NULL);
 ";
 /// Of the schema above (PRAGMA user_version).
-const SCHEMA_VERSION: i64 = 2;
+const SCHEMA_VERSION: i64 = 3;
+/// From the layout before: what X.733 says of alarms, which comes when they are raised again, and the marks of retention.
+const FROM_2: &str = "
+ALTER TABLE alarm ADD COLUMN event_type TEXT;
+ALTER TABLE alarm ADD COLUMN probable_cause TEXT;
+CREATE TABLE mark (id INTEGER PRIMARY KEY, age_ns INTEGER NOT NULL);
+";
 /// Pages that SQLite keeps in memory, in KiB: the alarms of a large network, which a storm changes in any order.
 const CACHE_KIB: i64 = 16 << 10;
 const DATABASE: &str = "ringtap-trap.db";
 /// How long to wait for another process's transaction.
 const BUSY: Duration = Duration::from_secs(5);
-/// Rows deleted in one transaction of the retention.
-const PRUNE_ROWS: i64 = 20_000;
-
-/// What is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Retention {
-    /// Notifications and cleared alarms that are older go.
-    pub age: Option<Duration>,
-    /// The oldest notifications go when the database is larger than this, in bytes.
-    pub bytes: Option<u64>,
-}
 
 /// A stored notification.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +74,8 @@ pub struct Stored {
 pub struct Store {
     connection: Connection,
     directory: PathBuf,
+    /// For retention, once it was asked for.
+    age: Option<retention::AgeClock>,
     /// Held by the one that writes.
     _lock: Option<Flock<File>>,
 }
@@ -114,23 +114,23 @@ impl Store {
         connection.pragma_update(None, "journal_mode", "WAL").map_err(wrong)?;
         connection.pragma_update(None, "synchronous", "FULL").map_err(wrong)?;
         connection.pragma_update(None, "wal_autocheckpoint", 8192).map_err(wrong)?;
-        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(wrong)?;
-        if version != 0 && version != SCHEMA_VERSION {
-            let cause = format!("its layout {version} is of another version of Ringtap, this one has {SCHEMA_VERSION}");
-            return Err(
-                Error::failed("open the store", &name, cause).way_out("move the directory away and begin a new store")
-            );
-        }
+        let version = layout(&connection).map_err(wrong)?;
+        let to_this = match version {
+            0 | SCHEMA_VERSION => SCHEMA,
+            2 => FROM_2,
+            other => return Err(wrong_layout(&name, other).way_out("move the directory away and begin a new store")),
+        };
         connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(wrong)?;
-        connection.execute_batch(SCHEMA).map_err(wrong)?;
-        connection.pragma_update(None, "user_version", SCHEMA_VERSION).map_err(wrong)?;
-        Ok(Self { connection, directory: directory.to_owned(), _lock: Some(lock) })
+        // Whole or not at all, like everything here.
+        let change = format!("BEGIN IMMEDIATE; {to_this} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;");
+        connection.execute_batch(&change).map_err(wrong)?;
+        Ok(Self { connection, directory: directory.to_owned(), age: None, _lock: Some(lock) })
     }
 
-    /// Opens the store beside a process that writes to it.
+    /// Opens the store beside a process that writes to it. One of the layout before is brought to this one first, if nobody writes to it.
     ///
     /// # Errors
-    /// There is none, or it can't be opened.
+    /// There is none, it can't be opened, or a process of another version writes to it.
     pub fn open_beside(directory: &Path) -> Result<Self> {
         let name = directory.display().to_string();
         let path = directory.join(DATABASE);
@@ -141,7 +141,13 @@ impl Store {
         let wrong = |error: rusqlite::Error| explain("open the store", &name, &error);
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(wrong)?;
         connection.busy_timeout(BUSY).map_err(wrong)?;
-        Ok(Self { connection, directory: directory.to_owned(), _lock: None })
+        let version = layout(&connection).map_err(wrong)?;
+        if version != SCHEMA_VERSION && Self::open(directory).is_err() {
+            return Err(
+                wrong_layout(&name, version).way_out("use the version of Ringtap that writes to it, or stop that")
+            );
+        }
+        Ok(Self { connection, directory: directory.to_owned(), age: None, _lock: None })
     }
 
     fn wrong(&self, operation: &str, error: &rusqlite::Error) -> Error {
@@ -211,13 +217,14 @@ impl Store {
         let read = || -> rusqlite::Result<Vec<Alarm>> {
             let mut statement = self.connection.prepare_cached(
                 "SELECT id, resource, condition, object, severity, cleared, count, changes, first_ns, last_ns, changed_ns,
-                 last_notification, flapping, penalty, suppressed, operator FROM alarm ORDER BY id",
+                 last_notification, flapping, penalty, suppressed, operator, event_type, probable_cause FROM alarm ORDER BY id",
             )?;
             let alarms = statement.query_map([], |row| {
                 Ok(Alarm {
                     id: row.get(0)?,
                     key: Key { resource: row.get(1)?, condition: row.get(2)?, object: row.get(3)? },
                     severity: Severity::from_name(&row.get::<_, String>(4)?).unwrap_or(Severity::Indeterminate),
+                    classification: classification(row.get(16)?, row.get(17)?),
                     cleared: row.get(5)?,
                     count: row.get(6)?,
                     changes: row.get(7)?,
@@ -232,6 +239,20 @@ impl Store {
                 })
             })?;
             alarms.collect()
+        };
+        read().map_err(|error| self.wrong("read the store", &error))
+    }
+
+    /// What kind of alarm that with this number is; `None`: there is none.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn classification(&self, alarm: u64) -> Result<Option<Classification>> {
+        let read = || {
+            self.connection
+                .prepare_cached("SELECT event_type, probable_cause FROM alarm WHERE id = ?")?
+                .query_row([alarm], |row| Ok(classification(row.get(0)?, row.get(1)?)))
+                .optional()
         };
         read().map_err(|error| self.wrong("read the store", &error))
     }
@@ -309,8 +330,9 @@ impl Store {
     ///
     /// # Errors
     /// The database can't be written.
-    pub fn prune(&mut self, retention: Retention, now_ns: u64) -> Result<bool> {
-        prune(&self.connection, retention, now_ns).map_err(|error| self.wrong("clean up the store", &error))
+    pub fn prune(&mut self, retention: Retention, now: Now) -> Result<bool> {
+        retention::prune(&self.connection, &mut self.age, retention, now)
+            .map_err(|error| self.wrong("clean up the store", &error))
     }
 
     /// Bytes of the database that are in use.
@@ -318,8 +340,18 @@ impl Store {
     /// # Errors
     /// The database can't be read.
     pub fn used_bytes(&self) -> Result<u64> {
-        used_bytes(&self.connection).map_err(|error| self.wrong("read the store", &error))
+        retention::used_bytes(&self.connection).map_err(|error| self.wrong("read the store", &error))
     }
+}
+
+/// The number of its layout; 0: it is new.
+fn layout(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+fn wrong_layout(name: &str, version: i64) -> Error {
+    let cause = format!("its layout {version} is of another version of Ringtap, this one has {SCHEMA_VERSION}");
+    Error::failed("open the store", name, cause)
 }
 
 fn write(connection: &mut Connection, job: &Job) -> rusqlite::Result<()> {
@@ -343,8 +375,9 @@ fn write(connection: &mut Connection, job: &Job) -> rusqlite::Result<()> {
                 row.decrypted.clone().map(|range| &job.bytes[range]),
             ])?;
         }
-        let mut upsert = transaction
-            .prepare_cached("INSERT OR REPLACE INTO alarm VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
+        let mut upsert = transaction.prepare_cached(
+            "INSERT OR REPLACE INTO alarm VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?;
         for alarm in &job.alarms {
             upsert.execute(params![
                 alarm.id,
@@ -363,46 +396,16 @@ fn write(connection: &mut Connection, job: &Job) -> rusqlite::Result<()> {
                 alarm.penalty,
                 alarm.suppressed,
                 alarm.operator,
+                alarm.classification.event_type.map(EventType::name),
+                alarm.classification.probable_cause,
             ])?;
         }
     }
     transaction.commit()
 }
 
-fn prune(connection: &Connection, retention: Retention, now_ns: u64) -> rusqlite::Result<bool> {
-    let mut deleted = 0;
-    // The numbers of deleted notifications are not used again.
-    connection.execute(
-        "INSERT OR REPLACE INTO meta SELECT 'last_id', max(id) FROM notification HAVING max(id) IS NOT NULL",
-        [],
-    )?;
-    if let Some(age) = retention.age {
-        let before = now_ns.saturating_sub(age.as_nanos() as u64);
-        deleted += connection.execute(
-            "DELETE FROM notification WHERE at_ns < ?1 AND id IN (SELECT id FROM notification ORDER BY id LIMIT ?2)",
-            params![before, PRUNE_ROWS],
-        )?;
-        connection.execute("DELETE FROM alarm WHERE cleared AND last_ns < ?", [before])?;
-    }
-    if let Some(most) = retention.bytes
-        && used_bytes(connection)? > most
-    {
-        deleted += connection.execute(
-            "DELETE FROM notification WHERE id IN (SELECT id FROM notification ORDER BY id LIMIT ?)",
-            [PRUNE_ROWS],
-        )?;
-    }
-    if deleted > 0 {
-        let mut vacuum = connection.prepare_cached("PRAGMA incremental_vacuum(4096)")?;
-        let mut rows = vacuum.query([])?;
-        while rows.next()?.is_some() {}
-    }
-    Ok(deleted as i64 >= PRUNE_ROWS)
-}
-
-fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
-    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
-    Ok((number("page_count")? - number("freelist_count")?) * number("page_size")?)
+fn classification(event_type: Option<String>, probable_cause: Option<String>) -> Classification {
+    Classification { event_type: event_type.and_then(|name| EventType::from_name(&name)), probable_cause }
 }
 
 fn code(judgement: &Judgement) -> (u8, Option<f64>) {
@@ -451,7 +454,7 @@ mod tests {
     use std::ops::Range;
 
     use super::*;
-    use crate::alarm::{AlarmTable, FlapPolicy, Report};
+    use ringtap_alarm::table::{AlarmTable, FlapPolicy, Report};
 
     fn job(ids: Range<u64>, at_ns: u64) -> Job {
         let mut job = Job::default();
@@ -479,7 +482,11 @@ mod tests {
         let mut store = Store::open(&directory).unwrap();
         let mut table = AlarmTable::new(Vec::new(), FlapPolicy::default(), 10);
         let key = Key { resource: "r".to_owned(), condition: "c".to_owned(), object: "o".to_owned() };
-        table.report(&key, Report { raises: Some(true), severity: Severity::Major, at_ns: 5, notification: 1 });
+        let known = classification(Some("equipmentAlarm".to_owned()), Some("powerProblem".to_owned()));
+        let classification = Some(&known);
+        let raised =
+            Report { raises: Some(true), severity: Severity::Major, classification, at_ns: 5, notification: 1 };
+        table.report(&key, raised);
         let mut first = job(1..5, 77);
         first.alarms = table.take_changed();
         store.write(&first).unwrap();
@@ -492,6 +499,7 @@ mod tests {
         let store = Store::open(&directory).unwrap();
         assert_eq!((store.last_id().unwrap(), store.notification_count().unwrap()), (4, 4));
         assert_eq!(store.alarms().unwrap(), first.alarms);
+        assert_eq!((store.classification(1).unwrap(), store.classification(2).unwrap()), (Some(known), None));
         let odd = store.latest(1, 10).unwrap();
         assert_eq!(odd.iter().map(|row| row.id).collect::<Vec<_>>(), [1, 3]);
         assert_eq!(odd[0].raw, [1; 100]);
@@ -500,6 +508,32 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(directory.metadata().unwrap().permissions().mode() & 0o077, 0);
         assert_eq!(directory.join(DATABASE).metadata().unwrap().permissions().mode() & 0o077, 0);
+    }
+
+    #[test]
+    fn a_store_of_the_layout_before_is_brought_to_this_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let mut table = AlarmTable::new(Vec::new(), FlapPolicy::default(), 10);
+        let key = Key { resource: "r".to_owned(), condition: "c".to_owned(), object: "o".to_owned() };
+        let raised =
+            Report { raises: Some(true), severity: Severity::Minor, classification: None, at_ns: 5, notification: 1 };
+        table.report(&key, raised);
+        let job = Job { alarms: table.take_changed(), ..job(1..5, 77) };
+        store.write(&job).unwrap();
+        let to_2 = "ALTER TABLE alarm DROP COLUMN event_type; ALTER TABLE alarm DROP COLUMN probable_cause; DROP TABLE mark; PRAGMA user_version = 2;";
+        store.connection.execute_batch(to_2).unwrap();
+        let error = Store::open_beside(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("layout 2") && error.contains("stop"), "one that is written to is left alone: {error}");
+        drop(store);
+        for open in [Store::open_beside, Store::open] {
+            let store = open(folder.path()).unwrap();
+            assert_eq!((store.alarms().unwrap(), store.notification_count().unwrap()), (job.alarms.clone(), 4));
+            store.connection.pragma_update(None, "user_version", 1).unwrap();
+            let error = Store::open(folder.path()).unwrap_err().to_string();
+            assert!(error.contains("layout 1") || error.contains("another process"), "{error}");
+            store.connection.execute_batch(to_2).unwrap();
+        }
     }
 
     #[test]
@@ -518,11 +552,12 @@ mod tests {
         let mut store = Store::open(folder.path()).unwrap();
         store.write(&job(1..1000, 10)).unwrap();
         store.write(&job(1000..1500, 5_000_000_000)).unwrap();
+        let now = Now { wall_ns: 5_500_000_000, monotonic_ns: 1 };
         let age = Retention { age: Some(Duration::from_secs(1)), bytes: None };
-        assert!(!store.prune(age, 5_500_000_000).unwrap());
+        assert!(!store.prune(age, now).unwrap());
         assert_eq!(store.notification_count().unwrap(), 500);
         let size = Retention { age: None, bytes: Some(1) };
-        store.prune(size, 0).unwrap();
+        store.prune(size, now).unwrap();
         assert_eq!((store.notification_count().unwrap(), store.last_id().unwrap()), (0, 1499));
         assert!(store.used_bytes().unwrap() < 100_000);
     }

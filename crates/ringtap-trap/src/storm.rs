@@ -220,7 +220,6 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alarm::{AlarmTable, FlapPolicy};
     use crate::decode::SnmpDecoder;
     use crate::known::Rules;
     use crate::spool::{Head, Service};
@@ -228,6 +227,7 @@ mod tests {
     use crate::store::Job;
     use crate::usm::{AuthProtocol, LocalEngine, PrivProtocol, User, Usm};
     use form::Engines;
+    use ringtap_alarm::table::{AlarmTable, FlapPolicy};
 
     fn user() -> User {
         User::new("operator", Some((AuthProtocol::Sha1, "authentic1")), Some((PrivProtocol::Aes128, "secretive1")))
@@ -259,7 +259,8 @@ mod tests {
             for sequence in 0..storm.count {
                 let (address, datagram) = storm.datagram(sequence, 1);
                 assert_eq!(address.is_ipv6(), ipv6);
-                let head = Head { at_ns: sequence, source: (address, 162).into(), service: Service::Snmp, socket: 0 };
+                let source = (address, 162).into();
+                let head = Head { at_ns: sequence, source, to: None, service: Service::Snmp, socket: 0 };
                 assert_eq!(station.datagram(head, &datagram, sequence, &mut job), None, "{place}");
             }
             station.complete(&mut job);

@@ -1,10 +1,11 @@
 //! The shared captures of SNMP and syslog decode as tshark says: every message, field by field.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pcap_parser::{Block, PcapBlockOwned, PcapError};
-use ringtap_trap::snmp::{self, Message, PduHead, ScopedData, ScopedPdu};
+use ringtap_trap::snmp::{self, Message, PduHead, ScopedData, ScopedPdu, Value, Varbinds};
 use ringtap_trap::syslog::{self, Framer};
 use ringtap_wire::{Layers, LinkType};
 
@@ -58,8 +59,41 @@ fn frames(file: &Path) -> Vec<(u64, Vec<u8>)> {
     }
 }
 
-/// What we say of a message in tshark's words: version, request-id, number of varbinds, their names.
-fn ours(datagram: &[u8]) -> Option<[String; 4]> {
+/// tshark's fields of values. Unsigned32 and Gauge32 are one type (RFC 2578 §7.1.7), for which it has two.
+const VALUES: [&str; 7] = [
+    "snmp.value.int",
+    "snmp.value.octets",
+    "snmp.value.oid",
+    "snmp.value.ipv4",
+    "snmp.value.counter",
+    "snmp.value.u32",
+    "snmp.value.timeticks",
+];
+
+/// Values in tshark's words, by field.
+fn values(varbinds: Varbinds<'_>) -> [Vec<String>; VALUES.len()] {
+    let mut found: [Vec<String>; VALUES.len()] = Default::default();
+    for varbind in varbinds.iter() {
+        let (field, text) = match varbind.value {
+            Value::Integer(number) => (0, number.to_string()),
+            Value::OctetString([]) => (1, "<MISSING>".to_owned()),
+            Value::OctetString(bytes) => (1, bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+            Value::ObjectId(oid) => (2, oid.to_string()),
+            Value::IpAddress(address) => (3, address.to_string()),
+            Value::Counter32(number) | Value::Counter64(number) => (4, number.to_string()),
+            Value::Gauge32(number) => (5, number.to_string()),
+            Value::TimeTicks(number) => (6, number.to_string()),
+            // Shown without a value.
+            Value::Null | Value::Exception(_) => continue,
+            Value::Opaque(_) | Value::Other { .. } => panic!("no capture has {varbind:?} so far"),
+        };
+        found[field].push(text);
+    }
+    found
+}
+
+/// What we say of a message in tshark's words: version, request-id, number of varbinds, their names; and their values.
+fn ours(datagram: &[u8]) -> Option<([String; 4], [Vec<String>; VALUES.len()])> {
     let (version, pdu) = match snmp::parse(datagram).ok()? {
         Message::Community { version, pdu, .. } => (if version == snmp::Version::V1 { "0" } else { "1" }, pdu),
         Message::V3(message) => match message.data {
@@ -76,16 +110,18 @@ fn ours(datagram: &[u8]) -> Option<[String; 4]> {
         PduHead::Common { request_id, .. } => request_id.to_string(),
         PduHead::V1Trap { .. } => String::new(),
     };
-    Some([version.to_owned(), request, names.len().to_string(), names.join("|")])
+    Some(([version.to_owned(), request, names.len().to_string(), names.join("|")], values(pdu.varbinds)))
 }
 
 #[test]
 fn snmp_decodes_as_tshark_says() {
     const TEST: &str = "snmp_decodes_as_tshark_says";
     let mut compared = 0;
+    let mut kinds = BTreeSet::new();
     for file in files(TEST, "snmp") {
-        let fields = ["frame.number", "snmp.version", "snmp.request_id", "snmp.name", "snmp.msgVersion"];
-        let theirs = tshark(TEST, &file, "snmp && udp", &fields);
+        let fields =
+            ["frame.number", "snmp.version", "snmp.request_id", "snmp.name", "snmp.msgVersion", "snmp.value.g32"];
+        let theirs = tshark(TEST, &file, "snmp && udp", &[&fields[..], &VALUES].concat());
         let frames = frames(&file);
         for row in theirs {
             let number: u64 = row[0].parse().unwrap();
@@ -99,17 +135,25 @@ fn snmp_decodes_as_tshark_says() {
                 assert_eq!(ours, None, "{place}: {row:?}");
                 continue;
             }
-            let Some([version, request, count, names]) = ours else {
+            let Some(([version, request, count, names], values)) = ours else {
                 panic!("{place}: tshark reads {row:?}, we do not: {:?}", snmp::parse(layers.payload(frame)));
             };
             let their_count = if row[3].is_empty() { 0 } else { row[3].split('|').count() };
             assert_eq!((&version, &request), (their_version, &row[2]), "{place}");
             assert_eq!(count, their_count.to_string(), "{place}");
             assert_eq!(names, row[3], "{place}");
+            for (index, (field, ours)) in VALUES.iter().zip(&values).enumerate() {
+                let mut theirs = row[6 + index].clone();
+                if *field == "snmp.value.u32" && theirs.is_empty() {
+                    theirs.clone_from(&row[5]);
+                }
+                assert_eq!(ours.join("|"), theirs, "{place}: {field}");
+                kinds.extend(ours.first().map(|_| *field));
+            }
             compared += 1;
         }
     }
-    assert!(compared > 100, "{compared} messages compared");
+    assert!(compared > 100 && kinds.len() >= 5, "{compared} messages compared, with values of {kinds:?}");
 }
 
 #[test]

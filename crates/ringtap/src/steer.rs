@@ -24,6 +24,7 @@ const MATCH_PORT: u32 = 0x08;
 const MATCH_FAMILY: u32 = 0x10;
 const FROM_SOURCE: u32 = 0x20;
 const FROM_DESTINATION: u32 = 0x40;
+const MATCH_WHOLE: u32 = 0x80;
 /// MAX_RULES of steer.bpf.c.
 pub const MOST_RULES: usize = 32;
 /// MAX_QUEUES of steer.bpf.c.
@@ -60,6 +61,8 @@ pub struct Rule {
     pub ports: Option<(u16, u16)>,
     /// Which side `prefix` and `ports` speak of.
     pub side: Side,
+    /// No fragments, which a ring does not put together: they stay with the host's stack, which does. No word of pcap-filter(7) says it.
+    pub whole: bool,
 }
 
 impl Rule {
@@ -108,6 +111,9 @@ impl Rule {
         if let Some(family) = family {
             words[0] |= MATCH_FAMILY;
             words[1] = halves(self.vlan.unwrap_or(0), family.into());
+        }
+        if self.whole {
+            words[0] |= MATCH_WHOLE;
         }
         words[0] |= match self.side {
             Side::Any => FROM_SOURCE | FROM_DESTINATION,
@@ -516,6 +522,7 @@ mod tests {
                 prefix: Some(("10.1.0.0".parse().unwrap(), 16)),
                 ports: Some((162, 162)),
                 side: Side::Destination,
+                whole: false,
             }
         );
         for bad in [

@@ -59,6 +59,9 @@ fn sets() -> Vec<Vec<Rule>> {
     let mut many = vec![Rule { ports: Some((9, 9)), ..Rule::default() }; 31];
     many.push(Rule { ports: Some((162, 162)), side: Side::Destination, ..Rule::default() });
     sets.push(many);
+    // Fragments stay with the host, the first ones too.
+    sets.push(vec![Rule { protocol: Some(17), ports: Some((2000, 2000)), whole: true, ..Rule::default() }]);
+    sets.push(vec![Rule { whole: true, ..Rule::default() }]);
     // A rule that asks for nothing takes everything.
     sets.push(vec![Rule::default()]);
     sets

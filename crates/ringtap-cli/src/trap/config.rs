@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ringtap::sys::clock;
 use ringtap::{Error, Result};
-use ringtap_trap::alarm::{AlarmTable, FlapPolicy, Severity};
+use ringtap_alarm::model::{Classification, EventType, Severity};
+use ringtap_alarm::table::{AlarmTable, FlapPolicy};
 use ringtap_trap::decode::SnmpDecoder;
 use ringtap_trap::known::{Effect, Rule, Rules};
 use ringtap_trap::names::Names;
@@ -51,6 +52,8 @@ struct RuleTable {
     condition: String,
     effect: EffectName,
     severity: Severity,
+    event_type: Option<EventType>,
+    probable_cause: Option<String>,
     #[serde(default)]
     object: Vec<String>,
 }
@@ -151,6 +154,10 @@ impl Config {
             let rule = Rule {
                 condition: table.condition.clone(),
                 severity: table.severity,
+                classification: Classification {
+                    event_type: table.event_type,
+                    probable_cause: table.probable_cause.clone(),
+                },
                 effect: match table.effect {
                     EffectName::Raise => Effect::Raise,
                     EffectName::Clear => Effect::Clear,

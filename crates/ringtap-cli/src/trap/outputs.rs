@@ -10,8 +10,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ringtap::{Error, Result};
+use ringtap_alarm::model::{Alarm, Severity};
 use ringtap_alarm::output::{Counts, FileOutput, Output, Severity as LogSeverity, UnixOutput};
-use ringtap_trap::alarm::{Alarm, Severity};
+use ringtap_trap::names::Names;
+use ringtap_trap::render;
 use ringtap_trap::station::Announcement;
 
 use super::Args;
@@ -32,13 +34,8 @@ const LAST: Duration = Duration::from_secs(5);
 /// How often files that were moved away are looked for when nothing is told.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// An announcement on its way out.
-#[derive(Clone)]
-struct Told {
-    /// A JSON object.
-    text: Arc<str>,
-    severity: LogSeverity,
-}
+/// An announcement on its way out, made into text, with names, by the thread that writes it.
+type Told = Arc<Announcement>;
 
 /// The queues and threads of all outputs.
 pub(super) struct Outputs {
@@ -49,7 +46,12 @@ pub(super) struct Outputs {
 }
 
 /// Opens the outputs; when `reopen` becomes true, files are opened again.
-pub(super) fn start(args: &Args, webhook: Option<&Webhook>, reopen: Arc<AtomicBool>) -> Result<Outputs> {
+pub(super) fn start(
+    args: &Args,
+    webhook: Option<&Webhook>,
+    names: &Arc<Names>,
+    reopen: Arc<AtomicBool>,
+) -> Result<Outputs> {
     let mut outputs =
         Outputs { queues: Vec::new(), threads: Vec::new(), not_told: Arc::default(), ending: Arc::default() };
     let mut lines = Vec::new();
@@ -66,13 +68,13 @@ pub(super) fn start(args: &Args, webhook: Option<&Webhook>, reopen: Arc<AtomicBo
         add(server.to_string(), Output::Syslog(server.open()?));
     }
     if !lines.is_empty() {
-        let not_told = Arc::clone(&outputs.not_told);
-        outputs.add(move |queue| write(&queue, lines, &reopen, &not_told))?;
+        let (names, not_told) = (Arc::clone(names), Arc::clone(&outputs.not_told));
+        outputs.add(move |queue| write(&queue, lines, &names, &reopen, &not_told))?;
     }
     if let Some(webhook) = webhook {
         let (url, not_told) = (webhook.url.clone(), Arc::clone(&outputs.not_told));
-        let ending = Arc::clone(&outputs.ending);
-        outputs.add(move |queue| post(&queue, &url, &not_told, &ending))?;
+        let (names, ending) = (Arc::clone(names), Arc::clone(&outputs.ending));
+        outputs.add(move |queue| post(&queue, &url, &names, &not_told, &ending))?;
     }
     Ok(outputs)
 }
@@ -99,11 +101,9 @@ impl Outputs {
         if self.queues.is_empty() {
             return;
         }
-        let mut object = serde_json::to_value(&announcement.alarm).unwrap_or_default();
-        object["notification"] = announcement.notification.into();
-        let told = Told { text: object.to_string().into(), severity: log_severity(&announcement.alarm) };
+        let told = Arc::new(announcement);
         for queue in &self.queues {
-            if queue.try_send(told.clone()).is_err() {
+            if queue.try_send(Arc::clone(&told)).is_err() {
                 self.not_told.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -144,7 +144,7 @@ impl Lines {
 }
 
 /// Writes announcements as lines until the station ends. What an output did not take is counted.
-fn write(queue: &Receiver<Told>, mut outputs: Vec<Lines>, reopen: &AtomicBool, not_told: &AtomicU64) {
+fn write(queue: &Receiver<Told>, mut outputs: Vec<Lines>, names: &Names, reopen: &AtomicBool, not_told: &AtomicU64) {
     let mut line = Vec::new();
     loop {
         let next = queue.recv_timeout(LOOK);
@@ -155,9 +155,10 @@ fn write(queue: &Receiver<Told>, mut outputs: Vec<Lines>, reopen: &AtomicBool, n
             Ok(first) => {
                 for told in std::iter::once(first).chain(queue.try_iter().take(POST)) {
                     line.clear();
-                    line.extend_from_slice(told.text.as_bytes());
+                    line.extend_from_slice(render::announcement(&told, names).to_string().as_bytes());
                     line.push(b'\n');
-                    outputs.iter_mut().for_each(|lines| lines.output.line(&line, told.severity, &lines.counts));
+                    let severity = log_severity(&told.alarm);
+                    outputs.iter_mut().for_each(|lines| lines.output.line(&line, severity, &lines.counts));
                 }
                 for lines in &mut outputs {
                     not_told.fetch_add(lines.flush(), Ordering::Relaxed);
@@ -181,7 +182,7 @@ fn log_severity(alarm: &Alarm) -> LogSeverity {
     }
 }
 
-fn post(queue: &Receiver<Told>, url: &str, not_told: &AtomicU64, ending: &AtomicBool) {
+fn post(queue: &Receiver<Told>, url: &str, names: &Names, not_told: &AtomicU64, ending: &AtomicBool) {
     let agent: ureq::Agent =
         ureq::Agent::config_builder().timeout_global(Some(HTTP_TIMEOUT)).max_redirects(0).build().into();
     let mut failed = false;
@@ -193,7 +194,8 @@ fn post(queue: &Receiver<Told>, url: &str, not_told: &AtomicU64, ending: &Atomic
             not_told.fetch_add(lines.len() as u64, Ordering::Relaxed);
             continue;
         }
-        let body = format!("[{}]", lines.iter().map(|line| &*line.text).collect::<Vec<_>>().join(","));
+        let texts: Vec<String> = lines.iter().map(|told| render::announcement(told, names).to_string()).collect();
+        let body = format!("[{}]", texts.join(","));
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=TRIES {
             match agent.post(url).header("content-type", "application/json").send(body.as_str()) {

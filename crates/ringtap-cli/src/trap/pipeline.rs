@@ -14,7 +14,7 @@ use ringtap::sys::{clock, sched};
 use ringtap::{Error, Result};
 use ringtap_trap::spool::{Bell, SpoolConsumer};
 use ringtap_trap::station::{Station, StationCounts};
-use ringtap_trap::store::{Job, Retention, Store};
+use ringtap_trap::store::{Job, Now, Retention, Store};
 
 use super::outputs::Outputs;
 use super::sockets::answer;
@@ -322,9 +322,8 @@ impl Writer {
         if let Some(status) = lock(&self.shared.status).take() {
             self.store.set_meta("status", &status)?;
         }
-        if self.retention != Retention::default() {
-            self.store.prune(self.retention, clock::realtime_ns())?;
-        }
+        let now = Now { wall_ns: clock::realtime_ns(), monotonic_ns: clock::monotonic_ns() };
+        self.store.prune(self.retention, now)?;
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Receiving by the ring: UDP to the ports listened on, taken out of the stack where AF_XDP can.
 //!
 //! Owns the rules, and the handler that finds the datagram in a frame and copies it into the spool. Answers go out by the plain sockets
-//! that hold the same ports.
+//! that hold the same ports, and datagrams that came in fragments come in by them.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -52,7 +52,7 @@ impl Ring {
 /// What the handlers counted.
 #[derive(Debug, Default)]
 pub(super) struct RingCounts {
-    /// Packets that are no datagram to one of our ports.
+    /// Packets that are no datagram to one of our ports, or only a part of one.
     pub(super) not_ours: AtomicU64,
     /// Datagrams that could not be taken.
     pub(super) causes: CauseCounts,
@@ -91,6 +91,8 @@ pub(super) fn open(name: &str, args: &Args, snmp: &[SocketAddr], syslog: &[Socke
             prefix: (!ip.is_unspecified()).then_some((ip, bits)),
             ports: Some((port, port)),
             side: Side::Destination,
+            // The host's stack puts fragments together, and the plain socket takes the datagram.
+            whole: true,
             ..Rule::default()
         });
         words.insert(format!("udp dst port {port}"));
@@ -196,7 +198,8 @@ impl Copier {
         let layers = Layers::parse(data, LinkType::Ethernet);
         let span = layers.outer_ip().ok_or(None)?;
         if span.is_fragment() {
-            return Err(Some(Cause::Fragment));
+            // A packet ring sees copies of what the socket gets whole.
+            return Err(None);
         }
         let ip = span.view(data).ok_or(None)?;
         let udp = layers.udp(data).ok_or(None)?;
@@ -211,7 +214,8 @@ impl Copier {
             (false, stamp) => stamp.saturating_add(self.offset_ns),
         };
         let source = SocketAddr::new(ip.source(), udp.source_port());
-        self.spool.push(Head { at_ns, source, service: port.service, socket: port.socket }, layers.payload(data));
+        let head = Head { at_ns, source, to: Some(to.ip()), service: port.service, socket: port.socket };
+        self.spool.push(head, layers.payload(data));
         Ok(())
     }
 }

@@ -3,8 +3,8 @@
 //! Owns the sockets, their buffers, and the reading of what the kernel dropped at them. When packets come in numbers, the
 //! thread naps on a timer between two readings instead of being woken for each (spec S1).
 
-use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,11 +12,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{self, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, sockopt};
+use nix::sys::socket::{self, ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, sockopt};
 use ringtap::sys::clock;
 use ringtap::{Error, Result};
 use ringtap_trap::spool::{Head, Service, SpoolProducer};
+use ringtap_trap::store::Answer;
 
 use super::status::{ReceiveCounts, Sources};
 
@@ -31,6 +33,23 @@ const MANY: usize = 8;
 /// Between two readings while packets come in numbers.
 const NAP: Duration = Duration::from_micros(500);
 
+// ip(7) and ipv6(7) do not name them: a datagram that was put together comes with the size of its largest fragment (Linux 4.10).
+#[derive(Clone, Copy)]
+struct FragmentSize4;
+nix::setsockopt_impl!(FragmentSize4, libc::IPPROTO_IP, libc::IP_RECVFRAGSIZE, bool, sockopt::SetBool);
+#[derive(Clone, Copy)]
+struct FragmentSize6;
+nix::setsockopt_impl!(FragmentSize6, libc::IPPROTO_IPV6, libc::IPV6_RECVFRAGSIZE, bool, sockopt::SetBool);
+
+/// Which datagrams the sockets take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Take {
+    /// All that come.
+    All,
+    /// Those that came in fragments: a packet ring beside the sockets has copies of the others.
+    InFragments,
+}
+
 /// A bound socket.
 pub(super) struct Bound {
     socket: UdpSocket,
@@ -40,7 +59,7 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// Binds; `buffer` bytes of receive buffer, 0 for the least (a packet ring receives, the socket only answers).
+    /// Binds; `buffer` bytes of receive buffer.
     pub(super) fn open(address: SocketAddr, service: Service, buffer: u64) -> Result<Self> {
         let name = format!("UDP {address}");
         let failed = |errno: Errno| {
@@ -56,6 +75,11 @@ impl Bound {
         let fd = socket::socket(family, socket::SockType::Datagram, flags, None).map_err(failed)?;
         if address.is_ipv6() {
             socket::setsockopt(&fd, sockopt::Ipv6V6Only, &true).map_err(failed)?;
+            socket::setsockopt(&fd, sockopt::Ipv6RecvPacketInfo, &true).map_err(failed)?;
+            socket::setsockopt(&fd, FragmentSize6, &true).map_err(failed)?;
+        } else {
+            socket::setsockopt(&fd, sockopt::Ipv4PacketInfo, &true).map_err(failed)?;
+            socket::setsockopt(&fd, FragmentSize4, &true).map_err(failed)?;
         }
         socket::setsockopt(&fd, sockopt::ReceiveTimestampns, &true).map_err(failed)?;
         // The kernel doubles it for its own book-keeping (socket(7)). FORCE needs CAP_NET_ADMIN; else net.core.rmem_max limits it.
@@ -111,6 +135,7 @@ pub(super) fn kernel_drops(inodes: &[(u64, bool)]) -> Option<u64> {
 /// Starts the receiving thread.
 pub(super) fn start(
     bound: Vec<Bound>,
+    take: Take,
     producer: SpoolProducer,
     sources: &mut Sources,
     stop: Arc<AtomicBool>,
@@ -119,31 +144,24 @@ pub(super) fn start(
     let inodes = bound.iter().map(|bound| (bound.inode, bound.is_v6)).collect();
     // Kept open so that the drops can be read to the end.
     let kept = bound.iter().map(Bound::share).collect::<Result<Vec<_>>>()?;
-    sources.add_sockets(Arc::clone(&counts), producer.lost(), inodes, kept);
+    sources.add_sockets(take, Arc::clone(&counts), producer.lost(), inodes, kept);
     std::thread::Builder::new()
         .name("ringtap-udp".to_owned())
-        .spawn(move || receive(&bound, producer, &counts, &stop))
+        .spawn(move || receive(&bound, take, producer, &counts, &stop))
         .map_err(|error| Error::os("start the thread of", "UDP sockets", &error))
 }
 
-fn receive(bound: &[Bound], mut producer: SpoolProducer, counts: &ReceiveCounts, stop: &AtomicBool) {
-    // Of its own for each socket: the length of the last sender's address is the room for the next one's.
-    let mut headers: Vec<_> = bound
-        .iter()
-        .map(|_| {
-            let control = nix::cmsg_space!(nix::sys::time::TimeSpec);
-            MultiHeaders::<SockaddrStorage>::preallocate(BATCH, Some(control))
-        })
-        .collect();
+fn receive(bound: &[Bound], take: Take, mut producer: SpoolProducer, counts: &ReceiveCounts, stop: &AtomicBool) {
     let mut memory = vec![0u8; BATCH * DATAGRAM_BYTES];
     loop {
         // Looked at first: what came before the stop is still read.
         let stopping = stop.load(Ordering::Relaxed);
         let mut most = 0;
-        for (index, (bound, headers)) in bound.iter().zip(&mut headers).enumerate() {
+        for (index, bound) in bound.iter().enumerate() {
             // A socket that is never empty must not outlive the stop, nor starve the others.
             for _ in 0..64 {
-                let count = read(bound, index as u8, headers, &mut memory, &mut producer, counts);
+                let (count, datagrams) = read(bound, index as u8, take, &mut memory, &mut producer);
+                counts.datagrams.fetch_add(datagrams, Ordering::Relaxed);
                 most = most.max(count);
                 if count < BATCH {
                     break;
@@ -165,37 +183,63 @@ fn receive(bound: &[Bound], mut producer: SpoolProducer, counts: &ReceiveCounts,
     }
 }
 
-/// One recvmmsg(2); how many datagrams came.
-fn read(
-    bound: &Bound,
-    index: u8,
-    headers: &mut MultiHeaders<SockaddrStorage>,
-    memory: &mut [u8],
-    producer: &mut SpoolProducer,
-    counts: &ReceiveCounts,
-) -> usize {
+/// What the kernel tells beside a datagram.
+#[derive(Default)]
+struct Told {
+    at_ns: Option<u64>,
+    to: Option<IpAddr>,
+    in_fragments: bool,
+}
+
+impl Told {
+    fn read(messages: impl Iterator<Item = ControlMessageOwned>) -> Self {
+        let mut this = Self::default();
+        for message in messages {
+            match message {
+                ControlMessageOwned::ScmTimestampns(time) => {
+                    this.at_ns = Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64);
+                }
+                // The host's address; what the header says may be a broadcast's.
+                ControlMessageOwned::Ipv4PacketInfo(info) => {
+                    this.to = Some(Ipv4Addr::from(u32::from_be(info.ipi_spec_dst.s_addr)).into());
+                }
+                ControlMessageOwned::Ipv6PacketInfo(info) => {
+                    this.to = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into())
+                }
+                // The two that were asked for besides.
+                ControlMessageOwned::Unknown(_) => this.in_fragments = true,
+                _ => {}
+            }
+        }
+        this
+    }
+}
+
+/// One recvmmsg(2); how many datagrams came, and how many of them were taken.
+fn read(bound: &Bound, index: u8, take: Take, memory: &mut [u8], producer: &mut SpoolProducer) -> (usize, u64) {
+    // New ones each time: the lengths that the kernel leaves in them, of addresses and of what it told, are its room the next time.
+    let control = nix::cmsg_space!(nix::sys::time::TimeSpec, libc::in6_pktinfo, libc::c_int);
+    let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(BATCH, Some(control));
     let mut slices: Vec<[IoSliceMut<'_>; 1]> =
         memory.chunks_exact_mut(DATAGRAM_BYTES).map(|chunk| [IoSliceMut::new(chunk)]).collect();
     let received =
-        match socket::recvmmsg(bound.socket.as_raw_fd(), headers, slices.iter_mut(), MsgFlags::MSG_DONTWAIT, None) {
+        match socket::recvmmsg(bound.socket.as_raw_fd(), &mut headers, slices.iter_mut(), MsgFlags::MSG_DONTWAIT, None)
+        {
             Ok(received) => received,
             // Nothing there, or an ICMP error for an answer that we sent: neither is a datagram.
-            Err(_) => return 0,
+            Err(_) => return (0, 0),
         };
-    let mut count = 0;
+    let (mut count, mut taken) = (0, 0);
     let mut fallback_ns = 0;
     for message in received {
         count += 1;
+        let told = message.cmsgs().map(Told::read).unwrap_or_default();
+        if take == Take::InFragments && !told.in_fragments {
+            continue;
+        }
+        taken += 1;
         let Some(source) = message.address.as_ref().and_then(address) else { continue };
-        let stamp = message.cmsgs().ok().and_then(|mut controls| {
-            controls.find_map(|control| match control {
-                ControlMessageOwned::ScmTimestampns(time) => {
-                    Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
-                }
-                _ => None,
-            })
-        });
-        let at_ns = stamp.unwrap_or_else(|| {
+        let at_ns = told.at_ns.unwrap_or_else(|| {
             if fallback_ns == 0 {
                 fallback_ns = clock::realtime_ns();
             }
@@ -204,10 +248,9 @@ fn read(
         let bytes = message.bytes;
         let datagram = message.iovs().next().unwrap_or_default();
         let datagram = &datagram[..bytes.min(datagram.len())];
-        producer.push(Head { at_ns, source, service: bound.service, socket: index }, datagram);
+        producer.push(Head { at_ns, source, to: told.to, service: bound.service, socket: index }, datagram);
     }
-    counts.datagrams.fetch_add(count as u64, Ordering::Relaxed);
-    count
+    (count, taken)
 }
 
 fn address(from: &SockaddrStorage) -> Option<SocketAddr> {
@@ -217,7 +260,7 @@ fn address(from: &SockaddrStorage) -> Option<SocketAddr> {
 }
 
 /// Sends an answer; what the network can't take now the sender asks for again.
-pub(super) fn answer(sockets: &[UdpSocket], answer: &ringtap_trap::store::Answer, answered: &AtomicU64) {
+pub(super) fn answer(sockets: &[UdpSocket], answer: &Answer, answered: &AtomicU64) {
     if let Some(socket) = sockets.get(usize::from(answer.socket))
         && send(socket, answer).is_ok()
     {
@@ -225,10 +268,38 @@ pub(super) fn answer(sockets: &[UdpSocket], answer: &ringtap_trap::store::Answer
     }
 }
 
-fn send(socket: &UdpSocket, answer: &ringtap_trap::store::Answer) -> io::Result<usize> {
+fn send(socket: &UdpSocket, answer: &Answer) -> io::Result<usize> {
+    // Whoever asked knows us by the address that was asked (RFC 1122 §4.1.3.5). It may be none to send from, such as a group's.
+    if let Some(from) = answer.from
+        && let Ok(sent) = send_from(socket, from, answer)
+    {
+        return Ok(sent);
+    }
     match socket.send_to(&answer.bytes, answer.to) {
         // The pending error of an earlier answer is told, and cleared, by the next call.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => socket.send_to(&answer.bytes, answer.to),
         result => result,
+    }
+}
+
+fn send_from(socket: &UdpSocket, from: IpAddr, answer: &Answer) -> nix::Result<usize> {
+    let (bytes, to) = ([IoSlice::new(&answer.bytes)], SockaddrStorage::from(answer.to));
+    let send = |control: ControlMessage<'_>| {
+        let send = || socket::sendmsg(socket.as_raw_fd(), &bytes, &[control], MsgFlags::empty(), Some(&to));
+        match send() {
+            Err(Errno::ECONNREFUSED) => send(),
+            result => result,
+        }
+    };
+    match from {
+        IpAddr::V4(from) => send(ControlMessage::Ipv4PacketInfo(&libc::in_pktinfo {
+            ipi_ifindex: 0,
+            ipi_spec_dst: libc::in_addr { s_addr: u32::from(from).to_be() },
+            ipi_addr: libc::in_addr { s_addr: 0 },
+        })),
+        IpAddr::V6(from) => send(ControlMessage::Ipv6PacketInfo(&libc::in6_pktinfo {
+            ipi6_addr: libc::in6_addr { s6_addr: from.octets() },
+            ipi6_ifindex: 0,
+        })),
     }
 }

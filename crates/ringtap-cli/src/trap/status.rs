@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::pipeline::Pipeline;
 use super::ring::{Ring, RingCounts};
-use super::sockets;
+use super::sockets::{self, Take};
 use crate::units;
 
 /// What a receiving thread took from its sockets.
@@ -33,6 +33,8 @@ pub(super) struct Sources {
     received: Vec<Arc<ReceiveCounts>>,
     lost: Vec<Arc<Lost>>,
     inodes: Vec<(u64, bool)>,
+    /// The sockets also get what the ring has.
+    are_copies: bool,
     _sockets: Vec<UdpSocket>,
     ring: Option<Arc<Mutex<RingState>>>,
     ring_counts: Vec<Arc<RingCounts>>,
@@ -54,6 +56,7 @@ pub(super) enum RingState {
 impl Sources {
     pub(super) fn add_sockets(
         &mut self,
+        take: Take,
         counts: Arc<ReceiveCounts>,
         lost: Arc<Lost>,
         inodes: Vec<(u64, bool)>,
@@ -62,6 +65,7 @@ impl Sources {
         self.received.push(counts);
         self.lost.push(lost);
         self.inodes = inodes;
+        self.are_copies = take == Take::InFragments;
         self._sockets = sockets;
     }
 
@@ -125,6 +129,8 @@ impl Sources {
         ledger.filtered = ledger.filtered.map(|filtered| filtered + not_ours);
         let datagrams: u64 = self.received.iter().map(|counts| load(&counts.datagrams)).sum();
         let at_sockets = if self.inodes.is_empty() { Some(0) } else { sockets::kernel_drops(&self.inodes) };
+        // Whether it was a copy that was dropped, or one that came in fragments, nobody can tell.
+        let at_sockets = at_sockets.filter(|&drops| drops == 0 || !self.are_copies);
         ledger.delivered = (ledger.delivered + datagrams).saturating_sub(spooled_lost);
         ledger.offered = ledger.offered.zip(at_sockets).map(|(offered, drops)| offered + datagrams + drops);
         ledger.drop(Loss::RingFull, at_sockets);

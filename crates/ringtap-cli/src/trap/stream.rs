@@ -76,6 +76,8 @@ fn serve(
             let head = Head {
                 at_ns: clock::realtime_ns(),
                 source: connection.peer,
+                // Nothing is answered.
+                to: None,
                 service: Service::Syslog,
                 socket: u8::MAX,
             };

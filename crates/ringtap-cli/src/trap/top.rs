@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ringtap::{Error, Result};
-use ringtap_trap::alarm::Alarm;
+use ringtap_alarm::model::Alarm;
+use ringtap_trap::names::Names;
+use ringtap_trap::render;
 use ringtap_trap::store::Store;
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -44,6 +46,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             .map_err(|error| Error::os("handle signal", signal.to_string(), &error))?;
     }
     let store = Store::open_beside(&args.store)?;
+    // The names that the station found in its MIB files.
+    let names = Names::cached(&super::names_cache(&args.store));
     let clears = std::io::stdout().is_terminal();
     let mut last: Option<(f64, u64)> = None;
     let mut looks = 0;
@@ -59,7 +63,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             .filter(|(then, _)| *then < seconds)
             .map(|(then, before)| stored.saturating_sub(before) as f64 / (seconds - then));
         last = Some((seconds, stored));
-        let screen = screen(&status, rate, &alarms);
+        let screen = screen(&status, rate, &alarms, &names);
         let mut out = std::io::stdout().lock();
         let shown = if clears { write!(out, "\x1b[H\x1b[2J{screen}") } else { write!(out, "{screen}") };
         // Nobody may be left to read it.
@@ -81,7 +85,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn screen(status: &Value, rate: Option<f64>, alarms: &[Alarm]) -> String {
+fn screen(status: &Value, rate: Option<f64>, alarms: &[Alarm], names: &Names) -> String {
     use std::fmt::Write;
     let mut out = String::new();
     let mut line = |text: String| {
@@ -120,20 +124,20 @@ fn screen(status: &Value, rate: Option<f64>, alarms: &[Alarm]) -> String {
     raised.sort_by_key(|alarm| std::cmp::Reverse(alarm.changed_ns));
     line("\nnewest".to_owned());
     for alarm in raised.iter().take(SHOWN) {
-        line(row(alarm));
+        line(row(alarm, names));
     }
     raised.sort_by_key(|alarm| std::cmp::Reverse(alarm.count));
     line("\nloudest".to_owned());
     for alarm in raised.iter().take(SHOWN) {
-        line(row(alarm));
+        line(row(alarm, names));
     }
     out
 }
 
-fn row(alarm: &Alarm) -> String {
+fn row(alarm: &Alarm, names: &Names) -> String {
     let Alarm { id, key, severity, count, .. } = alarm;
     let flapping = if alarm.flapping { " flapping" } else { "" };
-    let text: String = format!("{} {} {}", key.resource, key.condition, key.object)
+    let text: String = format!("{} {} {}", key.resource, render::condition(alarm, names), key.object)
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();

@@ -1,21 +1,19 @@
-//! A full disk: nothing is acknowledged, what waits is stored when there is room again, and what can't wait is in the ledger.
+//! A full disk and a slow one: nothing is acknowledged meanwhile, what waits is stored later, and what can't wait is in the ledger.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use ringtap_testbed::{RunningProgram, Testbed, TestbedConfig};
 use ringtap_trap::encode::{Item, Trap};
 use ringtap_trap::store::Store;
 use serde_json::Value;
 
-use crate::support::{PATIENCE, RINGTAP};
+use crate::support::{Ended, PATIENCE, end, end_anyhow, start_on};
 
 const TO: &str = "127.0.0.1:10162";
 
@@ -25,18 +23,7 @@ fn start(test: &str, testbed: &Testbed, at: &Path) -> RunningProgram {
     let host = testbed.receiver();
     let mounted = host.run(|| mount(Some("tmpfs"), at, Some("tmpfs"), MsFlags::empty(), Some("size=4m")));
     mounted.unwrap().unwrap_or_else(|errno| panic!("did not run: {test}: mount tmpfs: {errno}"));
-    let mut command = host.command(RINGTAP);
-    command
-        .args(["trap", "--json", "--stats", "50ms", "--listen", TO, "--spool", "512KiB", "--store"])
-        .arg(at.join("store"));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut station = host.start(command).unwrap();
-    let until = Instant::now() + PATIENCE;
-    let pid = station.child().id();
-    while !host.run(|| udp_is_bound(pid)).unwrap() {
-        assert!(Instant::now() < until, "the station does not come up");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let station = start_on(host, &at.join("store"), &["--stats", "50ms", "--listen", TO, "--spool", "512KiB"]);
     // Until nothing more fits.
     host.run(|| {
         let mut filler = File::create(at.join("filler")).unwrap();
@@ -44,13 +31,6 @@ fn start(test: &str, testbed: &Testbed, at: &Path) -> RunningProgram {
     })
     .unwrap();
     station
-}
-
-fn udp_is_bound(pid: u32) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    threads
-        .map(|thread| std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default())
-        .any(|name| name.trim() == "ringtap-station")
 }
 
 /// Sends informs of about `bytes` bytes; gives how many were answered within `wait` after the last.
@@ -75,17 +55,6 @@ fn inform(testbed: &Testbed, numbers: std::ops::Range<i32>, bytes: usize, wait: 
     testbed.receiver().run(send).unwrap()
 }
 
-/// Ends the station; whether it succeeded, and all that it said on standard output and standard error.
-fn end(mut station: RunningProgram) -> (bool, Vec<Value>, String) {
-    let child = station.child();
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
-    let (mut stdout, mut stderr) = (String::new(), String::new());
-    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
-    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-    let status = child.wait().unwrap();
-    (status.success(), stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), stderr)
-}
-
 #[test]
 fn net_trap_waits_for_a_full_disk_and_acknowledges_nothing_meanwhile() {
     const TEST: &str = "net_trap_waits_for_a_full_disk_and_acknowledges_nothing_meanwhile";
@@ -96,7 +65,7 @@ fn net_trap_waits_for_a_full_disk_and_acknowledges_nothing_meanwhile() {
     testbed.receiver().run(|| std::fs::remove_file(folder.path().join("filler")).unwrap()).unwrap();
     // The answers to the first went to a socket that is gone; these are answered after them.
     assert_eq!(inform(&testbed, 20..30, 100, Duration::from_secs(3)), 10);
-    let (succeeded, said, errors) = end(station);
+    let Ended { succeeded, said, errors } = end_anyhow(station);
     assert!(succeeded && errors.contains("full"), "{errors}");
     assert!(said.iter().any(|object| object["error"].as_str().is_some_and(|error| error.contains("full"))));
     let object = said.last().unwrap();
@@ -119,7 +88,7 @@ fn net_trap_says_exactly_what_a_disk_that_stays_full_has_cost() {
     let folder = tempfile::tempdir().unwrap();
     let station = start(TEST, &testbed, folder.path());
     assert_eq!(inform(&testbed, 0..COUNT, 60_000, Duration::from_millis(500)), 0, "acknowledged on a full disk");
-    let (succeeded, said, errors) = end(station);
+    let Ended { succeeded, said, errors } = end_anyhow(station);
     assert!(!succeeded && errors.contains("full"), "{errors}");
     let object = said.last().unwrap_or_else(|| panic!("it said nothing: {errors}"));
     let drops = &object["ledger"]["drops"];
@@ -131,4 +100,71 @@ fn net_trap_says_exactly_what_a_disk_that_stays_full_has_cost() {
     let stored =
         testbed.receiver().run(|| Store::open(&folder.path().join("store")).unwrap().notification_count().unwrap());
     assert_eq!(stored.unwrap() + waited + failed, COUNT as u64, "{object}");
+}
+
+/// A file system whose writes stand still while it is frozen (FIFREEZE of the kernel): a disk at its slowest.
+struct SlowDisk<'a> {
+    testbed: &'a Testbed,
+    at: &'a Path,
+}
+
+impl SlowDisk<'_> {
+    fn sh(&self, script: &str) -> bool {
+        let script = format!("at={}; {script}", self.at.display());
+        self.testbed.receiver().run(|| Command::new("sh").args(["-ec", &script]).status().unwrap().success()).unwrap()
+    }
+
+    fn freeze(&self) {
+        assert!(self.sh("fsfreeze -f $at"), "freeze");
+    }
+
+    fn thaw(&self) {
+        assert!(self.sh("fsfreeze -u $at"), "thaw");
+    }
+}
+
+impl Drop for SlowDisk<'_> {
+    fn drop(&mut self) {
+        // A test that failed must not leave a station behind that can't even be killed.
+        self.sh("fsfreeze -u $at 2> /dev/null || true");
+    }
+}
+
+#[test]
+fn net_trap_says_exactly_what_a_slow_disk_has_cost() {
+    const TEST: &str = "net_trap_says_exactly_what_a_slow_disk_has_cost";
+    /// More than the station's job and spool hold.
+    const COUNT: i32 = 900;
+    assert!(nix::unistd::geteuid().is_root(), "did not run: {TEST}: it needs root");
+    let testbed = Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("did not run: {TEST}: {error}"));
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("disk");
+    let disk = SlowDisk { testbed: &testbed, at: &at };
+    let made = disk.sh("mkdir $at; truncate -s 512M $at.image; mkfs.ext4 -q $at.image; mount -o loop $at.image $at");
+    assert!(made, "did not run: {TEST}: no file system in a loop device (mkfs.ext4, mount -o loop, fsfreeze)");
+    let station = start_on(testbed.receiver(), &at.join("store"), &["--listen", TO, "--spool", "512KiB"]);
+    let mut sent = 0;
+    for _ in 0..2 {
+        disk.freeze();
+        let answered = inform(&testbed, sent..sent + COUNT, 60_000, Duration::from_millis(200));
+        disk.thaw();
+        assert_eq!(answered, 0, "acknowledged by a disk that stands still");
+        sent += COUNT;
+        // Jobs go in order: once a later one is answered, all that waited is on the disk.
+        let until = Instant::now() + PATIENCE;
+        while inform(&testbed, sent..sent + 1, 100, Duration::from_secs(1)) == 0 {
+            assert!(Instant::now() < until, "a disk that goes on is not written to");
+            sent += 1;
+        }
+        sent += 1;
+    }
+    let object = end(station);
+    let lost = object["ledger"]["drops"]["slow_output"].as_u64().unwrap();
+    assert_eq!((&object["unaccounted"], &object["not_stored_yet"]), (&0.into(), &0.into()), "{object}");
+    assert_eq!(&object["ledger"]["offered"], &sent, "{object}");
+    assert_eq!(object["ledger"]["drops"]["output_failed"].as_u64().unwrap_or(0), 0, "{object}");
+    assert!(lost > 0, "the spool must have been full: {object}");
+    let count = || Store::open(&at.join("store")).unwrap().notification_count().unwrap();
+    let stored = testbed.receiver().run(count).unwrap();
+    assert_eq!((object["stored"].as_u64(), stored + lost), (Some(stored), sent as u64), "{object}");
 }

@@ -1,9 +1,11 @@
 //! `ringtap trap` with real senders: net-snmp in every version and security level, storms on the testbed, SIGKILL in a loop, full disks, and
 //! what operators do.
 
+mod addresses;
 mod crash;
 mod disk;
 mod operation;
+mod outputs;
 mod ring;
 mod senders;
 mod storm;

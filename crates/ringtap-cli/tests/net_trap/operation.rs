@@ -1,30 +1,18 @@
-//! What operators do: another user, MIB files, clearing, webhooks.
+//! What operators do: another user, MIB files, clearing, looking at a running station.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
-use std::path::Path;
-use std::sync::mpsc;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use ringtap_testbed::{Testbed, TestbedConfig};
 use ringtap_trap::encode::{Item, Trap};
 use serde_json::Value;
 
-use crate::support::{PATIENCE, RINGTAP, Station, config, port, run};
-
-const LINK_DOWN: [u32; 10] = [1, 3, 6, 1, 6, 3, 1, 1, 5, 3];
-const IF_INDEX: [u32; 11] = [1, 3, 6, 1, 2, 1, 2, 2, 1, 1, 3];
-
-fn send(trap: &Trap, to: &str) {
-    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&trap.v2c(b"public", 1), to).unwrap();
-}
-
-fn link_down() -> Trap {
-    Trap::new(&LINK_DOWN, 1).with(&IF_INDEX, Item::Integer(3))
-}
+use crate::support::{
+    IF_INDEX, PATIENCE, RINGTAP, Station, config, end, link_down, mibs, port, run, send, sh, start_on,
+};
 
 /// `ringtap alarms` with this store; its standard output.
 fn alarms(test: &str, store: &str, arguments: &[&str]) -> String {
@@ -70,65 +58,6 @@ fn net_trap_goes_on_as_another_user_who_owns_the_store() {
     for path in std::fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().path()).chain([store, output]) {
         assert_eq!(path.metadata().unwrap().uid(), nobody.uid.as_raw(), "{}", path.display());
     }
-}
-
-#[test]
-fn net_trap_tells_alarms_to_a_file_a_socket_and_a_syslog_server() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
-    let (file, moved, socket) = (at("alarms.jsonl"), at("alarms.old"), at("alarms.sock"));
-    let listener = UnixListener::bind(&socket).unwrap();
-    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-    server.set_read_timeout(Some(PATIENCE)).unwrap();
-    let (address, syslog) = (format!("127.0.0.1:{}", port()), format!("udp:{}", server.local_addr().unwrap()));
-    let paths = [&file, &socket].map(|path| path.to_str().unwrap().to_owned());
-    let outputs = ["--output", &paths[0], "--output-socket", &paths[1], "--output-syslog", &syslog];
-    let station = Station::start(&at("store"), &[&["--listen", &address][..], &outputs].concat());
-    let is_link_down = |line: &str| {
-        let alarm: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        assert_eq!((&alarm["condition"], &alarm["object"]), (&"linkDown".into(), &"3".into()), "{alarm}");
-        alarm["cleared"].as_bool().unwrap()
-    };
-    let eventually = |path: &Path| {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let text = std::fs::read_to_string(path).unwrap_or_default();
-            if text.ends_with('\n') {
-                return text;
-            }
-            assert!(Instant::now() < until, "nothing comes to {}", path.display());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    };
-
-    send(&link_down(), &address);
-    assert!(!is_link_down(eventually(&file).trim_end()));
-    let mut stream = BufReader::new(listener.accept().unwrap().0);
-    let mut line = String::new();
-    stream.read_line(&mut line).unwrap();
-    assert!(!is_link_down(line.trim_end()));
-    let mut datagram = [0; 2048];
-    let length = server.recv(&mut datagram).unwrap();
-    let message = std::str::from_utf8(&datagram[..length]).unwrap();
-    assert!(message.starts_with('<') && message.contains(">1 ") && message.contains("linkDown"), "{message}");
-
-    // Moved away, as logrotate does; the next one goes to a new file.
-    std::fs::rename(&file, &moved).unwrap();
-    kill(Pid::from_raw(station.pid() as i32), Signal::SIGHUP).unwrap();
-    let until = Instant::now() + PATIENCE;
-    while !file.exists() {
-        assert!(Instant::now() < until, "SIGHUP is not heard");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let up = Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 4], 2).with(&IF_INDEX, Item::Integer(3));
-    send(&up, &address);
-    assert!(is_link_down(eventually(&file).trim_end()), "linkUp clears");
-    line.clear();
-    stream.read_line(&mut line).unwrap();
-    assert!(is_link_down(line.trim_end()));
-    let object = station.end();
-    assert_eq!((&object["not_told"], &object["unaccounted"]), (&0.into(), &0.into()), "{object}");
-    assert_eq!(std::fs::read_to_string(&moved).unwrap().lines().count(), 1);
 }
 
 #[test]
@@ -221,24 +150,12 @@ fn net_trap_alarms_are_cleared_by_hand_beside_a_station_and_without_one() {
 #[test]
 fn net_trap_names_come_from_mib_files() {
     const TEST: &str = "net_trap_names_come_from_mib_files";
-    const MIB: &str = r#"
-EXAMPLE-MIB DEFINITIONS ::= BEGIN
-IMPORTS MODULE-IDENTITY, OBJECT-TYPE, NOTIFICATION-TYPE, enterprises FROM SNMPv2-SMI;
-exampleMIB MODULE-IDENTITY LAST-UPDATED "202601010000Z" ORGANIZATION "x" CONTACT-INFO "x" DESCRIPTION "x"
-    ::= { enterprises 99999 }
-exampleColour OBJECT-TYPE SYNTAX INTEGER { red(1), green(2) } MAX-ACCESS read-only STATUS current DESCRIPTION "x"
-    ::= { exampleMIB 1 }
-exampleEvent NOTIFICATION-TYPE OBJECTS { exampleColour } STATUS current DESCRIPTION "x" ::= { exampleMIB 0 1 }
-END
-"#;
     let folder = tempfile::tempdir().unwrap();
-    let mibs = folder.path().join("mibs");
-    std::fs::create_dir(&mibs).unwrap();
-    std::fs::write(mibs.join("EXAMPLE-MIB.txt"), MIB).unwrap();
-    let rule = "[[trap.rule]]\nnotification = \"exampleEvent\"\ncondition = \"colour\"\neffect = \"raise\"\nseverity = \"minor\"\nobject = [\"exampleColour\"]\n";
+    let mibs = mibs(folder.path());
+    let rule = "[[trap.rule]]\nnotification = \"exampleEvent\"\ncondition = \"colour\"\neffect = \"raise\"\nseverity = \"minor\"\nevent-type = \"environmentalAlarm\"\nprobable-cause = \"temperatureUnacceptable\"\nobject = [\"exampleColour\"]\n";
     let config = config(folder.path(), rule);
     let directory = folder.path().join("store");
-    let (store, mibs) = (directory.to_str().unwrap(), mibs.to_str().unwrap());
+    let (store, mibs) = (directory.to_str().unwrap(), mibs.as_str());
     let address = format!("127.0.0.1:{}", port());
     let arguments = ["--listen", &address, "--config", &config, "--mibs", mibs];
     // The second start reads the cache.
@@ -258,6 +175,10 @@ END
         "{alarm}"
     );
     let shown = alarms(TEST, store, &["export", "--mibs", mibs]);
+    let first: Value = serde_json::from_str(shown.lines().next().unwrap()).unwrap();
+    let of = |object: &Value| (object["event_type"].clone(), object["probable_cause"].clone());
+    assert_eq!(of(&alarm), ("environmentalAlarm".into(), "temperatureUnacceptable".into()), "{alarm}");
+    assert_eq!((of(&first), first["alarm"].clone()), (of(&alarm), alarm["id"].clone()), "{first}");
     assert!(
         shown.contains("exampleEvent") && shown.contains("exampleColour.7") && shown.contains("green(2)"),
         "{shown}"
@@ -267,55 +188,94 @@ END
 }
 
 #[test]
-fn net_trap_posts_alarms_again_until_they_are_taken() {
-    let server = tiny_http::Server::http("127.0.0.1:0").unwrap();
-    let to = server.server_addr().to_ip().unwrap();
-    let (taken, posts) = mpsc::channel();
-    std::thread::spawn(move || {
-        // Twice out of order, then well.
-        for (number, mut request) in server.incoming_requests().enumerate() {
-            let mut body = String::new();
-            request.as_reader().read_to_string(&mut body).unwrap();
-            let kind = request.headers().iter().find(|header| header.field.equiv("content-type")).cloned();
-            let code = if number < 2 { 503 } else { 200 };
-            taken.send((code, kind.map(|header| header.value.to_string()), body)).unwrap();
-            request.respond(tiny_http::Response::empty(code)).unwrap();
-        }
-    });
+fn net_trap_keeps_what_it_was_told_to_keep_and_no_longer() {
+    const TEST: &str = "net_trap_keeps_what_it_was_told_to_keep_and_no_longer";
     let folder = tempfile::tempdir().unwrap();
-    let config = config(folder.path(), &format!("[trap.webhook]\nurl = \"http://{to}/alarms\"\n"));
+    let directory = folder.path().join("store");
+    let store = directory.to_str().unwrap();
     let address = format!("127.0.0.1:{}", port());
-    let station = Station::start(&folder.path().join("store"), &["--listen", &address, "--config", &config]);
+    let start = |keep: &str| Station::start(&directory, &["--listen", &address, "--keep", keep]);
+    let station = start("1h");
     send(&link_down(), &address);
-    let mut seen = Vec::new();
-    for expected in [503, 503, 200] {
-        let (code, kind, body) = posts.recv_timeout(PATIENCE).unwrap();
-        assert_eq!((code, kind.as_deref()), (expected, Some("application/json")));
-        seen.push(body);
-    }
-    assert!(seen[0] == seen[1] && seen[1] == seen[2], "{seen:?}");
-    let alarms: Value = serde_json::from_str(&seen[0]).unwrap();
-    assert_eq!(
-        (&alarms[0]["condition"], &alarms[0]["object"], &alarms[0]["cleared"]),
-        (&"linkDown".into(), &"3".into(), &false.into())
+    send(
+        &Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 3], 1).with(&[1, 3, 6, 1, 2, 1, 2, 2, 1, 1, 4], Item::Integer(4)),
+        &address,
     );
-    let object = station.end();
-    assert_eq!((&object["announced"], &object["not_told"]), (&1.into(), &0.into()), "{object}");
-    assert!(posts.try_recv().is_err(), "told once");
+    send(&Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 4], 2).with(&IF_INDEX, Item::Integer(3)), &address);
+    drop(station.wait_for(3));
+    // Longer than the work on retention waits.
+    std::thread::sleep(Duration::from_millis(1500));
+    station.end();
+    assert_eq!(alarms(TEST, store, &["export"]).lines().count(), 3, "nothing is an hour old");
+    let station = start("1s");
+    let until = Instant::now() + PATIENCE;
+    while !alarms(TEST, store, &["export"]).is_empty() {
+        assert!(Instant::now() < until, "they stay");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let all = alarms(TEST, store, &["list", "--all", "--json"]);
+    assert!(all.lines().count() == 1 && all.contains("\"object\":\"4\""), "what is raised stays: {all}");
+    send(&link_down(), &address);
+    let stored = station.wait_for(1).notifications(0, 1).unwrap();
+    assert!(stored[0].id == 4 && station.end()["error"].is_null(), "numbers are never used again: {stored:?}");
 }
 
 #[test]
-fn net_trap_counts_what_a_webhook_never_takes_and_stores_it() {
+fn net_trap_takes_what_a_file_of_traps_says_and_bad_files_send_nothing() {
+    const TEST: &str = "net_trap_takes_what_a_file_of_traps_says_and_bad_files_send_nothing";
+    assert!(nix::unistd::geteuid().is_root(), "did not run: {TEST}: it needs root");
+    let testbed = Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("{error}"));
     let folder = tempfile::tempdir().unwrap();
-    let config = config(folder.path(), &format!("[trap.webhook]\nurl = \"http://127.0.0.1:{}/\"\n", port()));
-    let address = format!("127.0.0.1:{}", port());
-    let station = Station::start(&folder.path().join("store"), &["--listen", &address, "--config", &config]);
-    send(&link_down(), &address);
-    drop(station.wait_for(1));
-    let object = station.end();
+    let interface = testbed.receiver().interface();
+    sh(testbed.receiver(), &format!("ip route add 10.64.0.0/16 dev {interface}"));
+    let directory = folder.path().join("store");
+    let station = start_on(testbed.receiver(), &directory, &["--listen", "0.0.0.0:162"]);
+    let file = folder.path().join("traps");
+    let generate = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let mut command = testbed.sender().command(RINGTAP);
+        command.args(["generate", "-i", testbed.sender().interface(), "--nodes", "3", "--count", "8", "--rate", "1k"]);
+        command.arg("--traps").arg(&file).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut program = testbed.sender().start(command).unwrap();
+        let mut errors = String::new();
+        program.child().stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        (program.child().wait().unwrap().code(), errors)
+    };
+    let good = "# one node after the other\n\n1.3.6.1.6.3.1.1.5.3 1.3.6.1.2.1.2.2.1.1.3 i 3\n1.3.6.1.4.1.32473.2.0.1 \
+                1.3.6.1.4.1.32473.1.2.0 s text 1.3.6.1.4.1.32473.1.3.0 a 192.0.2.1 1.3.6.1.4.1.32473.1.4.0 o 1.3.6 1.3.6.1.4.1.32473.1.5.0 u 7\n";
+    for (text, expected) in [
+        ("", "no trap in it"),
+        ("# nothing\n\n", "no trap in it"),
+        ("1.3.6.1.6.3.1.1.5.3\nlinkDown\n", ":2"),
+        ("1.3.6.1.6.3.1.1.5.3 1.3.6.1.2.1.2.2.1.1.3 i\n", ":1"),
+        ("1.3.6.1.6.3.1.1.5.3 1.3.6.1.2.1.2.2.1.1.3 i three\n", ":1"),
+        ("1.3.6.1.6.3.1.1.5.3 1.3.6.1.2.1.2.2.1.1.3 q 3\n", ":1"),
+        ("\n\n1.3.6.1.6.3.1.1.5.3 1.3.6.1.2.1.2.2.1.1.3 a 1.2.3\n", ":3"),
+    ] {
+        let (code, errors) = generate(text);
+        assert!(
+            code == Some(2) && errors.contains(expected) && errors.lines().count() == 1,
+            "{text:?}: {code:?} {errors}"
+        );
+    }
+    let (code, errors) = generate(good);
+    assert_eq!(code, Some(0), "{errors}");
+    std::thread::sleep(Duration::from_millis(500));
+    let object = end(station);
     assert_eq!(
-        (&object["stored"], &object["announced"], &object["not_told"]),
-        (&1.into(), &1.into(), &1.into()),
-        "{object}"
+        (&object["stored"], &object["unaccounted"], &object["notifications"]["v2c"]),
+        (&8.into(), &0.into(), &8.into())
     );
+    let text = alarms(TEST, directory.to_str().unwrap(), &["export"]);
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (index, row) in rows.iter().enumerate() {
+        let node = format!("10.64.0.{}:", index % 3 + 1);
+        assert!(row["source"].as_str().unwrap().starts_with(&node), "{row}");
+        let values: Vec<&str> =
+            row["content"]["varbinds"].as_array().unwrap().iter().map(|it| it["value"].as_str().unwrap()).collect();
+        let number = index.to_string();
+        let expected: &[&str] =
+            if index % 2 == 0 { &["3", &number] } else { &["text", "192.0.2.1", "1.3.6", "7", &number] };
+        assert_eq!(values, expected, "{row}");
+    }
 }

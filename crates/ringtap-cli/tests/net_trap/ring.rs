@@ -1,16 +1,16 @@
-//! The ring beside the host's own stack: answers to informs, syslog, and what comes by another way than the interface.
+//! The ring beside the host's own stack: answers to informs, syslog, what comes by another way than the interface, and what comes in
+//! fragments.
 
 use std::net::UdpSocket;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringtap_testbed::{Testbed, TestbedConfig};
-use ringtap_trap::encode::Trap;
+use ringtap_trap::encode::{Item, Trap};
 use ringtap_trap::snmp::{self, Message, tag};
+use ringtap_trap::store::Store;
 use serde_json::Value;
 
-use crate::storm::{end, is_ready};
-use crate::support::{PATIENCE, RINGTAP};
+use crate::support::{PATIENCE, end, start_on};
 
 const LINK_DOWN: [u32; 10] = [1, 3, 6, 1, 6, 3, 1, 1, 5, 3];
 
@@ -19,18 +19,9 @@ fn one_of_each(backend: &str) -> Value {
     assert!(nix::unistd::geteuid().is_root(), "did not run: {backend}: it needs root");
     let testbed = Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("{error}"));
     let folder = tempfile::tempdir().unwrap();
-    let store = folder.path().join("store");
-    let mut command = testbed.receiver().command(RINGTAP);
-    command.args(["trap", "--json", "-i", testbed.receiver().interface(), "--backend", backend]);
-    command.args(["--listen", "0.0.0.0:162", "--syslog", "0.0.0.0:514", "--spool", "8MiB"]);
-    command.arg("--store").arg(&store);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut station = testbed.receiver().start(command).unwrap();
-    let until = Instant::now() + PATIENCE;
-    while !is_ready(station.child().id()) {
-        assert!(Instant::now() < until, "the station does not come up");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let interface = testbed.receiver().interface();
+    let arguments = ["-i", interface, "--backend", backend, "--listen", "0.0.0.0:162", "--syslog", "0.0.0.0:514"];
+    let station = start_on(testbed.receiver(), &folder.path().join("store"), &arguments);
 
     let to = testbed.receiver().link().ipv4;
     let from = testbed.sender().link().ipv4;
@@ -72,4 +63,61 @@ fn net_trap_by_xdp_answers_informs_and_takes_what_comes_by_another_way_too() {
 fn net_trap_by_a_packet_ring_takes_nothing_twice() {
     let object = one_of_each("packet");
     assert_eq!((&object["notifications"]["v2c"], &object["ledger"]["offered"]), (&1.into(), &2.into()), "{object}");
+}
+
+/// Datagrams over the MTU beside small ones: each is an alarm of one notification, whoever puts its fragments together.
+fn fragments(backend: &str) {
+    assert!(nix::unistd::geteuid().is_root(), "did not run: fragments by {backend}: it needs root");
+    let testbed = Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("{error}"));
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("store");
+    let interface = testbed.receiver().interface();
+    let arguments = ["-i", interface, "--backend", backend, "--listen", "0.0.0.0:162", "--listen", "[::]:162"];
+    let station = start_on(testbed.receiver(), &directory, &arguments);
+    let (v4, v6) = (testbed.receiver().link().ipv4, testbed.receiver().link().ipv6);
+    let (from4, from6) = (testbed.sender().link().ipv4, testbed.sender().link().ipv6);
+    let trap = |number: u32, bytes: usize| {
+        let padding = Item::Text(vec![b'x'; bytes]);
+        Trap::new(&[1, 3, 6, 1, 4, 1, 32473, 2, 0, number], 1).with(&[1, 3, 6, 1, 4, 1, 32473, 1, 2, 0], padding)
+    };
+    testbed
+        .sender()
+        .run(|| {
+            let socket = UdpSocket::bind((from4, 0)).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            for (number, bytes) in [(1, 10), (2, 1500), (3, 4000), (4, 60_000)] {
+                socket.send_to(&trap(number, bytes).v2c(b"public", 1), (v4, 162)).unwrap();
+            }
+            socket.send_to(&trap(5, 6000).inform(b"public", 78), (v4, 162)).unwrap();
+            let mut answer = vec![0; 65_536];
+            let (length, answered_by) = socket.recv_from(&mut answer).unwrap();
+            assert_eq!((answered_by, answer[..length].len() > 6000), ((v4, 162).into(), true));
+            let socket = UdpSocket::bind((from6, 0)).unwrap();
+            for (number, bytes) in [(6, 10), (7, 4000)] {
+                socket.send_to(&trap(number, bytes).v2c(b"public", 1), (v6, 162)).unwrap();
+            }
+        })
+        .unwrap();
+    // Longer than a commit waits.
+    std::thread::sleep(Duration::from_millis(500));
+    let object = end(station);
+    let ledger = &object["ledger"];
+    assert_eq!((&object["unaccounted"], &object["not_stored_yet"]), (&0.into(), &0.into()), "{object}");
+    assert_eq!((&object["stored"], &ledger["delivered"]), (&7.into(), &7.into()), "{object}");
+    assert!(ledger["filtered"].as_u64().is_some_and(|left| left > 0), "the ring leaves fragments: {object}");
+    let alarms = Store::open_beside(&directory).unwrap().alarms().unwrap();
+    let mut seen: Vec<(String, u64)> = alarms.into_iter().map(|alarm| (alarm.key.condition, alarm.count)).collect();
+    seen.sort();
+    let expected: Vec<(String, u64)> = (1..=7).map(|number| (format!("1.3.6.1.4.1.32473.2.0.{number}"), 1)).collect();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn net_trap_by_xdp_leaves_fragments_to_the_host_and_takes_the_whole() {
+    fragments("xdp");
+}
+
+#[test]
+fn net_trap_by_a_packet_ring_takes_what_came_in_fragments_once() {
+    fragments("packet");
 }

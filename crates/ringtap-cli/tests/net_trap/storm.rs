@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use ringtap_testbed::{RunningProgram, Testbed, TestbedConfig};
+use ringtap_testbed::{Testbed, TestbedConfig};
 use ringtap_trap::snmp::{self, Message, ScopedPdu, Value as SnmpValue};
 use ringtap_trap::store::Store;
 use ringtap_trap::storm::form::{Engines, Form};
@@ -15,7 +13,7 @@ use ringtap_trap::storm::{SEQUENCE, Script, Storm, Truth};
 use ringtap_trap::usm::{AuthProtocol, PrivProtocol, User};
 use serde_json::Value;
 
-use crate::support::{PATIENCE, RINGTAP, config};
+use crate::support::{RINGTAP, config, end, sh, start_on};
 
 /// A storm and who receives it.
 struct Case<'a> {
@@ -43,30 +41,10 @@ impl Case<'_> {
     }
 }
 
-/// Runs a command on a host to its end.
-fn sh(testbed: &Testbed, script: &str) {
-    let mut command = testbed.receiver().command("sh");
-    let status = testbed.receiver().start({
-        command.args(["-ec", script]);
-        command
-    });
-    let ended = status.unwrap().child().wait().unwrap();
-    assert!(ended.success(), "{script}: {ended}");
-}
-
 fn text(stream: Option<impl Read>) -> String {
     let mut text = String::new();
     stream.unwrap().read_to_string(&mut text).unwrap();
     text
-}
-
-pub fn end(mut program: RunningProgram) -> Value {
-    let child = program.child();
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
-    let (stdout, stderr) = (text(child.stdout.take()), text(child.stderr.take()));
-    let status = child.wait().unwrap();
-    assert!(status.success(), "{status}: {stderr}");
-    serde_json::from_str(stdout.lines().last().unwrap_or_default()).unwrap_or_else(|error| panic!("{error}: {stderr}"))
 }
 
 /// The numbers of the stored traps, in order of arrival.
@@ -105,20 +83,13 @@ fn storm(test: &str, case: Case<'_>) -> Value {
     let interface = testbed.receiver().interface().to_owned();
     // The nodes are not on the wire's subnet: without a way back the host would drop their packets as spoofed.
     sh(
-        &testbed,
+        testbed.receiver(),
         &format!("ip route add 10.64.0.0/16 dev {interface}; ip -6 route add 2001:2:0:64::/64 dev {interface}"),
     );
-    let mut command = testbed.receiver().command(RINGTAP);
-    command.args(["trap", "--json", "--store", directory.to_str().unwrap(), "--listen", case.listen]);
-    command.args(["--buffer", "128MiB", "--spool", "64MiB"]);
-    command.args(case.station.iter().map(|word| if *word == "IF" { interface.as_str() } else { word }));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut program = testbed.receiver().start(command).unwrap();
-    let until = Instant::now() + PATIENCE;
-    while !is_ready(program.child().id()) {
-        assert!(Instant::now() < until, "the station does not come up");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let own = case.station.iter().map(|word| if *word == "IF" { interface.as_str() } else { word });
+    let arguments: Vec<&str> =
+        ["--listen", case.listen, "--buffer", "128MiB", "--spool", "64MiB"].into_iter().chain(own).collect();
+    let program = start_on(testbed.receiver(), &directory, &arguments);
     testbed.enable_receiver_napi().unwrap();
 
     let mut command = testbed.sender().command(RINGTAP);
@@ -165,12 +136,6 @@ fn storm(test: &str, case: Case<'_>) -> Value {
     }
     assert!(truth.is_empty(), "{} alarms are missing", truth.len());
     object
-}
-
-pub fn is_ready(pid: u32) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let mut names = threads.map(|thread| std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default());
-    names.any(|name| name.trim() == "ringtap-station")
 }
 
 #[test]

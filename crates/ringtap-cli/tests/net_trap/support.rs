@@ -1,12 +1,15 @@
 //! A station under test, as a process of its own; net-snmp's programs; what the station said.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use ringtap_testbed::{Host, RunningProgram};
+use ringtap_trap::encode::{Item, Trap};
 use ringtap_trap::store::Store;
 use serde_json::Value;
 
@@ -18,7 +21,40 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Port numbers that no other test of this process uses.
 pub fn port() -> u16 {
     // Bound and let go: the kernel gives another one to the next who asks.
-    std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The interface of [`link_down`].
+pub const IF_INDEX: [u32; 11] = [1, 3, 6, 1, 2, 1, 2, 2, 1, 1, 3];
+
+/// linkDown of interface 3.
+pub fn link_down() -> Trap {
+    Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 3], 1).with(&IF_INDEX, Item::Integer(3))
+}
+
+/// Sends a trap of v2c.
+pub fn send(trap: &Trap, to: &str) {
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&trap.v2c(b"public", 1), to).unwrap();
+}
+
+const MIB: &str = r#"
+EXAMPLE-MIB DEFINITIONS ::= BEGIN
+IMPORTS MODULE-IDENTITY, OBJECT-TYPE, NOTIFICATION-TYPE, enterprises FROM SNMPv2-SMI;
+exampleMIB MODULE-IDENTITY LAST-UPDATED "202601010000Z" ORGANIZATION "x" CONTACT-INFO "x" DESCRIPTION "x"
+    ::= { enterprises 99999 }
+exampleColour OBJECT-TYPE SYNTAX INTEGER { red(1), green(2) } MAX-ACCESS read-only STATUS current DESCRIPTION "x"
+    ::= { exampleMIB 1 }
+exampleOther NOTIFICATION-TYPE STATUS current DESCRIPTION "x" ::= { exampleMIB 0 2 }
+exampleEvent NOTIFICATION-TYPE OBJECTS { exampleColour } STATUS current DESCRIPTION "x" ::= { exampleMIB 0 1 }
+END
+"#;
+
+/// A directory with a MIB file, below `folder`: exampleEvent is 1.3.6.1.4.1.99999.0.1, exampleOther the next one.
+pub fn mibs(folder: &Path) -> String {
+    let mibs = folder.join("mibs");
+    std::fs::create_dir(&mibs).unwrap();
+    std::fs::write(mibs.join("EXAMPLE-MIB.txt"), MIB).unwrap();
+    mibs.to_str().unwrap().to_owned()
 }
 
 /// A program's output; a missing one is told as such.
@@ -30,6 +66,66 @@ pub fn run(test: &str, program: &str, arguments: &[&str]) -> Output {
         .env("SNMPCONFPATH", "/nonexistent")
         .output()
         .unwrap_or_else(|error| panic!("did not run: {test}: {program}: {error}"))
+}
+
+/// Returns when the station receives: its threads are there when all is set up.
+fn wait_until_ready(pid: u32) {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let mut names = threads.map(|thread| std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default());
+        if names.any(|name| name.trim() == "ringtap-station") {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the station does not come up");
+}
+
+/// A station on a host of the testbed, once it receives.
+pub fn start_on(host: &Host, store: &Path, arguments: &[&str]) -> RunningProgram {
+    let mut command = host.command(RINGTAP);
+    command.args(["trap", "--json", "--store"]).arg(store).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut station = host.start(command).unwrap();
+    wait_until_ready(station.child().id());
+    station
+}
+
+/// Runs a shell's lines on a host of the testbed to their end.
+pub fn sh(host: &Host, script: &str) {
+    let mut command = host.command("sh");
+    command.args(["-ec", script]);
+    let ended = host.start(command).unwrap().child().wait().unwrap();
+    assert!(ended.success(), "{script}: {ended}");
+}
+
+/// How a station ended.
+pub struct Ended {
+    pub succeeded: bool,
+    /// Its objects, the last one its account.
+    pub said: Vec<Value>,
+    pub errors: String,
+}
+
+/// Ends a station of [`start_on`] by SIGINT, however that goes.
+pub fn end_anyhow(mut station: RunningProgram) -> Ended {
+    let child = station.child();
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let (mut stdout, mut errors) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    let succeeded = child.wait().unwrap().success();
+    let said =
+        stdout.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect();
+    Ended { succeeded, said, errors }
+}
+
+/// Ends a station of [`start_on`] well; its last object.
+pub fn end(station: RunningProgram) -> Value {
+    let mut ended = end_anyhow(station);
+    assert!(ended.succeeded, "{}", ended.errors);
+    ended.said.pop().unwrap_or_else(|| panic!("it said nothing: {}", ended.errors))
 }
 
 /// A running station.
@@ -49,25 +145,8 @@ impl Station {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let this = Self { child: Some(child), store: store.to_owned() };
-        this.wait_until_ready();
-        this
-    }
-
-    fn wait_until_ready(&self) {
-        let pid = self.pid();
-        let until = Instant::now() + PATIENCE;
-        // The threads are there when all is set up.
-        while Instant::now() < until {
-            let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-            let names: Vec<String> =
-                threads.map(|thread| std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default()).collect();
-            if names.iter().any(|name| name.trim() == "ringtap-station") {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("the station does not come up");
+        wait_until_ready(child.id());
+        Self { child: Some(child), store: store.to_owned() }
     }
 
     /// Its process.

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ringtap::{Error, Result};
+use ringtap_alarm::model::Alarm;
 use ringtap_testbed::generate::Prepared;
 use ringtap_testbed::{Generator, Testbed};
-use ringtap_trap::alarm::Alarm;
 use ringtap_trap::snmp::{self, Message, ScopedData, ScopedPdu, Value, Varbinds};
 use ringtap_trap::storm::form::{self, Engines, Form};
 use ringtap_trap::storm::{SEQUENCE, Script, Storm, Truth};

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ringtap::{Error, Result};
+use ringtap_alarm::model::Alarm;
 use ringtap_testbed::{RunningProgram, Testbed};
-use ringtap_trap::alarm::Alarm;
 use ringtap_trap::store::Store;
 use ringtap_trap::storm::form::engine_id;
 use serde_json::Value;

@@ -2,10 +2,12 @@
 //!
 //! Owns the shape of a job. Writing it is the store's, filling it the station's.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-use crate::alarm::{Alarm, Judgement};
+use ringtap_alarm::model::{Alarm, Judgement};
+
+use crate::spool::Head;
 
 /// How a notification came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,10 +65,19 @@ pub struct Row {
 pub struct Answer {
     /// Where to.
     pub to: SocketAddr,
+    /// From which address of ours; `None`: the host chooses.
+    pub from: Option<IpAddr>,
     /// By which socket.
     pub socket: u8,
     /// The datagram.
     pub bytes: Vec<u8>,
+}
+
+impl Answer {
+    /// The answer to a datagram: from where that was sent to, to where it came from.
+    pub(crate) fn to(head: Head, bytes: Vec<u8>) -> Self {
+        Self { to: head.source, from: head.to, socket: head.socket, bytes }
+    }
 }
 
 /// What is written in one transaction.

@@ -38,7 +38,8 @@ impl Sample {
                 self.ports.is_some_and(|(from, to)| (low..=high).contains(if source { &from } else { &to }))
             })
         };
-        rule.vlan.is_none_or(|vlan| self.vlan == Some(vlan))
+        !(rule.whole && self.name.contains("fragment"))
+            && rule.vlan.is_none_or(|vlan| self.vlan == Some(vlan))
             && rule.family.is_none_or(|family| self.family == Some(family))
             && rule.protocol.is_none_or(|protocol| self.protocol == Some(protocol))
             && match rule.side {

@@ -1,94 +1,12 @@
-//! Alarms: conditions of objects, raised and cleared by notifications (terms of X.733, vocabulary of RFC 8632).
+//! The table of alarms: which conditions are there, how often they were told, and which of them flap.
 //!
-//! Owns the table by key (resource, condition, object), counts, state, and the flap detection. Whatever is suppressed is
-//! only the announcing of a change: state and counts follow every notification, and each gets a [`Judgement`] that says
-//! what became of it. Correlation (windows, topology, root cause) is to come between judgement and announcement.
+//! Owns the alarms by key, counts, state, and the flap detection. Whatever is suppressed is only the announcing of a change: state and
+//! counts follow every notification, and each gets a [`Judgement`] that says what became of it. Windows, topology and root cause will
+//! stand behind it: a correlator takes judged notifications from [`AlarmTable::report`] before they are announced.
 
 use std::collections::HashMap;
-use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
-/// Perceived severity, least severe first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Not known.
-    Indeterminate,
-    /// Warning.
-    Warning,
-    /// Minor.
-    Minor,
-    /// Major.
-    Major,
-    /// Critical.
-    Critical,
-}
-
-impl Severity {
-    /// Its name in RFC 8632.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Indeterminate => "indeterminate",
-            Self::Warning => "warning",
-            Self::Minor => "minor",
-            Self::Major => "major",
-            Self::Critical => "critical",
-        }
-    }
-
-    /// By its name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Indeterminate, Self::Warning, Self::Minor, Self::Major, Self::Critical]
-            .into_iter()
-            .find(|severity| severity.name() == name)
-    }
-}
-
-/// What distinguishes alarms (RFC 8632 §3.1).
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Key {
-    /// The node: its address, or a host name from syslog.
-    pub resource: String,
-    /// The condition: the name of the raising notification, or its OID.
-    pub condition: String,
-    /// The object within the node; empty: the node itself.
-    pub object: String,
-}
-
-/// An alarm. Times are nanoseconds since 1970.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Alarm {
-    /// Its number; never used again.
-    pub id: u64,
-    /// What it is about.
-    #[serde(flatten)]
-    pub key: Key,
-    /// Severity when it was last raised.
-    pub severity: Severity,
-    /// The condition is gone, or an operator has said so.
-    pub cleared: bool,
-    /// Notifications of it.
-    pub count: u64,
-    /// Times it went from cleared to raised or back.
-    pub changes: u64,
-    /// First notification.
-    pub first_ns: u64,
-    /// Latest notification.
-    pub last_ns: u64,
-    /// When it was last raised or cleared.
-    pub changed_ns: u64,
-    /// Number of the latest notification.
-    pub last_notification: u64,
-    /// Its changes are not announced while this lasts.
-    pub flapping: bool,
-    /// Penalty of its changes, and when that was reckoned (RFC 2439 §4.2).
-    pub penalty: f64,
-    /// Notifications whose change was not announced.
-    pub suppressed: u64,
-    /// What an operator wrote when clearing it.
-    pub operator: Option<String>,
-}
+use crate::model::{Alarm, Classification, Judgement, Key, Severity};
 
 /// When an alarm flaps: each change adds one to a penalty that halves with time (RFC 2439).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -104,52 +22,6 @@ pub struct FlapPolicy {
 impl Default for FlapPolicy {
     fn default() -> Self {
         Self { suppress: 4.0, reuse: 1.0, half_life_ns: 15_000_000_000 }
-    }
-}
-
-/// What became of a notification.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Judgement {
-    /// A new alarm.
-    New,
-    /// The alarm's state changed, and that is announced.
-    Changed,
-    /// The alarm was in this state already.
-    Repeated,
-    /// The state changed and is not announced: the alarm flaps.
-    Flapping {
-        /// Its penalty.
-        penalty: f64,
-    },
-    /// It cleared what was not there.
-    ClearedNothing,
-    /// The same inform came before.
-    Retransmission,
-    /// Syslog of lower severity than alarms are made of.
-    BelowThreshold,
-    /// There are as many alarms as may be.
-    TableFull,
-}
-
-impl Judgement {
-    /// Whether a change of state is to be told to the outside.
-    pub fn is_announced(&self) -> bool {
-        matches!(self, Self::New | Self::Changed)
-    }
-}
-
-impl fmt::Display for Judgement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::New => f.write_str("new alarm"),
-            Self::Changed => f.write_str("state changed"),
-            Self::Repeated => f.write_str("suppressed: repeated, the alarm is in this state"),
-            Self::Flapping { penalty } => write!(f, "suppressed: flapping, penalty {penalty:.1}"),
-            Self::ClearedNothing => f.write_str("suppressed: nothing to clear"),
-            Self::Retransmission => f.write_str("suppressed: inform sent again"),
-            Self::BelowThreshold => f.write_str("no alarm: below the severity of alarms"),
-            Self::TableFull => f.write_str("no alarm: the table of alarms is full"),
-        }
     }
 }
 
@@ -176,11 +48,13 @@ const LOOKS: usize = 64;
 
 /// A notification as the table sees it.
 #[derive(Debug, Clone, Copy)]
-pub struct Report {
+pub struct Report<'a> {
     /// `Some(true)` raises, `Some(false)` clears, `None`: an event that nothing clears.
     pub raises: Option<bool>,
     /// Severity if it raises.
     pub severity: Severity,
+    /// Event type and probable cause, where a rule knows them.
+    pub classification: Option<&'a Classification>,
     /// Arrival, nanoseconds since 1970.
     pub at_ns: u64,
     /// The notification's number.
@@ -233,7 +107,7 @@ impl AlarmTable {
     }
 
     /// Enters a notification; gives what became of it and its alarm.
-    pub fn report(&mut self, key: &Key, report: Report) -> (Judgement, Option<&Alarm>) {
+    pub fn report(&mut self, key: &Key, report: Report<'_>) -> (Judgement, Option<&Alarm>) {
         let raises = report.raises.unwrap_or(true);
         let Some(&index) = self.by_key.get(key) else {
             if !raises {
@@ -276,6 +150,11 @@ impl AlarmTable {
                 judgement = Judgement::Changed;
             }
             alarm.severity = report.severity;
+            if let Some(classification) = report.classification
+                && *classification != alarm.classification
+            {
+                alarm.classification.clone_from(classification);
+            }
         }
         alarm.suppressed += u64::from(!judgement.is_announced());
         self.touch(index);
@@ -298,13 +177,14 @@ impl AlarmTable {
     }
 
     /// Puts a new alarm at `index`: behind the last one, or in the place of one that made room.
-    fn add(&mut self, index: usize, key: &Key, report: Report) -> &Alarm {
+    fn add(&mut self, index: usize, key: &Key, report: Report<'_>) -> &Alarm {
         self.last_id += 1;
         self.raised += 1;
         let alarm = Alarm {
             id: self.last_id,
             key: key.clone(),
             severity: report.severity,
+            classification: report.classification.cloned().unwrap_or_default(),
             cleared: false,
             count: 1,
             changes: 0,
@@ -408,8 +288,8 @@ mod tests {
         AlarmTable::new(Vec::new(), FlapPolicy::default(), 3)
     }
 
-    fn report(raises: bool, at_ns: u64) -> Report {
-        Report { raises: Some(raises), severity: Severity::Major, at_ns, notification: at_ns / S }
+    fn report(raises: bool, at_ns: u64) -> Report<'static> {
+        Report { raises: Some(raises), severity: Severity::Major, classification: None, at_ns, notification: at_ns / S }
     }
 
     #[test]
@@ -446,6 +326,36 @@ mod tests {
         let settled = table.settle(100 * S);
         assert_eq!((settled.len(), settled[0].flapping, settled[0].cleared), (1, false, true));
         assert_eq!(table.report(&key("3"), report(true, 101 * S)).0, Judgement::Changed);
+    }
+
+    #[test]
+    fn an_alarm_has_what_the_rule_that_raised_it_last_knows() {
+        use crate::model::EventType;
+        let cause = |name: &str| Classification {
+            event_type: Some(EventType::CommunicationsAlarm),
+            probable_cause: Some(name.to_owned()),
+        };
+        let (lost, failed) = (cause("lossOfSignal"), cause("communicationsSubsystemFailure"));
+        let mut table = table();
+        let mut say = |raises, classification| {
+            let report = Report { classification, ..report(raises, S) };
+            table.report(&key("3"), report).1.unwrap().classification.clone()
+        };
+        assert_eq!(say(true, None), Classification::default());
+        assert_eq!(say(true, Some(&lost)), lost, "as after an upgrade");
+        assert_eq!(say(false, Some(&failed)), lost, "what clears says nothing of why it was raised");
+        assert_eq!(say(true, None), lost);
+        assert_eq!(say(true, Some(&failed)), failed);
+        for name in [
+            "communicationsAlarm",
+            "qualityOfServiceAlarm",
+            "processingErrorAlarm",
+            "equipmentAlarm",
+            "environmentalAlarm",
+        ] {
+            let kind = EventType::from_name(name).unwrap();
+            assert_eq!(serde_json::to_value(kind).unwrap(), name);
+        }
     }
 
     #[test]
