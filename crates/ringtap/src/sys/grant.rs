@@ -54,16 +54,15 @@ impl Grant {
         // SAFETY: the bytes are valid until they are taken back, after the completion.
         unsafe { self.ring.submission().push(&entry.personality(self.personality)) }
             .map_err(|_| io::Error::other("an earlier write was not taken"))?;
-        let result =
-            loop {
-                let entered = self.ring.submit_and_wait(1);
-                if let Some(completion) = self.ring.completion().next() {
-                    break completion.result();
-                }
-                entered
-                    .map(drop)
-                    .or_else(|error| if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) })?;
-            };
+        let result = loop {
+            let entered = self.ring.submit_and_wait(1);
+            if let Some(completion) = self.ring.completion().next() {
+                break completion.result();
+            }
+            entered
+                .map(drop)
+                .or_else(|error| if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) })?;
+        };
         // SAFETY: leaked above, and the kernel is done with it.
         drop(unsafe { Box::from_raw(std::ptr::from_mut(bytes)) });
         if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
