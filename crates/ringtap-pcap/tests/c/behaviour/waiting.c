@@ -192,6 +192,32 @@ static void *break_from_thread(void *nothing)
     return nothing;
 }
 
+/* In the midst of a storm, when the wait is one for the timer. */
+static void break_in_a_storm(void)
+{
+    char errbuf[PCAP_ERRBUF_SIZE] = "";
+    pcap_t *p = breaking = pcap_create(captured, errbuf);
+    CHECK(p && pcap_set_promisc(p, 1) == 0 && pcap_set_timeout(p, 100) == 0, "%s", errbuf);
+    struct seen seen = {.p = activate(p)};
+    for (int by_signal = 0; by_signal < 2; by_signal++) {
+        pthread_t storm, thread;
+        pthread_create(&storm, NULL, flood, (void *)(uintptr_t)40000);
+        struct itimerval soon = {.it_value.tv_usec = 100000};
+        if (by_signal)
+            setitimer(ITIMER_REAL, &soon, NULL);
+        else
+            pthread_create(&thread, NULL, break_from_thread, NULL);
+        double start = now();
+        int status = pcap_loop(p, -1, see, (u_char *)&seen);
+        CHECK(status == PCAP_ERROR_BREAK && now() - start < 5, "%d after %f s", status, now() - start);
+        CHECK(seen.count > 0, "nothing came");
+        if (!by_signal)
+            pthread_join(thread, NULL);
+        pthread_join(storm, NULL);
+    }
+    pcap_close(p);
+}
+
 void case_breakloop(void)
 {
     pcap_t *p = breaking = activate(create());
@@ -218,4 +244,5 @@ void case_breakloop(void)
     see_all(p, &seen, 10);
     CHECK(seen.reordered == 0, "order");
     pcap_close(p);
+    break_in_a_storm();
 }
