@@ -44,7 +44,13 @@ unsafe extern "C" {
     pub fn pcap_bufsize(p: *mut Pcap) -> c_int;
     pub fn pcap_can_set_rfmon(p: *mut Pcap) -> c_int;
     pub fn pcap_close(p: *mut Pcap);
-    pub fn pcap_compile(p: *mut Pcap, program: *mut Program, text: *const c_char, optimize: c_int, mask: c_uint) -> c_int;
+    pub fn pcap_compile(
+        p: *mut Pcap,
+        program: *mut Program,
+        text: *const c_char,
+        optimize: c_int,
+        mask: c_uint,
+    ) -> c_int;
     pub fn pcap_create(device: *const c_char, errbuf: *mut c_char) -> *mut Pcap;
     pub fn pcap_datalink(p: *mut Pcap) -> c_int;
     pub fn pcap_datalink_ext(p: *mut Pcap) -> c_int;
@@ -53,7 +59,11 @@ unsafe extern "C" {
     pub fn pcap_dump_close(dumper: *mut c_void);
     pub fn pcap_dump_open(p: *mut Pcap, path: *const c_char) -> *mut c_void;
     pub fn pcap_fileno(p: *mut Pcap) -> c_int;
-    pub fn pcap_fopen_offline_with_tstamp_precision(file: *mut c_void, precision: c_uint, errbuf: *mut c_char) -> *mut Pcap;
+    pub fn pcap_fopen_offline_with_tstamp_precision(
+        file: *mut c_void,
+        precision: c_uint,
+        errbuf: *mut c_char,
+    ) -> *mut Pcap;
     pub fn pcap_free_datalinks(list: *mut c_int);
     pub fn pcap_free_tstamp_types(list: *mut c_int);
     pub fn pcap_freecode(program: *mut Program);
@@ -73,7 +83,13 @@ unsafe extern "C" {
     pub fn pcap_next(p: *mut Pcap, header: *mut Header) -> *const c_uchar;
     pub fn pcap_next_ex(p: *mut Pcap, header: *mut *mut Header, data: *mut *const c_uchar) -> c_int;
     pub fn pcap_open_dead(link_type: c_int, snaplen: c_int) -> *mut Pcap;
-    pub fn pcap_open_live(device: *const c_char, snaplen: c_int, promisc: c_int, ms: c_int, errbuf: *mut c_char) -> *mut Pcap;
+    pub fn pcap_open_live(
+        device: *const c_char,
+        snaplen: c_int,
+        promisc: c_int,
+        ms: c_int,
+        errbuf: *mut c_char,
+    ) -> *mut Pcap;
     pub fn pcap_sendpacket(p: *mut Pcap, data: *const c_uchar, len: c_int) -> c_int;
     pub fn pcap_set_buffer_size(p: *mut Pcap, value: c_int) -> c_int;
     pub fn pcap_set_datalink(p: *mut Pcap, value: c_int) -> c_int;

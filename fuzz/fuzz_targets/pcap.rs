@@ -115,12 +115,22 @@ extern "C" fn deliver(user: *mut c_uchar, header: *const Header, data: *const c_
 /// A device that is there only where `live` is told.
 fn device(input: &mut Input<'_>, live: bool) -> Option<CString> {
     const OPTIONS: [&str; 10] = [
-        "", "?backend=packet", "?backend=socket", "?backend=xdp", "?backend=system", "?max_latency=100us&ring=64", "?ring=1",
-        "?napi_pacing=x", "?=&&==", "?max_latency=1e400s",
+        "",
+        "?backend=packet",
+        "?backend=socket",
+        "?backend=xdp",
+        "?backend=system",
+        "?max_latency=100us&ring=64",
+        "?ring=1",
+        "?napi_pacing=x",
+        "?=&&==",
+        "?max_latency=1e400s",
     ];
     match input.below(6) {
         0 if live => None,
-        1 => Some(CString::new(input.bytes(40).split(|byte| *byte == 0).next().unwrap_or_default()).unwrap_or_default()),
+        1 => {
+            Some(CString::new(input.bytes(40).split(|byte| *byte == 0).next().unwrap_or_default()).unwrap_or_default())
+        }
         2 => Some(c"ringtap:".to_owned()),
         3 if live => Some(input.one_of(&[c"lo", c"any"]).to_owned()),
         _ => {
@@ -133,8 +143,22 @@ fn device(input: &mut Input<'_>, live: bool) -> Option<CString> {
 /// A filter made of words, so that many are sound and none looks a name up.
 fn expression(input: &mut Input<'_>) -> CString {
     const WORDS: [&str; 16] = [
-        "udp", "vlan 5", "(", ")", " and ", " or ", "not ", "port 80", "inbound", "ip[0] & 15 = 5", "less 100", "ether[70000] = 1",
-        "host 192.0.2.1", "proto 47", "]", "mpls",
+        "udp",
+        "vlan 5",
+        "(",
+        ")",
+        " and ",
+        " or ",
+        "not ",
+        "port 80",
+        "inbound",
+        "ip[0] & 15 = 5",
+        "less 100",
+        "ether[70000] = 1",
+        "host 192.0.2.1",
+        "proto 47",
+        "]",
+        "mpls",
     ];
     let count = input.below(8);
     CString::new((0..count).map(|_| input.one_of(&WORDS)).collect::<String>()).unwrap_or_default()
@@ -246,8 +270,10 @@ fn call(slot: &mut Slot, input: &mut Input<'_>, live: bool) {
             }
             13 => {
                 let bytes = input.bytes(64);
-                let mut code: Vec<u64> =
-                    bytes.chunks_exact(8).map(|eight| u64::from_ne_bytes(eight.try_into().unwrap_or_default())).collect();
+                let mut code: Vec<u64> = bytes
+                    .chunks_exact(8)
+                    .map(|eight| u64::from_ne_bytes(eight.try_into().unwrap_or_default()))
+                    .collect();
                 let mut program = Program { len: code.len() as c_uint, instructions: code.as_mut_ptr().cast() };
                 pcap_setfilter(p, &mut program);
             }
@@ -281,8 +307,14 @@ fn call(slot: &mut Slot, input: &mut Input<'_>, live: bool) {
             }
             23 => {
                 for ask in [
-                    pcap_datalink, pcap_datalink_ext, pcap_snapshot, pcap_bufsize, pcap_is_swapped, pcap_major_version,
-                    pcap_minor_version, pcap_get_tstamp_precision,
+                    pcap_datalink,
+                    pcap_datalink_ext,
+                    pcap_snapshot,
+                    pcap_bufsize,
+                    pcap_is_swapped,
+                    pcap_major_version,
+                    pcap_minor_version,
+                    pcap_get_tstamp_precision,
                 ] {
                     ask(p);
                 }
@@ -299,7 +331,12 @@ fn call(slot: &mut Slot, input: &mut Input<'_>, live: bool) {
             25 => {
                 let name = device(input, live);
                 let (mut net, mut mask) = (0, 0);
-                pcap_lookupnet(name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr()), &mut net, &mut mask, errbuf);
+                pcap_lookupnet(
+                    name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr()),
+                    &mut net,
+                    &mut mask,
+                    errbuf,
+                );
             }
             26 if live => {
                 let name = device(input, live).unwrap_or_default();
