@@ -125,7 +125,7 @@ fn net_valgrind_finds_nothing_in_a_capture() {
     for backend in ["packet", "socket"] {
         let done = with_traffic("net_valgrind_finds_nothing_in_a_capture", 2000.0, 20.0, |testbed| {
             let device = format!("ringtap:{}?backend={backend}", testbed.receiver().interface());
-            let work = || endure(&program, library.path(), &VALGRIND, ["capture", "5", &device]);
+            let work = || endure(&program, library.path(), &VALGRIND, ["take", "5", &device]);
             testbed.receiver().run(work).unwrap()
         });
         assert_good(backend, &done);
