@@ -188,13 +188,14 @@ fn one(request: &Request, topology: Topology, pps: f64, run: u32, backend: &str,
             write("160.rules", rules())?;
             write("suricata.yaml", CONFIGURATION.replace("DIR", &folder.path().display().to_string()))?;
             command.arg("suricata").arg(format!("--pcap={}", receiver.interface()));
-            command.args(["--runmode", "single", "-k", "none", "-c"]).arg(path("suricata.yaml"));
+            command.args(["-vv", "--runmode", "single", "-k", "none", "-c"]).arg(path("suricata.yaml"));
             command.arg("-S").arg(path("160.rules")).arg("-l").arg(folder.path());
             Duration::from_secs(6)
         }
     };
     let words = File::create(path("words")).map_err(|error| Error::os("write", "what the client says", &error))?;
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words);
+    let again = words.try_clone().map_err(|error| Error::os("write", "what the client says", &error))?;
+    command.stdin(Stdio::null()).stdout(again).stderr(words);
     let mut words_of_backend = backend.split('+');
     let name = words_of_backend.next().unwrap_or_default();
     if name != "system" {
@@ -218,7 +219,10 @@ fn one(request: &Request, topology: Topology, pps: f64, run: u32, backend: &str,
     program.interrupt()?;
     let said = match request.client {
         Client::Tcpdump => tcpdump_said(&std::fs::read_to_string(path("words")).unwrap_or_default()),
-        Client::Suricata => suricata_said(&std::fs::read_to_string(path("eve.json")).unwrap_or_default()),
+        Client::Suricata => suricata_said(
+            &std::fs::read_to_string(path("eve.json")).unwrap_or_default(),
+            &std::fs::read_to_string(path("words")).unwrap_or_default(),
+        ),
     };
     let accounted = said.received + said.dropped + said.dropped_by_interface;
     let figures = Figures {
@@ -252,15 +256,19 @@ fn tcpdump_said(words: &str) -> Said {
     }
 }
 
-/// The last counters of its log.
-fn suricata_said(log: &str) -> Said {
+/// What it decoded by its log; what it received by its last words, as the log's capture counters are up to a second old.
+fn suricata_said(log: &str, words: &str) -> Said {
     let mut events = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let last = events.rfind(|event| event["event_type"] == "stats").unwrap_or_default();
     let count = |group: &str, name: &str| last["stats"][group][name].as_u64().unwrap_or(0);
+    // "…: pcap total:444000 recv:444000 drop:0 (0.0%)"
+    let total = words.lines().rev().find_map(|line| line.split_once("pcap total:")).map_or("", |(_, counts)| counts);
+    let number = |text: &str| text.split(' ').next().and_then(|digits| digits.parse().ok());
+    let dropped = total.split_once("drop:").and_then(|(_, rest)| number(rest));
     Said {
         captured: count("decoder", "pkts"),
-        received: count("capture", "kernel_packets"),
-        dropped: count("capture", "kernel_drops"),
+        received: number(total).unwrap_or_else(|| count("capture", "kernel_packets")),
+        dropped: dropped.unwrap_or_else(|| count("capture", "kernel_drops")),
         dropped_by_interface: count("capture", "kernel_ifdrops"),
     }
 }
