@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long)]
     take: bool,
 
-    /// Pause between polls of the kernel's NAPI (AF_XDP); stays set when the program drops its privileges before its end
+    /// Pause between polls of the kernel's NAPI (AF_XDP); 0us leaves it alone; without it: by the bound, see ringtap-pcap(7)
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     napi_pacing: Option<std::time::Duration>,
 

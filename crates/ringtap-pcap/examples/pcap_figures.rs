@@ -2,8 +2,9 @@
 //! whether the client's counts add up to what was sent.
 //!
 //! `pcap_figures [--client tcpdump|suricata] [--topology nic|host] [--rates 148,500] [--seconds 3] [--runs 5] [--backends system,packet,xdp] [--library FILE]`
-//! as root, on a machine that does nothing else. One line of JSON per run on standard output. Both libraries run with the same
-//! client and options; RINGTAP_… variables reach ours.
+//! as root, on a machine that does nothing else. One line of JSON per run on standard output, and at the end the medians on
+//! standard error. Both libraries run with the same client and options; RINGTAP_… variables reach ours, and a back end may bring
+//! its own: `--backends system,xdp,xdp+napi_pacing=off` compares three.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -111,14 +112,45 @@ fn measure(request: &Request) -> Result<()> {
     }
     for &topology in &request.topologies {
         for &pps in &request.rates_pps {
+            let mut runs: BTreeMap<&str, Vec<Figures>> = BTreeMap::new();
             for run in 0..request.runs {
                 for backend in &request.backends {
-                    one(request, topology, pps, run, backend, folder.path())?;
+                    runs.entry(backend).or_default().push(one(request, topology, pps, run, backend, folder.path())?);
                 }
+            }
+            for (backend, runs) in runs {
+                let of = |figure: fn(&Figures) -> f64| median(runs.iter().map(figure).collect());
+                eprintln!(
+                    "{} {topology:?} {:.0} kpps {backend}: {:.0} kpps sent, {:.3} % delivered, core use {:.1} %, steal {:.1} %, \
+                     sent - accounted {:.0} (medians of {})",
+                    request.client.name(),
+                    pps / 1e3,
+                    of(|run| run.achieved_pps) / 1e3,
+                    of(|run| run.delivered_percent),
+                    of(|run| run.core_percent),
+                    of(|run| run.steal_percent),
+                    of(|run| run.unaccounted),
+                    runs.len()
+                );
             }
         }
     }
     Ok(())
+}
+
+/// What of a run its median is taken.
+struct Figures {
+    achieved_pps: f64,
+    delivered_percent: f64,
+    core_percent: f64,
+    steal_percent: f64,
+    unaccounted: f64,
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
 /// What a client says it got, and what it says was lost.
@@ -130,9 +162,15 @@ struct Said {
 }
 
 /// One run on a fresh testbed.
-fn one(request: &Request, topology: Topology, pps: f64, run: u32, backend: &str, library: &Path) -> Result<()> {
+fn one(request: &Request, topology: Topology, pps: f64, run: u32, backend: &str, library: &Path) -> Result<Figures> {
     let testbed = Testbed::new(TestbedConfig { topology, ..TestbedConfig::default() })?;
     testbed.enable_receiver_napi()?;
+    // Before the client, as whoever places NAPI on a core does so once and for all.
+    let pin = || match topology {
+        Topology::Host => testbed.pin_napi(testbed.config().receiver_core).map(drop),
+        Topology::Nic => Ok(()),
+    };
+    pin()?;
     let receiver = testbed.receiver();
     let folder = tempfile::tempdir().map_err(|error| Error::os("make", "a folder", &error))?;
     let path = |name: &str| folder.path().join(name);
@@ -150,21 +188,26 @@ fn one(request: &Request, topology: Topology, pps: f64, run: u32, backend: &str,
             write("160.rules", rules())?;
             write("suricata.yaml", CONFIGURATION.replace("DIR", &folder.path().display().to_string()))?;
             command.arg("suricata").arg(format!("--pcap={}", receiver.interface()));
-            command.args(["--runmode", "single", "-k", "none", "-c"]).arg(path("suricata.yaml"));
+            command.args(["-vv", "--runmode", "single", "-k", "none", "-c"]).arg(path("suricata.yaml"));
             command.arg("-S").arg(path("160.rules")).arg("-l").arg(folder.path());
             Duration::from_secs(6)
         }
     };
     let words = File::create(path("words")).map_err(|error| Error::os("write", "what the client says", &error))?;
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words);
-    if backend != "system" {
-        command.env("LD_LIBRARY_PATH", library).env("RINGTAP_BACKEND", backend);
+    let again = words.try_clone().map_err(|error| Error::os("write", "what the client says", &error))?;
+    command.stdin(Stdio::null()).stdout(again).stderr(words);
+    let mut words_of_backend = backend.split('+');
+    let name = words_of_backend.next().unwrap_or_default();
+    if name != "system" {
+        command.env("LD_LIBRARY_PATH", library).env("RINGTAP_BACKEND", name);
+        for (option, value) in words_of_backend.filter_map(|word| word.split_once('=')) {
+            command.env(format!("RINGTAP_{}", option.to_uppercase()), value);
+        }
     }
     let program = receiver.start(command)?;
     std::thread::sleep(start);
-    if topology == Topology::Host {
-        testbed.pin_napi(testbed.config().receiver_core)?;
-    }
+    // The driver may have made new ones.
+    pin()?;
     let before = WireCounters::read(&testbed)?;
     let profile = Profile::lasting(Pattern::Constant { pps }, Duration::from_secs_f64(request.seconds));
     let generator = testbed.generate(GeneratorConfig::for_testbed(&testbed, 64, profile))?;
@@ -176,21 +219,31 @@ fn one(request: &Request, topology: Topology, pps: f64, run: u32, backend: &str,
     program.interrupt()?;
     let said = match request.client {
         Client::Tcpdump => tcpdump_said(&std::fs::read_to_string(path("words")).unwrap_or_default()),
-        Client::Suricata => suricata_said(&std::fs::read_to_string(path("eve.json")).unwrap_or_default()),
+        Client::Suricata => suricata_said(
+            &std::fs::read_to_string(path("eve.json")).unwrap_or_default(),
+            &std::fs::read_to_string(path("words")).unwrap_or_default(),
+        ),
     };
     let accounted = said.received + said.dropped + said.dropped_by_interface;
+    let figures = Figures {
+        achieved_pps: sent.achieved_pps,
+        delivered_percent: said.captured as f64 / sent.stamped.max(1) as f64 * 100.0,
+        core_percent: used.used_percent,
+        steal_percent: used.steal_percent.unwrap_or(f64::NAN),
+        unaccounted: sent.stamped as f64 - accounted as f64,
+    };
     let line = serde_json::json!({
         "client": request.client.name(), "topology": topology, "pps": pps, "run": run, "backend": backend,
         "settings": std::env::vars().filter(|(name, _)| name.starts_with("RINGTAP_")).collect::<BTreeMap<_, _>>(),
         "sent": sent.stamped, "achieved_pps": sent.achieved_pps, "captured": said.captured,
-        "delivered_percent": said.captured as f64 / sent.stamped.max(1) as f64 * 100.0,
+        "delivered_percent": figures.delivered_percent,
         "core_percent": used.used_percent, "steal_percent": used.steal_percent,
         "received": said.received, "dropped": said.dropped, "dropped_by_interface": said.dropped_by_interface,
         "sent_minus_accounted": sent.stamped as i64 - accounted as i64,
         "wire_drops": format!("{drops:?}"),
     });
     println!("{line}");
-    Ok(())
+    Ok(figures)
 }
 
 fn tcpdump_said(words: &str) -> Said {
@@ -203,15 +256,19 @@ fn tcpdump_said(words: &str) -> Said {
     }
 }
 
-/// The last counters of its log.
-fn suricata_said(log: &str) -> Said {
+/// What it decoded by its log; what it received by its last words, as the log's capture counters are up to a second old.
+fn suricata_said(log: &str, words: &str) -> Said {
     let mut events = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let last = events.rfind(|event| event["event_type"] == "stats").unwrap_or_default();
     let count = |group: &str, name: &str| last["stats"][group][name].as_u64().unwrap_or(0);
+    // "…: pcap total:444000 recv:444000 drop:0 (0.0%)"
+    let total = words.lines().rev().find_map(|line| line.split_once("pcap total:")).map_or("", |(_, counts)| counts);
+    let number = |text: &str| text.split(' ').next().and_then(|digits| digits.parse().ok());
+    let dropped = total.split_once("drop:").and_then(|(_, rest)| number(rest));
     Said {
         captured: count("decoder", "pkts"),
-        received: count("capture", "kernel_packets"),
-        dropped: count("capture", "kernel_drops"),
+        received: number(total).unwrap_or_else(|| count("capture", "kernel_packets")),
+        dropped: dropped.unwrap_or_else(|| count("capture", "kernel_drops")),
         dropped_by_interface: count("capture", "kernel_ifdrops"),
     }
 }
@@ -225,14 +282,5 @@ fn rules() -> String {
     (1..=160).map(rule).collect()
 }
 
-const CONFIGURATION: &str = "%YAML 1.1
----
-vars:
-  address-groups: { HOME_NET: any, EXTERNAL_NET: any }
-default-log-dir: DIR
-unix-command: { enabled: no }
-capture: { disable-offloading: false }
-stats: { enabled: yes, interval: 3600 }
-outputs:
-  - eve-log: { enabled: yes, filetype: regular, filename: eve.json, types: [ alert, stats: { totals: yes, threads: no } ] }
-";
+/// Of the tests: DIR is its folder.
+const CONFIGURATION: &str = include_str!("../tests/support/suricata.yaml");

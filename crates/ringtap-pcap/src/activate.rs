@@ -28,7 +28,7 @@ use crate::settings::Choice;
 
 /// The bound where nobody stated one and the client does not ask for immediate delivery.
 const BOUND: Duration = Duration::from_millis(1);
-/// Share of the bound that is left for the timer's period where this host was never calibrated.
+/// Share of the bound that is left for the timer's period and NAPI's pause where this host was never calibrated.
 const PERIOD_SHARE: f64 = 0.85;
 /// Threshold there, packets per second: spec S2's, or the poll rate if that is higher.
 const THRESHOLD_PPS: f64 = 8300.0;
@@ -188,7 +188,7 @@ fn stamp_types(handle: &Handle) -> Vec<c_int> {
 
 fn config(wanted: &Wanted, interface: &Interface) -> ReceiverConfig {
     let settings = &wanted.settings;
-    let (policy, napi_pace_ns) = waiting(wanted);
+    let (policy, napi_pause) = waiting(wanted);
     let mut config = ReceiverConfig::new(&interface.name, policy);
     config.backend = match settings.backend {
         Choice::Xdp => Backend::Xdp,
@@ -215,7 +215,7 @@ fn config(wanted: &Wanted, interface: &Interface) -> ReceiverConfig {
     config.ring_slots = if xdp { slots.next_power_of_two() } else { slots };
     // The thread, its priority and its memory are the client's.
     config.realtime = RealTime { priority: 0, lock_memory: false, shallow_idle: false };
-    config.napi_pause = NapiPause::anywhere(napi_pace_ns);
+    config.napi_pause = napi_pause;
     config
 }
 
@@ -230,28 +230,31 @@ fn may_take(wanted: &Wanted, interface: &Interface) -> bool {
     own.is_some_and(|own| own.master.is_none()) && links.iter().all(|link| link.lower != Some(interface.index))
 }
 
-/// How to wait, and the pause of the kernel's NAPI in nanoseconds.
-fn waiting(wanted: &Wanted) -> (Policy, u64) {
+/// How to wait, and the pause of the kernel's NAPI.
+fn waiting(wanted: &Wanted) -> (Policy, NapiPause) {
     let settings = &wanted.settings;
-    let pace_ns = settings.napi_pacing.map_or(0, |pace| pace.as_nanos() as u64);
+    let told_ns = settings.napi_pacing.map(|pace| pace.as_nanos() as u64);
+    let told = NapiPause::anywhere(told_ns.unwrap_or(0));
     // Immediate mode promises delivery as packets arrive; who states a bound has said what that may mean.
     let bound = match settings.max_latency {
-        None if wanted.immediate.get() => return (Policy::Interrupt, pace_ns),
+        None if wanted.immediate.get() => return (Policy::Interrupt, told),
         None => BOUND,
         Some(bound) => bound,
     };
     let cpu = sched::allowed_cpus().last().copied().unwrap_or(0);
-    let wishes = Wishes { max_latency: bound, napi_pace_ns: Some(pace_ns), ..Wishes::default() };
+    let wishes = Wishes { max_latency: bound, napi_pace_ns: told_ns, ..Wishes::default() };
+    let pause = wishes.napi_pause();
     let planned = Calibration::cached(cpu).and_then(|calibration| calibration.plan(&wishes).ok());
     let (period_ns, threshold_pps) = match planned {
         Some(plan) => (plan.period_ns, plan.threshold_pps),
         None => {
-            let period_ns = (bound.as_nanos() as f64 * PERIOD_SHARE) as u64;
+            let room_ns = (bound.as_nanos() as f64 * PERIOD_SHARE) as u64;
+            let period_ns = room_ns.saturating_sub(pause.shared_ns);
             (period_ns, THRESHOLD_PPS.max(1e9 / period_ns.max(1) as f64))
         }
     };
     if period_ns == 0 || !threshold_pps.is_finite() {
-        return (Policy::Interrupt, pace_ns);
+        return (Policy::Interrupt, told);
     }
-    (Policy::Hybrid(Hybrid::new(threshold_pps, period_ns)), pace_ns)
+    (Policy::Hybrid(Hybrid::new(threshold_pps, period_ns)), pause)
 }

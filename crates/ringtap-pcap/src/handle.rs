@@ -170,3 +170,26 @@ pub unsafe fn write_error(buffer: *mut c_char, text: &str) {
 pub fn guard<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_the_entrys_error() {
+        assert_eq!(guard(-1, || 5), 5);
+        assert_eq!(guard(-1, || panic!("said on standard error")), -1);
+    }
+
+    #[test]
+    fn a_text_too_long_is_cut_between_two_characters() {
+        let mut buffer = [1 as c_char; ERRBUF_SIZE + 1];
+        let text = "x".to_owned() + &"é".repeat(ERRBUF_SIZE);
+        // SAFETY: the buffer is longer than an error buffer.
+        unsafe { write_error(buffer.as_mut_ptr(), &text) };
+        let end = buffer.iter().position(|&byte| byte == 0).unwrap();
+        assert_eq!((end, buffer[ERRBUF_SIZE]), (ERRBUF_SIZE - 1, 1));
+        // SAFETY: null is left alone.
+        unsafe { write_error(std::ptr::null_mut(), &text) };
+    }
+}

@@ -16,6 +16,7 @@
 
 mod abi;
 mod activate;
+mod at_exit;
 mod bell;
 mod entry;
 mod filter;

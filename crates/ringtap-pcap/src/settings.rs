@@ -38,7 +38,7 @@ pub struct Settings {
     pub ring: Option<u32>,
     /// Packets may be taken away from the host.
     pub take: bool,
-    /// Pause between polls of the kernel's NAPI; `None` leaves it alone.
+    /// Pause between polls of the kernel's NAPI where AF_XDP has the device; zero leaves it alone, `None`: by the bound.
     pub napi_pacing: Option<Duration>,
 }
 
@@ -118,7 +118,7 @@ impl Settings {
                     _ => return Err(format!("take {value:?} is neither 1 nor 0")),
                 };
             }
-            "napi_pacing" if matches!(value, "0" | "off") => self.napi_pacing = None,
+            "napi_pacing" if matches!(value, "0" | "off") => self.napi_pacing = Some(Duration::ZERO),
             "napi_pacing" => self.napi_pacing = Some(duration(value)?),
             _ => {
                 return Err(format!(
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn the_name_wins_over_the_environment() {
         let variables = [("RINGTAP_BACKEND", "system"), ("RINGTAP_MAX_LATENCY", "2ms"), ("RINGTAP_TAKE", "")];
-        let device = parse("ringtap:eth0?backend=xdp&ring=128&take", &variables).unwrap();
+        let device = parse("ringtap:eth0?backend=xdp&ring=128&take&napi_pacing=off", &variables).unwrap();
         assert_eq!(device.name.to_str().unwrap(), "eth0");
         assert_eq!(
             device.settings,
@@ -201,7 +201,7 @@ mod tests {
                 max_latency: Some(Duration::from_millis(2)),
                 ring: Some(128),
                 take: true,
-                napi_pacing: None,
+                napi_pacing: Some(Duration::ZERO),
             }
         );
         assert_eq!(parse("eth0", &variables).unwrap().settings.backend, Choice::System);

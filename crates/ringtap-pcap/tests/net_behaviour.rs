@@ -1,4 +1,4 @@
-//! tests/c/behaviour.c on every back end, and on the system's libpcap as the judge of the test itself.
+//! tests/c/behaviour on every back end, and on the system's libpcap as the judge of the test itself.
 
 mod support;
 
@@ -10,19 +10,26 @@ use support::{compile, our_folder, output, run};
 
 /// Cases that hold for the system's libpcap too. The others speak of what it leaves open (a timeout while nothing comes, a
 /// ring's drops) or of what only ours promises.
-const COMMON: [&str; 12] = [
+const COMMON: [&str; 19] = [
     "counts",
+    "immediate",
     "nonblocking",
     "storm",
     "breakloop",
     "setfilter",
     "stamps",
+    "stamp_types",
     "vlan",
     "inject",
     "removal",
+    "removal_by_descriptor",
+    "down_and_up",
+    "devices",
+    "privilege",
     "errors",
     "nested",
     "fork",
+    "napi_pause",
 ];
 
 struct Tools {
@@ -86,6 +93,7 @@ macro_rules! cases {
 cases! {
     net_counts_of_dispatch_loop_and_next: "counts";
     net_timeouts_end_a_call: "timeout";
+    net_immediate_mode_does_not_wait: "immediate";
     net_nonblocking_with_a_descriptor: "nonblocking";
     net_select_before_blocking_dispatch: "select_blocking";
     net_storm_by_timer: "storm";
@@ -93,14 +101,20 @@ cases! {
     net_setfilter_while_running: "setfilter";
     net_snapshot_length: "snaplen";
     net_time_stamps: "stamps";
+    net_time_stamp_types: "stamp_types";
     net_vlan_tags_are_where_they_were: "vlan";
     net_directions: "direction";
     net_inject_and_sendpacket: "inject";
     net_interface_removed: "removal";
+    net_interface_removed_while_polled: "removal_by_descriptor";
+    net_interface_down_and_up_again: "down_and_up";
+    net_devices_are_listed_as_always: "devices";
+    net_no_privilege_has_its_code_and_words: "privilege";
     net_errors_have_libpcaps_codes_and_words: "errors";
     net_counters_add_up: "stats" with ("RINGTAP_RING", "512");
     net_calls_from_the_callback: "nested";
     net_fork_chroot_and_setuid_after_opening: "fork";
+    net_napi_is_as_before_however_a_client_ends: "napi_pause";
     net_open_close_cycles_leave_nothing: "cycles";
 }
 

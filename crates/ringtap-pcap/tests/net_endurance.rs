@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
@@ -12,13 +13,16 @@ use ringtap_testbed::{GeneratorConfig, Pattern, Profile, Testbed};
 use support::clients::bench;
 use support::{compile, our_folder, output, run, shared};
 
-/// A second pair of interfaces, cap0 and peer0, on which nothing is but what a program sends itself.
-fn with_pair(testbed: &Testbed, work: impl FnOnce() -> Output + Send) -> Output {
+/// Pairs of interfaces, cap0 and peer0 and so on, on which nothing is but what a program sends itself.
+fn with_pairs<T: Send>(testbed: &Testbed, pairs: usize, work: impl FnOnce() -> T + Send) -> T {
     let done = testbed.receiver().run(|| {
-        output(Command::new("ip").args("link add cap0 type veth peer name peer0".split(' ')));
-        for end in ["cap0", "peer0"] {
-            std::fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1").ok();
-            output(Command::new("ip").args(["link", "set", end, "up"]));
+        for pair in 0..pairs {
+            let [captured, peer] = ["cap", "peer"].map(|end| format!("{end}{pair}"));
+            output(Command::new("ip").args(["link", "add", &captured, "type", "veth", "peer", "name", &peer]));
+            for end in [captured, peer] {
+                std::fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1").ok();
+                output(Command::new("ip").args(["link", "set", &end, "up"]));
+            }
         }
         output(Command::new("ip").args(["link", "set", "lo", "up"]));
         work()
@@ -43,7 +47,7 @@ fn odd(name: &str, seeds: std::ops::Range<u64>, calls: u32, limit: Duration, fla
     let (folder, library, started) = (tempfile::tempdir().unwrap(), our_folder(), Instant::now());
     let program = compile("odd", folder.path(), flags);
     let mut rounds = 0;
-    with_pair(&testbed, || {
+    with_pairs(&testbed, 1, || {
         let mut last = None;
         for seed in seeds {
             if started.elapsed() > limit {
@@ -121,61 +125,103 @@ fn net_valgrind_finds_nothing_in_a_capture() {
     for backend in ["packet", "socket"] {
         let done = with_traffic("net_valgrind_finds_nothing_in_a_capture", 2000.0, 20.0, |testbed| {
             let device = format!("ringtap:{}?backend={backend}", testbed.receiver().interface());
-            let work = || endure(&program, library.path(), &VALGRIND, ["capture", "5", &device]);
+            let work = || endure(&program, library.path(), &VALGRIND, ["take", "5", &device]);
             testbed.receiver().run(work).unwrap()
         });
         assert_good(backend, &done);
     }
 }
 
-/// Cycles of opening and closing, of each kind, with as many as fit.
-fn cycles(name: &str, counts: [u64; 4]) {
+/// Cycles of opening and closing: how many without a device, how many captures on a packet ring and on AF_XDP, and how many
+/// processes share the former, which for most of a cycle wait for the kernel.
+fn cycles(name: &str, without: u64, packet: u64, xdp: u64, jobs: u64) {
     let testbed = bench(name);
     let (folder, library) = (tempfile::tempdir().unwrap(), our_folder());
     let program = compile("endure", folder.path(), &[]);
     let path = file();
     let kinds = [
-        ("dead", "-"),
-        ("offline", path.to_str().unwrap()),
-        ("create", "cap0"),
-        ("live", "ringtap:cap0?backend=packet&ring=64"),
+        ("dead", "-", without, 1),
+        ("offline", path.to_str().unwrap(), without, 1),
+        ("create", "cap0", without, 1),
+        ("live", "ringtap:cap0?backend=packet&ring=64", packet, jobs),
+        ("live", "ringtap:cap0?backend=xdp&ring=64", xdp, 1),
     ];
-    with_pair(&testbed, || {
-        let mut last = None;
-        for ((mode, what), count) in kinds.into_iter().zip(counts) {
-            let done = endure(&program, library.path(), &[], [mode, &count.to_string(), what]);
-            assert_good(mode, &done);
-            last = Some(done);
+    with_pairs(&testbed, 1, || {
+        for (mode, what, count, jobs) in kinds {
+            let each = (count / jobs).to_string();
+            let one = || endure(&program, library.path(), &[], [mode, &each, what]);
+            let done: Vec<Output> = thread::scope(|scope| {
+                let running: Vec<_> = (0..jobs).map(|_| scope.spawn(one)).collect();
+                running.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            done.iter().for_each(|done| _ = assert_good(what, done));
         }
-        last.expect("four kinds")
     });
 }
 
 #[test]
 fn net_cycles_leave_neither_memory_nor_descriptors() {
-    cycles("net_cycles_leave_neither_memory_nor_descriptors", [20_000, 5000, 2000, 60]);
+    cycles("net_cycles_leave_neither_memory_nor_descriptors", 20_000, 60, 20, 1);
 }
 
 #[test]
 #[ignore = "many minutes: make leak-pcap"]
 fn net_a_million_cycles() {
-    let millions = std::env::var("CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
-    let live = std::env::var("LIVE_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(millions);
-    cycles("net_a_million_cycles", [millions, millions, millions, live]);
+    let number = |variable: &str, unasked: u64| {
+        std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(unasked)
+    };
+    let cycles_wanted = number("CYCLES", 1_000_000);
+    let live = number("LIVE_CYCLES", cycles_wanted);
+    cycles("net_a_million_cycles", cycles_wanted, live, live / 1000, number("JOBS", 16));
+}
+
+/// Captures on AF_XDP and on a packet ring at once, each on a pair of its own: memory and descriptors stay as they are, and what
+/// was sent is accounted for.
+fn long_capture(name: &str, seconds: u64) {
+    let testbed = bench(name);
+    let (folder, library) = (tempfile::tempdir().unwrap(), our_folder());
+    let program = compile("endure", folder.path(), &[]);
+    let backends = ["xdp", "packet"];
+    // Starting to capture may take a second, and what was sent last takes a moment.
+    let longer = seconds + 5;
+    let start = |mode: &str, seconds: u64, what: &str, printed: &Path| {
+        let mut command = Command::new(&program);
+        command.args([mode, &seconds.to_string(), what]).env("LD_LIBRARY_PATH", library.path());
+        command.stdout(File::create(printed).unwrap()).spawn().unwrap()
+    };
+    with_pairs(&testbed, backends.len(), || {
+        let mut running = Vec::new();
+        for (pair, backend) in backends.into_iter().enumerate() {
+            let [taken, sent] = ["taken", "sent"].map(|what| folder.path().join(format!("{what}{pair}")));
+            println!("{backend}: {}", taken.display());
+            running.push((start("capture", longer, &format!("ringtap:cap{pair}?backend={backend}"), &taken), taken));
+            thread::sleep(Duration::from_secs(2));
+            running.push((start("send", seconds, &format!("peer{pair}"), &sent), sent));
+        }
+        let ended: Vec<_> = running.into_iter().map(|(mut child, path)| (child.wait().unwrap(), path)).collect();
+        for (pair, of_pair) in ended.chunks(2).enumerate() {
+            let [taken, sent] = [0, 1].map(|index| std::fs::read_to_string(&of_pair[index].1).unwrap());
+            let backend = backends[pair];
+            println!("{backend}:\n{taken}{sent}");
+            assert!(of_pair.iter().all(|(status, _)| status.success()), "{backend}: {taken}{sent}");
+            let count = |text: &str, before: &str| -> u64 {
+                let words = text.lines().last().and_then(|line| line.split_once(before)).unwrap().1;
+                words.split([' ', ':']).next().unwrap().parse().unwrap()
+            };
+            assert_eq!(count(&taken, " of "), count(&sent, "sent "), "{backend}: {taken}{sent}");
+        }
+    });
+}
+
+#[test]
+fn net_a_capture_leaks_nothing() {
+    long_capture("net_a_capture_leaks_nothing", 8);
 }
 
 #[test]
 #[ignore = "an hour: make leak-pcap"]
 fn net_a_long_capture_leaks_nothing() {
-    let seconds = minutes(60) * 60;
-    let (folder, library) = (tempfile::tempdir().unwrap(), our_folder());
-    let program = compile("endure", folder.path(), &[]);
-    let done = with_traffic("net_a_long_capture_leaks_nothing", 20e3, seconds as f64 + 1.0, |testbed| {
-        let device = format!("ringtap:{}?backend=auto", testbed.receiver().interface());
-        let work = || endure(&program, library.path(), &[], ["capture", &seconds.to_string(), &device]);
-        testbed.receiver().run(work).unwrap()
-    });
-    assert_good("capture", &done);
+    long_capture("net_a_long_capture_leaks_nothing", minutes(60) * 60);
 }
 
 /// MINUTES of the environment, else `unasked`.

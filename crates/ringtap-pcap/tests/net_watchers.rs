@@ -37,17 +37,7 @@ fn rules() -> String {
     rules
 }
 
-const CONFIGURATION: &str = "%YAML 1.1
----
-vars:
-  address-groups: { HOME_NET: any, EXTERNAL_NET: any }
-default-log-dir: DIR
-unix-command: { enabled: no }
-capture: { disable-offloading: false }
-stats: { enabled: yes, interval: 3600 }
-outputs:
-  - eve-log: { enabled: yes, filetype: regular, filename: eve.json, types: [ alert, stats: { totals: yes, threads: no } ] }
-";
+const CONFIGURATION: &str = include_str!("support/suricata.yaml");
 
 /// Alerts by rule, addresses and ports, and the last counters of the decoder.
 fn conclusions(folder: &Path, words: &str) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {

@@ -65,6 +65,13 @@ impl Error {
         self
     }
 
+    /// Says which error of a system call is behind it, where the words are another library's.
+    #[must_use]
+    pub fn with_errno(mut self, errno: Option<i32>) -> Self {
+        self.errno = errno;
+        self
+    }
+
     /// Usage or failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -2,14 +2,18 @@
 //!
 //! Owns two settings of an interface, `napi_defer_hard_irqs` and `gro_flush_timeout` (Documentation/networking/napi.rst),
 //! and a note on disk of their old values, so that the next start repairs what a killed process left behind.
+//! Beneath a program that gives its privileges up or just exits they are put back too: by [`Grant`], by [`restore_at_exit`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Weak};
 
 use serde::{Deserialize, Serialize};
 
+use crate::sys::grant::Grant;
 use crate::sys::{netdev, sched};
 
 /// Pauses between two polls of the kernel's NAPI, nanoseconds; 0 leaves its settings alone.
@@ -59,13 +63,22 @@ struct Note {
 
 /// Settings in force; dropping it puts the old ones back.
 #[derive(Debug)]
-pub struct NapiPacing {
-    defer: Setting,
-    flush: Setting,
+pub struct NapiPacing(Arc<Mutex<Option<InForce>>>);
+
+/// What is to be put back, and how.
+#[derive(Debug)]
+struct InForce {
+    /// In the order of the grant's files.
+    settings: [Setting; 2],
     note: Option<PathBuf>,
+    grant: Option<Grant>,
+    pid: u32,
 }
 
-/// One file of /sys, kept open so that it can be put back after privileges were dropped.
+/// What [`restore_at_exit`] would find.
+static IN_FORCE: Mutex<Vec<Weak<Mutex<Option<InForce>>>>> = Mutex::new(Vec::new());
+
+/// One file of /sys, kept open so that it can be put back after a change of the root directory.
 #[derive(Debug)]
 struct Setting {
     file: File,
@@ -88,11 +101,15 @@ impl Setting {
 impl NapiPacing {
     /// Has the interface's NAPI poll again `flush_timeout_ns` after it found something, `defer` times without an
     /// interrupt in between. `None`, with a warning, where that can't be set; the old values are noted first.
+    ///
+    /// `beneath_others` says that the process is not ours and may give up its privileges: nothing is set then unless it can be
+    /// put back all the same.
     pub fn set(
         interface: &str,
         ifindex: u32,
         defer: u64,
         flush_timeout_ns: u64,
+        beneath_others: bool,
         warnings: &mut Vec<String>,
     ) -> Option<Self> {
         let refused = |why: &dyn std::fmt::Display| {
@@ -102,17 +119,10 @@ impl NapiPacing {
             warnings.push(refused(&"/sys is that of another network namespace"));
             return None;
         };
-        let note = note_path(interface);
-        let opened = Setting::open(&folder.join("napi_defer_hard_irqs"))
-            .and_then(|defer| Ok((defer, Setting::open(&folder.join("gro_flush_timeout"))?)));
-        let (defer_setting, flush_setting) = match opened {
-            Ok(settings) => settings,
-            Err(error) => {
-                warnings.push(refused(&error));
-                return None;
-            }
-        };
-        let note = note.filter(|path| {
+        let opened = InForce::open(&folder, beneath_others).map_err(|error| warnings.push(refused(&error)));
+        let mut in_force = opened.ok()?;
+        let [flush_setting, defer_setting] = &in_force.settings;
+        in_force.note = note_path(interface).filter(|path| {
             let note = Note {
                 pid: std::process::id(),
                 start_ticks: start_ticks(std::process::id()).unwrap_or(0),
@@ -125,23 +135,71 @@ impl NapiPacing {
             let written = fs::create_dir_all(NOTES).and_then(|()| fs::write(path, serde_json::to_vec(&note).unwrap_or_default()));
             written.map_err(|error| warnings.push(format!("NAPI settings of {interface} can't be noted in {NOTES} ({error}): after a kill -9 they would stay"))).is_ok()
         });
-        let mut this = Self { defer: defer_setting, flush: flush_setting, note };
-        if let Err(error) = this.flush.set(flush_timeout_ns).and_then(|()| this.defer.set(defer)) {
+        let [flush_setting, defer_setting] = &mut in_force.settings;
+        let set = flush_setting.set(flush_timeout_ns).and_then(|()| defer_setting.set(defer));
+        if let Err(error) = set {
             warnings.push(refused(&error));
+            in_force.put_back();
             return None;
+        }
+        let this = Self(Arc::new(Mutex::new(Some(in_force))));
+        if beneath_others && let Ok(mut all) = IN_FORCE.lock() {
+            all.retain(|pacing| pacing.strong_count() > 0);
+            all.push(Arc::downgrade(&this.0));
         }
         Some(this)
     }
 }
 
-impl Drop for NapiPacing {
-    fn drop(&mut self) {
-        // The interface may be gone, and its settings with it.
-        let (defer, flush) = (self.defer.old, self.flush.old);
-        let _ = self.defer.set(defer);
-        let _ = self.flush.set(flush);
+impl InForce {
+    fn open(folder: &Path, beneath_others: bool) -> std::io::Result<Self> {
+        let settings =
+            [Setting::open(&folder.join("gro_flush_timeout"))?, Setting::open(&folder.join("napi_defer_hard_irqs"))?];
+        let grant = if beneath_others {
+            let files = settings.each_ref().map(|setting| setting.file.as_fd());
+            let grant = Grant::new(&files).map_err(|error| {
+                std::io::Error::other(format!("io_uring, to put it back without privileges, is not to be had: {error}"))
+            });
+            Some(grant?)
+        } else {
+            None
+        };
+        Ok(Self { settings, note: None, grant, pid: std::process::id() })
+    }
+
+    /// The interface may be gone, and its settings with it.
+    fn put_back(mut self) {
+        for (number, setting) in self.settings.iter_mut().enumerate() {
+            let old = setting.old;
+            if setting.set(old).is_err()
+                && let Some(grant) = &mut self.grant
+            {
+                let _ = grant.write(number as u32, &old.to_string());
+            }
+        }
         if let Some(note) = &self.note {
             let _ = fs::remove_file(note);
+        }
+    }
+}
+
+impl Drop for NapiPacing {
+    fn drop(&mut self) {
+        if let Some(in_force) = self.0.lock().ok().and_then(|mut in_force| in_force.take()) {
+            in_force.put_back();
+        }
+    }
+}
+
+/// Puts back what was set beneath other programs and is still in force, for a library whose handles nobody closed before exit(3).
+/// A child leaves its parent's settings alone. Waits for nobody.
+pub fn restore_at_exit() {
+    let Ok(all) = IN_FORCE.try_lock() else { return };
+    for pacing in all.iter().filter_map(Weak::upgrade) {
+        if let Ok(mut in_force) = pacing.try_lock()
+            && let Some(in_force) = in_force.take_if(|in_force| in_force.pid == std::process::id())
+        {
+            in_force.put_back();
         }
     }
 }

@@ -93,7 +93,8 @@ pub struct ReceiverConfig {
     pub fetch_oversize: bool,
     /// Frames in huge pages (AF_XDP).
     pub huge_pages: bool,
-    /// The process may fork and receive in its child (AF_XDP; excludes huge pages).
+    /// The process is another's: it may fork and receive in its child (AF_XDP; excludes huge pages), and give up its privileges
+    /// before the end.
     pub across_fork: bool,
     /// Transmit slots of each queue; 0 for none.
     pub transmit_slots: u32,

@@ -222,9 +222,9 @@ impl Steering {
         // Any value the previous run did not use will do: it tells this run's stamps from old bytes in reused memory.
         let cookie = clock::realtime_ns() ^ u64::from(std::process::id()).rotate_left(40);
         let count = rules.len() as u32;
-        let load_error = |error: &dyn std::fmt::Display, denied: bool| {
-            let error = Error::failed("load the steering program for", interface, error);
-            if denied {
+        let load_error = |error: &dyn std::fmt::Display, errno: Option<i32>| {
+            let error = Error::failed("load the steering program for", interface, error).with_errno(errno);
+            if matches!(errno, Some(libc::EPERM | libc::EACCES)) {
                 error.way_out("run as root or with CAP_BPF and CAP_NET_ADMIN, or use --backend packet")
             } else {
                 error
@@ -234,19 +234,19 @@ impl Steering {
             .override_global("rule_count", &count, true)
             .override_global("cookie", &cookie, true)
             .load(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.bpf.o")))
-            .map_err(|error| load_error(&chain(&error), is_denied(&error)))?;
+            .map_err(|error| load_error(&chain(&error), errno(&error)))?;
         let missing = || Error::failed("load the steering program for", interface, "the object lacks a map or program");
         let mut table: Array<_, RuleWords> =
             bpf.take_map("rules").and_then(|map| map.try_into().ok()).ok_or_else(missing)?;
         for (index, rule) in rules.iter().enumerate() {
-            table.set(index as u32, rule.words(), 0).map_err(|error| load_error(&chain(&error), false))?;
+            table.set(index as u32, rule.words(), 0).map_err(|error| load_error(&chain(&error), None))?;
         }
         let sockets = bpf.take_map("sockets").and_then(|map| map.try_into().ok()).ok_or_else(missing)?;
         let counts = bpf.take_map("counts").and_then(|map| map.try_into().ok()).ok_or_else(missing)?;
         let gates = bpf.take_map("gates").and_then(|map| map.try_into().ok()).ok_or_else(missing)?;
         let gates = Arc::new(Gates { map: Mutex::new(gates), settled: AtomicBool::new(false) });
         let program: &mut Xdp = bpf.program_mut("ringtap_steer").and_then(|p| p.try_into().ok()).ok_or_else(missing)?;
-        program.load().map_err(|error| load_error(&chain(&error), is_denied(&error)))?;
+        program.load().map_err(|error| load_error(&chain(&error), errno(&error)))?;
         let attach = attach_program(program, interface, ifindex, attach)?;
         Ok(Self { interface: interface.to_owned(), attach, cookie, gates, sockets, counts, _bpf: bpf })
     }
@@ -408,15 +408,16 @@ fn chain(error: &dyn std::error::Error) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-fn is_denied(error: &(dyn std::error::Error + 'static)) -> bool {
+/// The number of the system call's error behind it.
+fn errno(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
     let mut source = Some(error);
     while let Some(inner) = source {
         if let Some(io) = inner.downcast_ref::<std::io::Error>() {
-            return matches!(io.raw_os_error(), Some(libc::EPERM | libc::EACCES));
+            return io.raw_os_error();
         }
         source = inner.source();
     }
-    false
+    None
 }
 
 impl FromStr for Rule {

@@ -1,55 +1,28 @@
 /*
- * What must stay as it is however long it goes on: endure dead|offline|create|live CYCLES WHAT, endure capture SECONDS WHAT.
+ * What must stay as it is however long it goes on.
  *
- * WHAT is the device, or the file of `offline`. Memory and descriptors are taken after a tenth of the way and at its end;
- * one line tells them and the rate, and a growth is a failure.
+ *     endure dead|offline|create|live CYCLES WHAT      opens and closes a device, or the file of `offline`
+ *     endure capture SECONDS DEVICE                    captures, and samples itself sixty times
+ *     endure take SECONDS DEVICE                       the same under valgrind, which keeps what was freed: its memory is not judged
+ *     endure send SECONDS INTERFACE                    the traffic for it: thin, with a storm now and then
+ *
+ * Memory and descriptors are judged from a tenth of the way on: a growth is a failure.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <pcap/pcap.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "check.h"
+#include "frames.h"
+#include "process.h"
+
 /* What the allocator's own ways may add. */
-enum { SLACK_KIB = 512 };
+enum { SLACK_KIB = 512, SAMPLES = 60 };
+/* A burst each hundredth of a second; each thirtieth second a storm of larger ones, at which the pacer turns to its timer. */
+enum { BURST = 10, STORM = 300, BURSTS_PER_SECOND = 100, STORM_EACH_SECONDS = 30 };
 
 static unsigned long long packets;
-
-static int descriptors(void)
-{
-    int count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
-}
-
-static long resident_kib(void)
-{
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file || fscanf(file, "%*d %ld", &pages) != 1)
-        exit(1);
-    fclose(file);
-    return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec + now.tv_nsec / 1e9;
-}
-
-static void fail(const char *what, const char *why)
-{
-    fprintf(stderr, "endure: %s: %s\n", what, why);
-    exit(1);
-}
 
 static void count_one(u_char *user, const struct pcap_pkthdr *header, const u_char *data)
 {
@@ -67,55 +40,89 @@ static void cycle(const char *mode, const char *what)
         p = pcap_open_offline(what, errbuf);
     else
         p = pcap_create(what, errbuf);
-    if (!p)
-        fail(mode, errbuf);
-    if (strcmp(mode, "live") == 0 && pcap_activate(p) < 0)
-        fail(mode, pcap_geterr(p));
+    CHECK(p, "%s: %s", mode, errbuf);
+    if (strcmp(mode, "live") == 0)
+        CHECK(pcap_activate(p) >= 0, "%s", pcap_geterr(p));
     pcap_close(p);
+}
+
+static int cycles(const char *mode, long count, const char *what)
+{
+    int before = descriptors();
+    long memory = resident_kib();
+    double started = now();
+    for (long done = 0; done < count; done++) {
+        cycle(mode, what);
+        if (done == count / 10)
+            memory = resident_kib();
+    }
+    double took = now() - started;
+    long grown = resident_kib() - memory;
+    int left = descriptors() - before;
+    printf("%s: %ld cycles in %.1f s (%.0f/s), %ld KiB and %+ld, %d descriptors and %+d\n", mode, count, took, count / took,
+        memory, grown, before, left);
+    return grown > SLACK_KIB || left != 0;
+}
+
+static int capture(long seconds, const char *device, int judged)
+{
+    char errbuf[PCAP_ERRBUF_SIZE];
+    pcap_t *p = pcap_open_live(device, 65535, 1, 100, errbuf);
+    CHECK(p, "%s", errbuf);
+    printf("capturing\n");
+    struct pcap_stat stat;
+    double started = now();
+    int open_files = descriptors(), bad = 0;
+    long memory = 0, most = 0;
+    for (int sample = 1; sample <= SAMPLES; sample++) {
+        while (now() < started + (double)seconds * sample / SAMPLES)
+            CHECK(pcap_dispatch(p, -1, count_one, NULL) >= 0, "%s", pcap_geterr(p));
+        CHECK(pcap_stats(p, &stat) == 0, "%s", pcap_geterr(p));
+        long resident = resident_kib();
+        int left = descriptors() - open_files;
+        if (sample <= SAMPLES / 10)
+            memory = resident;
+        else if (resident > most)
+            most = resident;
+        bad |= left != 0;
+        printf("%.0f s: %llu packets, %u received, %u dropped, %u by the interface, %ld KiB, %d descriptors and %+d\n",
+            now() - started, packets, stat.ps_recv, stat.ps_drop, stat.ps_ifdrop, resident, open_files, left);
+        fflush(stdout);
+    }
+    printf("captured %llu of %llu: %ld KiB and %+ld at most\n", packets,
+        (unsigned long long)stat.ps_recv + stat.ps_drop + stat.ps_ifdrop, memory, most - memory);
+    pcap_close(p);
+    return bad || (judged && most - memory > SLACK_KIB) || packets == 0;
+}
+
+static int send_for(long seconds, const char *interface)
+{
+    int fd = raw_socket(interface, 0);
+    double started = now();
+    unsigned long long sent = 0;
+    for (long burst = 0; burst < seconds * BURSTS_PER_SECOND; burst++) {
+        long second = burst / BURSTS_PER_SECOND % STORM_EACH_SECONDS;
+        int count = second == 1 ? STORM : BURST;
+        send_on(fd, count, 100, 1000, -1);
+        sent += count;
+        double due = started + (double)(burst + 1) / BURSTS_PER_SECOND - now();
+        if (due > 0)
+            usleep(due * 1e6);
+    }
+    close(fd);
+    printf("sent %llu\n", sent);
+    return 0;
 }
 
 int main(int count, char **arguments)
 {
-    if (count != 4)
-        fail("usage", "endure dead|offline|create|live CYCLES WHAT, endure capture SECONDS WHAT");
+    CHECK(count == 4, "see the head of endure.c");
     const char *mode = arguments[1], *what = arguments[3];
-    long cycles = atol(arguments[2]), done = 0, memory = 0;
-    int before = descriptors(), open_files = 0, is_capture = strcmp(mode, "capture") == 0;
-    double started = seconds(), warm = started + cycles / 10.0;
-    if (is_capture) {
-        char errbuf[PCAP_ERRBUF_SIZE];
-        pcap_t *p = pcap_open_live(what, 65535, 1, 100, errbuf);
-        if (!p)
-            fail(what, errbuf);
-        struct pcap_stat stat;
-        while (seconds() < started + cycles) {
-            if (pcap_dispatch(p, -1, count_one, NULL) < 0)
-                fail(what, pcap_geterr(p));
-            if (!memory && seconds() >= warm) {
-                memory = resident_kib();
-                open_files = descriptors();
-            }
-            done++;
-        }
-        long grown = resident_kib() - memory;
-        int left = descriptors() - open_files;
-        if (pcap_stats(p, &stat) != 0)
-            fail(what, pcap_geterr(p));
-        printf("capture: %.0f s, %llu packets, %u received, %u dropped, %ld KiB and %+ld, %d descriptors and %+d\n",
-            seconds() - started, packets, stat.ps_recv, stat.ps_drop, memory, grown, open_files, left);
-        pcap_close(p);
-        return grown > SLACK_KIB || left != 0 || packets == 0;
-    }
-    for (; done < cycles; done++) {
-        cycle(mode, what);
-        if (done == cycles / 10) {
-            memory = resident_kib();
-            open_files = descriptors();
-        }
-    }
-    double took = seconds() - started;
-    long grown = resident_kib() - memory;
-    printf("%s: %ld cycles in %.1f s (%.0f/s), %ld KiB and %+ld, %d descriptors and %+d\n", mode, cycles, took, cycles / took,
-        memory, grown, open_files, descriptors() - open_files);
-    return grown > SLACK_KIB || descriptors() != before;
+    long amount = atol(arguments[2]);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (strcmp(mode, "capture") == 0 || strcmp(mode, "take") == 0)
+        return capture(amount, what, strcmp(mode, "take") != 0);
+    if (strcmp(mode, "send") == 0)
+        return send_for(amount, what);
+    return cycles(mode, amount, what);
 }

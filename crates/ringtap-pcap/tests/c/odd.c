@@ -6,7 +6,6 @@
  * code, and that after the last handle no descriptor is left. Freed handles are not used: that is the caller's error.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <net/if.h>
 #include <pcap/pcap.h>
 #include <signal.h>
@@ -14,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "process.h"
 
 enum { SLOTS = 5 };
 enum state { NOTHING, CREATED, ACTIVE, FIXED };
@@ -49,16 +50,6 @@ static int odd_number(void)
 {
     static const int numbers[] = {-1, 0, 1, 2, 3, 5, 64, 96, 4096, 65535, 262144, 1 << 20, 0x7fffffff, (int)0x80000000};
     return numbers[any_below(sizeof numbers / sizeof *numbers)];
-}
-
-static int descriptors(void)
-{
-    int count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
 }
 
 static const char *device(char *name, size_t size)

@@ -42,13 +42,21 @@ pub fn run(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("did not run: {}: {error}", name.display()))
 }
 
-/// Compiles a C program of tests/c against the system's libpcap, as its users are.
+/// Compiles a C program of tests/c (a file, or a folder of them) against the system's libpcap, as its users are.
 pub fn compile(name: &str, folder: &Path, flags: &[&str]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
-    let program = folder.join(name);
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let sources = |folder: PathBuf| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.extension().is_some_and(|kind| kind == "c")).collect::<Vec<_>>()
+    };
+    let mut own = sources(all.join(name));
+    if own.is_empty() {
+        own.push(all.join(name).with_extension("c"));
+    }
+    let (shared, program) = (all.join("support"), folder.join(name));
     let mut cc = Command::new("cc");
-    cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-g"]).args(flags).arg(source).arg("-o").arg(&program);
-    output(cc.args(["-lpcap", "-lpthread"]));
+    cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-g", "-I"]).arg(&shared).args(flags).args(own);
+    output(cc.args(sources(shared)).arg("-o").arg(&program).args(["-lpcap", "-lpthread"]));
     program
 }
 

@@ -54,6 +54,18 @@ impl Default for Wishes {
     }
 }
 
+impl Wishes {
+    /// The pause of the kernel's NAPI: as told, or what the peak rate and the bound leave room for.
+    pub fn napi_pause(&self) -> NapiPause {
+        let bound_ns = self.max_latency.as_nanos() as u64;
+        let pause = |packets: f64| {
+            let fits = ((packets / self.peak_pps * 1e9).round() as u64).min(bound_ns / NAPI_PACE_SHARE);
+            self.napi_pace_ns.unwrap_or(if fits < SHORTEST_NAPI_PACE_NS { 0 } else { fits })
+        };
+        NapiPause { apart_ns: pause(NAPI_PACE_PACKETS), shared_ns: pause(NAPI_SHARED_PACKETS) }
+    }
+}
+
 /// What follows from them on this host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
@@ -90,11 +102,7 @@ impl Calibration {
             return Err(Error::usage("plan for", format!("--peak-rate {}", wishes.peak_pps), "out of range")
                 .way_out("use 1 to 1000M packets per second"));
         }
-        let pause = |packets: f64| {
-            let fits = ((packets / wishes.peak_pps * 1e9).round() as u64).min(bound_ns / NAPI_PACE_SHARE);
-            wishes.napi_pace_ns.unwrap_or(if fits < SHORTEST_NAPI_PACE_NS { 0 } else { fits })
-        };
-        let napi_pause = NapiPause { apart_ns: pause(NAPI_PACE_PACKETS), shared_ns: pause(NAPI_SHARED_PACKETS) };
+        let napi_pause = wishes.napi_pause();
         let per_packet = wishes.peak_pps * self.per_packet_ns / 1e9;
         let room_ns = bound_ns as f64 / REPORTING - self.jitter_p99_ns as f64 - napi_pause.shared_ns as f64;
         let period_ns = (room_ns / (1.0 + per_packet)).max(0.0) as u64;

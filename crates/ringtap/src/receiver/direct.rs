@@ -26,11 +26,16 @@ impl Receiver {
     /// # Errors
     /// The kernel does not announce changes of interfaces to us.
     pub fn into_direct(self) -> Result<(Vec<AnySource>, Attachment)> {
-        let Self { interface, queues, shared, warnings, .. } = self.paced(&sched::allowed_cpus());
+        let Self { interface, queues, shared, warnings, .. } = self.paced(only_cpu(&sched::allowed_cpus()));
         let events = LinkEvents::open().map_err(|error| Error::os("watch", &interface.name, &error))?;
         let sources = queues.into_iter().map(|(source, _)| source).collect();
         Ok((sources, Attachment { shared, events, interface, warnings }))
     }
+}
+
+/// Where the caller's thread runs for sure: of several CPUs it may be on another than NAPI's.
+fn only_cpu(allowed: &[usize]) -> &[usize] {
+    if allowed.len() == 1 { allowed } else { &[] }
 }
 
 impl Attachment {

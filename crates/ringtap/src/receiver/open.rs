@@ -205,7 +205,7 @@ pub(super) fn pace_napi(
     if flush_ns == 0 {
         return None;
     }
-    NapiPacing::set(&interface.name, interface.index, DEFER_HARD_IRQS, flush_ns, warnings)
+    NapiPacing::set(&interface.name, interface.index, DEFER_HARD_IRQS, flush_ns, config.across_fork, warnings)
 }
 
 /// Between two polls of our thread packets wait in the card's own ring, not in ours: it should not be the smaller one.

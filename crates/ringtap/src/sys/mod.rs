@@ -10,6 +10,7 @@ pub mod addresses;
 pub mod clock;
 pub mod ethtool;
 pub mod event;
+pub(crate) mod grant;
 pub(crate) mod memory;
 pub mod netdev;
 pub mod netlink;

@@ -1,0 +1,11 @@
+//! What is left to do when a client exits without having closed its handles: the device's settings.
+
+/// Runs at exit(3), and when the library is unloaded.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static LEAVE: extern "C" fn() = {
+    extern "C" fn leave() {
+        crate::handle::guard((), ringtap::napi::restore_at_exit);
+    }
+    leave
+};
