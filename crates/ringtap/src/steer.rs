@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use aya::maps::{Array, MapData, MapError, PerCpuArray, XskMap};
 use aya::programs::{ProgramError, Xdp, XdpMode, loaded_programs};
@@ -25,6 +26,10 @@ const MATCH_FAMILY: u32 = 0x10;
 const FROM_SOURCE: u32 = 0x20;
 const FROM_DESTINATION: u32 = 0x40;
 const MATCH_WHOLE: u32 = 0x80;
+/// Name of the program in steer.bpf.c.
+const PROGRAM: &str = "ringtap_steer";
+/// Longest wait for a program of ours that nobody holds any more.
+const RELEASE: Duration = Duration::from_millis(500);
 /// MAX_RULES of steer.bpf.c.
 pub const MOST_RULES: usize = 32;
 /// MAX_QUEUES of steer.bpf.c.
@@ -245,7 +250,7 @@ impl Steering {
         let counts = bpf.take_map("counts").and_then(|map| map.try_into().ok()).ok_or_else(missing)?;
         let gates = bpf.take_map("gates").and_then(|map| map.try_into().ok()).ok_or_else(missing)?;
         let gates = Arc::new(Gates { map: Mutex::new(gates), settled: AtomicBool::new(false) });
-        let program: &mut Xdp = bpf.program_mut("ringtap_steer").and_then(|p| p.try_into().ok()).ok_or_else(missing)?;
+        let program: &mut Xdp = bpf.program_mut(PROGRAM).and_then(|p| p.try_into().ok()).ok_or_else(missing)?;
         program.load().map_err(|error| load_error(&chain(&error), errno(&error)))?;
         let attach = attach_program(program, interface, ifindex, attach)?;
         Ok(Self { interface: interface.to_owned(), attach, cookie, gates, sockets, counts, _bpf: bpf })
@@ -311,7 +316,13 @@ fn attach_program(program: &mut Xdp, interface: &str, ifindex: u32, wanted: Opti
             Attach::Native => XdpMode::Driver,
             Attach::Generic => XdpMode::Skb,
         };
-        match program.attach_to_if_index(ifindex, flags) {
+        let mut attached = program.attach_to_if_index(ifindex, flags);
+        if attached.as_ref().is_err_and(is_occupied) {
+            // The kernel was given another program between our look and our attempt; it may have gone again.
+            refuse_if_occupied(interface, ifindex)?;
+            attached = program.attach_to_if_index(ifindex, flags);
+        }
+        match attached {
             Ok(_) => return Ok(mode),
             Err(error) => last = Some((mode, error)),
         }
@@ -319,11 +330,6 @@ fn attach_program(program: &mut Xdp, interface: &str, ifindex: u32, wanted: Opti
     let Some((mode, error)) = last else {
         return Err(Error::failed("attach XDP program to", interface, "no mode was tried"));
     };
-    // The kernel may have been given another program between our look and our attempt.
-    if matches!(&error, ProgramError::SyscallError(e) if matches!(e.io_error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)))
-    {
-        refuse_if_occupied(interface, ifindex)?;
-    }
     let way_out = match mode {
         Attach::Native => {
             "use --xdp generic or --backend packet (the driver may lack XDP, or the MTU may be too large for it)"
@@ -332,6 +338,10 @@ fn attach_program(program: &mut Xdp, interface: &str, ifindex: u32, wanted: Opti
     };
     Err(Error::failed("attach XDP program to", format!("{interface} ({} mode)", mode.name()), chain(&error))
         .way_out(way_out))
+}
+
+fn is_occupied(error: &ProgramError) -> bool {
+    matches!(error, ProgramError::SyscallError(e) if matches!(e.io_error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)))
 }
 
 /// The XDP program on an interface.
@@ -361,8 +371,17 @@ pub fn occupant(interface: &str, ifindex: u32) -> Result<Option<Occupant>> {
 }
 
 /// An XDP program on an interface excludes ours: says which it is and who holds it.
+///
+/// One of ours that nobody holds is about to go: a child that was forked while it was held keeps it until it runs its own program.
 fn refuse_if_occupied(interface: &str, ifindex: u32) -> Result<()> {
-    let Some(Occupant { id, name, holders }) = occupant(interface, ifindex)? else { return Ok(()) };
+    let since = Instant::now();
+    let Occupant { id, name, holders } = loop {
+        let Some(found) = occupant(interface, ifindex)? else { return Ok(()) };
+        if found.name != PROGRAM || !found.holders.is_empty() || since.elapsed() > RELEASE {
+            break found;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
     let (who, way_out) = if holders.is_empty() {
         ("no process holds it".to_owned(), format!("detach it with: ip link set dev {interface} xdp off"))
     } else {

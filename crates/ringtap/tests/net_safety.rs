@@ -4,6 +4,7 @@ mod net_support;
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -177,22 +178,44 @@ fn net_a_second_receiver_is_told_who_is_there() {
     starts_again(&bench, Policy::Interrupt);
 }
 
-#[test]
-fn net_a_foreign_program_is_named_and_left_alone() {
-    let bench = bench("net_a_foreign_program_is_named_and_left_alone");
-    let interface = bench.receiver().interface().to_owned();
-    // Attached by netlink it is held by no process: the kernel keeps it until somebody takes it off.
-    let folder = tempfile::tempdir().unwrap();
-    let (source, object) = (folder.path().join("pass.c"), folder.path().join("pass.o"));
-    std::fs::write(&source, "__attribute__((section(\"xdp\"), used)) int somebody_elses(void *c) { return 2; }\n")
+/// An XDP program that passes everything. Attached by netlink it is held by no process: the kernel keeps it until somebody takes it off.
+fn pass_program(folder: &Path, name: &str) -> PathBuf {
+    let (source, object) = (folder.join("pass.c"), folder.join("pass.o"));
+    std::fs::write(&source, format!("__attribute__((section(\"xdp\"), used)) int {name}(void *c) {{ return 2; }}\n"))
         .unwrap();
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let built =
         Command::new(clang).args(["-target", "bpf", "-O2", "-g", "-c"]).arg(&source).arg("-o").arg(&object).status();
-    assert!(
-        built.is_ok_and(|status| status.success()),
-        "did not run: net_a_foreign_program_is_named_and_left_alone: clang"
-    );
+    assert!(built.is_ok_and(|status| status.success()), "did not run: an XDP program of the test: clang");
+    object
+}
+
+#[test]
+fn net_a_program_of_ours_that_nobody_holds_is_waited_for() {
+    let bench = bench("net_a_program_of_ours_that_nobody_holds_is_waited_for");
+    let interface = bench.receiver().interface().to_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let object = pass_program(folder.path(), "ringtap_steer");
+    bench.ip(&format!("link set dev {interface} xdpdrv obj {} sec xdp", object.display()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(100));
+            bench.ip(&format!("link set dev {interface} xdpdrv off"));
+        });
+        starts_again(&bench, Policy::Interrupt);
+    });
+    // One that stays is named.
+    bench.ip(&format!("link set dev {interface} xdpdrv obj {} sec xdp", object.display()));
+    let error = bench.open(child_config(&interface)).err().expect("refused").to_string();
+    assert!(error.contains("ringtap_steer") && error.contains("no process holds it"), "{error}");
+}
+
+#[test]
+fn net_a_foreign_program_is_named_and_left_alone() {
+    let bench = bench("net_a_foreign_program_is_named_and_left_alone");
+    let interface = bench.receiver().interface().to_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let object = pass_program(folder.path(), "somebody_elses");
     for mode in ["xdpdrv", "xdpgeneric"] {
         bench.ip(&format!("link set dev {interface} {mode} obj {} sec xdp", object.display()));
         let foreign = bench.xdp_program().expect("attached");
