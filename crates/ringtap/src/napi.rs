@@ -2,7 +2,7 @@
 //!
 //! Owns two settings of an interface, `napi_defer_hard_irqs` and `gro_flush_timeout` (Documentation/networking/napi.rst),
 //! and a note on disk of their old values, so that the next start repairs what a killed process left behind.
-//! Beneath a program that gives its privileges up or just exits they are put back too: by [`Grant`], by [`restore_at_exit`].
+//! Beneath a program that gives its privileges up or just exits they are put back too: by a grant (`sys::grant`), by [`restore_at_exit`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, Write};
