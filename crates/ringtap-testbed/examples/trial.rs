@@ -28,6 +28,7 @@ fn main() -> ringtap::Result<()> {
         _ => Backend::Xdp,
     };
     receiver.ring_slots = get(6, 32768.0) as u32;
+    receiver.frame_size = std::env::var("FRAME").ok().and_then(|v| v.parse().ok());
     receiver.realtime.priority = 60;
     receiver.napi_pause =
         NapiPause::anywhere(std::env::var("NAPI").ok().and_then(|v| v.parse().ok()).unwrap_or(50_000));
