@@ -41,11 +41,11 @@ struct Seen {
     is_kept: bool,
 }
 
-/// One table: promise, what was seen, kept or not.
+/// One table: promise, kept or not, what was seen.
 pub fn section(book: &Book) -> Section {
     let mut section = Section::new("promises", "Promises");
     let mut table =
-        Table::new("What is promised and what these runs say of it", ["promise", "topology", "seen", "kept"]);
+        Table::new("What is promised and what these runs say of it", ["promise", "kept", "topology", "seen"]);
     let all = [
         core_use(book),
         capacity(book),
@@ -59,9 +59,9 @@ pub fn section(book: &Book) -> Section {
     for seen in all.into_iter().flatten() {
         table.rows.push(vec![
             seen.promise,
+            if seen.is_kept { "yes" } else { "no" }.to_owned(),
             seen.topology.map_or("both", topology_name).to_owned(),
             seen.seen,
-            if seen.is_kept { "yes" } else { "no" }.to_owned(),
         ]);
     }
     if !table.rows.is_empty() {
