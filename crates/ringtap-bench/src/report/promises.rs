@@ -2,6 +2,8 @@
 //!
 //! Owns the promises and their numbers. A promise whose runs are not in the book is left out; one that was not kept says so.
 
+use ringtap_testbed::peer::PeerKind;
+
 use crate::book::{Book, Delays, Sample, Topology};
 
 use super::number::{bytes, percent_text, plain, si};
@@ -15,18 +17,6 @@ const STANDARD_PPS: f64 = 148e3;
 const INTERRUPT_DRIVEN: [&str; 4] = ["interrupt", "socket", "udp-socket", "libpcap"];
 /// The core is theirs whatever comes.
 const SPINNING: [&str; 3] = ["busy", "testpmd-af-xdp", "testpmd-af-packet"];
-/// Programs of others.
-const PEERS: [&str; 9] = [
-    "udp-socket",
-    "libpcap",
-    "tcpdump",
-    "dumpcap",
-    "netsniff-ng",
-    "testpmd-af-xdp",
-    "testpmd-af-packet",
-    "suricata-af-packet",
-    "suricata-af-xdp",
-];
 const OURS: &str = "hybrid 1ms";
 /// Receivers with a bound: the bound (µs), and the greatest share of an interrupt-driven and a spinning receiver's core use.
 const BOUNDED: [(&str, f64, f64, f64); 2] = [("hybrid 1ms", 1000.0, 0.2, 0.05), ("hybrid 250us", 250.0, 0.5, 0.12)];
@@ -206,7 +196,10 @@ fn memory(book: &Book) -> Vec<Seen> {
     let nic = Topology::Nic;
     let least =
         |name: &str| median(&at(book, nic, name, STANDARD_PPS), |sample| sample.memory_bytes.map(|bytes| bytes as f64));
-    let smallest = PEERS.iter().filter_map(|name| Some((*name, least(name)?))).min_by(|a, b| a.1.total_cmp(&b.1));
+    let smallest = PeerKind::all()
+        .iter()
+        .filter_map(|kind| Some((kind.name(), least(kind.name())?)))
+        .min_by(|a, b| a.1.total_cmp(&b.1));
     let Some(((own, _), (name, other))) = finding(book, nic, OURS, "least_ring_bytes").zip(smallest) else {
         return Vec::new();
     };
