@@ -1,4 +1,5 @@
-//! One trial from the command line: `trial TOPOLOGY RATE SECONDS POLICY [PERIOD_US] [THRESHOLD] [RING]`.
+//! One trial from the command line: `trial TOPOLOGY RATE SECONDS POLICY [PERIOD_US] [THRESHOLD] [RING]`. From the environment: BACKEND (packet,
+//! socket), NAPI (its pause, nanoseconds), FRAME (bytes of a frame).
 
 use std::time::Duration;
 
