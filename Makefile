@@ -57,6 +57,7 @@ lab: ## boot real kernels and network card models in QEMU and check Ringtap insi
 
 lab-ci: ## the cell of the lab that CI runs: a real-time kernel and a card's driver with zero-copy
 	$(MAKE) lab KERNEL=7-rt NIC=igb
+	RINGTAP_LAB_PROGRAM=$(TARGET_DIR)/debug/ringtap-lab lab/bad-input 7-rt igb
 
 lint: $(LINTS) ## format, clippy, docs, licences, scripts (scripts/setup ci installs the tools)
 
@@ -74,7 +75,7 @@ lint-deny:
 	$(CARGO) deny check licenses bans sources
 
 lint-shell:
-	shellcheck scripts/* .ci/run lab/run lab/kernel lab/initramfs
+	shellcheck scripts/* .ci/run lab/run lab/kernel lab/initramfs lab/bad-input
 	shellcheck -s sh lab/init
 
 man: build ## the manual pages, into target/man

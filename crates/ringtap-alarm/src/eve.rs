@@ -3,13 +3,15 @@
 
 use std::net::IpAddr;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use ringtap_detect::{FlowEnd, Origin};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::catalogue::Catalogue;
 use crate::community::community_id;
-use crate::record::{Alarm, AnomalyRecord, FlowFacts, FlowRecord, Place, Record};
+use crate::record::{Alarm, AnomalyRecord, FlowRecord, Place, Record, TaggedRecord};
 use crate::time::utc_micros;
 
 /// Nanoseconds since 1970 as EVE writes a time, in UTC.
@@ -99,6 +101,7 @@ impl Writer {
             Record::Alarm(alarm) => self.alarm(alarm),
             Record::Flow(flow) => self.flow(flow),
             Record::Anomaly(anomaly) => self.anomaly(anomaly),
+            Record::Tagged(tagged) => self.tagged(tagged),
         };
         // Into memory, from types that all have a form in JSON: no reason to fail.
         let _ = serde_json::to_writer(&mut *line, &common);
@@ -150,8 +153,8 @@ impl Writer {
     }
 
     /// Positive and below 2^53, so that every JSON reader keeps it.
-    fn flow_id(&self, flow: &FlowFacts) -> u64 {
-        (self.flow_salt.wrapping_add(flow.id.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 11).max(1)
+    fn flow_id(&self, number: u64) -> u64 {
+        (self.flow_salt.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 11).max(1)
     }
 
     fn alarm(&self, alarm: &Alarm) -> Common<'_> {
@@ -192,7 +195,7 @@ impl Writer {
             rest.remove("direction");
         }
         let mut common = self.common("alert", alarm.time_ns, &alarm.place, Some(alarm.packet), rest);
-        common.flow_id = alarm.flow.as_ref().map(|flow| self.flow_id(flow));
+        common.flow_id = alarm.flow.as_ref().map(|flow| self.flow_id(flow.id));
         common.pkt_src = Some(match alarm.origin {
             Origin::Packet => "wire/pcap",
             Origin::Fragments => "defrag",
@@ -250,7 +253,7 @@ impl Writer {
             has_ip: true,
         };
         let mut common = self.common("flow", flow.last_ns, &place, None, rest);
-        common.flow_id = Some(self.flow_id(flow));
+        common.flow_id = Some(self.flow_id(flow.id));
         if matches!(record.protocol, 1 | 58) {
             // Type and code would be needed.
             common.community_id = None;
@@ -262,6 +265,19 @@ impl Writer {
         let event = anomaly.event;
         let rest = json!({ "anomaly": { "type": event.kind(), "event": if event.kind() == "decode" { format!("decoder.{}", event.name()) } else { event.name().to_owned() } } });
         self.common("anomaly", anomaly.time_ns, &anomaly.place, Some(anomaly.packet), rest)
+    }
+
+    fn tagged(&self, tagged: &TaggedRecord) -> Common<'_> {
+        let bytes = &tagged.bytes[..usize::from(tagged.len).min(tagged.bytes.len())];
+        let rule = tagged.rule;
+        let rest = json!({
+            "packet": STANDARD.encode(bytes),
+            "packet_info": { "linktype": tagged.link },
+            "ringtap": { "tagged_by": { "gid": rule.gid, "signature_id": rule.sid, "rev": rule.rev }, "wire_len": tagged.wire_len },
+        });
+        let mut common = self.common("packet", tagged.time_ns, &tagged.place, Some(tagged.packet), rest);
+        common.flow_id = tagged.flow.map(|number| self.flow_id(number));
+        common
     }
 }
 

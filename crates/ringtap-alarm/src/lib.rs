@@ -18,4 +18,4 @@ mod time;
 
 pub use catalogue::{Catalogue, RuleText};
 pub use community::community_id;
-pub use record::{Alarm, AnomalyRecord, FlowFacts, FlowRecord, Place, Record, RuleKey};
+pub use record::{Alarm, AnomalyRecord, FlowFacts, FlowRecord, Place, Record, RuleKey, TaggedRecord};

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use ringtap_detect::{Alert, Decoded, Event, FlowEnd, FlowView, Origin, TcpState};
+use ringtap_detect::{Alert, Decoded, Event, FlowEnd, FlowView, Origin, Tagger, TcpState};
 
 /// A rule, as records name it: generator, signature, revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -185,6 +185,58 @@ impl AnomalyRecord {
     }
 }
 
+/// Bytes that are kept of a tagged packet: headers and the beginning of what they carry.
+pub const TAGGED_BYTES: usize = 256;
+
+/// A packet of a session or host that a rule has tagged before.
+#[derive(Clone, Copy, Debug)]
+pub struct TaggedRecord {
+    /// The rule that set the tag.
+    pub rule: RuleKey,
+    /// Number of the packet in this run, from 1.
+    pub packet: u64,
+    /// Time of the packet, nanoseconds since 1970.
+    pub time_ns: u64,
+    /// Where.
+    pub place: Place,
+    /// Number of the flow in this run.
+    pub flow: Option<u64>,
+    /// `LINKTYPE_…` number of its bytes.
+    pub link: u32,
+    /// Length on the wire.
+    pub wire_len: u32,
+    /// As many of `bytes` are of the packet.
+    pub len: u16,
+    /// From the link-layer header on.
+    pub bytes: [u8; TAGGED_BYTES],
+}
+
+impl TaggedRecord {
+    /// Copies what the detector lends, and of the frame what there is room for.
+    #[must_use]
+    pub fn new(
+        (packet, flow, by): (&Decoded<'_>, Option<&FlowView<'_>>, Tagger),
+        (frame, link): (&[u8], u32),
+        number: u64,
+        time_ns: u64,
+    ) -> Self {
+        let len = frame.len().min(TAGGED_BYTES);
+        let mut bytes = [0; TAGGED_BYTES];
+        bytes[..len].copy_from_slice(&frame[..len]);
+        Self {
+            rule: RuleKey { gid: by.gid, sid: by.sid, rev: by.rev },
+            packet: number,
+            time_ns,
+            place: Place::of(packet),
+            flow: flow.map(FlowView::id),
+            link,
+            wire_len: packet.wire_len,
+            len: len as u16,
+            bytes,
+        }
+    }
+}
+
 /// What goes through the queue.
 #[derive(Clone, Copy, Debug)]
 pub enum Record {
@@ -194,4 +246,6 @@ pub enum Record {
     Flow(FlowRecord),
     /// An anomaly.
     Anomaly(AnomalyRecord),
+    /// A tagged packet.
+    Tagged(TaggedRecord),
 }

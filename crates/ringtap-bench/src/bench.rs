@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -48,7 +49,7 @@ pub struct Wanted {
 pub struct Bench<'t> {
     pub(crate) scale: Scale,
     pub(crate) receivers: Vec<Receiver>,
-    pub(crate) benches: Benches,
+    pub(crate) benches: Rc<Benches>,
     book: Book,
     out: PathBuf,
     stop: Arc<AtomicBool>,
@@ -119,7 +120,7 @@ impl<'t> Bench<'t> {
         let mut this = Self {
             scale: wanted.scale.clone(),
             receivers,
-            benches,
+            benches: Rc::new(benches),
             book,
             out: wanted.out.clone(),
             stop,

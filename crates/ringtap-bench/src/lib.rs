@@ -12,6 +12,7 @@ pub mod report;
 pub mod run;
 pub mod scale;
 mod soak;
+mod softirq;
 mod storm;
 mod study;
 mod work;

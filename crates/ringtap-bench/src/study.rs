@@ -4,6 +4,7 @@
 
 mod capacity;
 mod load;
+mod napi;
 mod ring;
 mod sweep;
 
@@ -31,13 +32,15 @@ pub enum Study {
     Ring,
     /// Loss, latency and core use against the kernel's NAPI pause, topology host (engines only).
     Pause,
+    /// Throughput, delay and core use against the budget of the kernel's receive softirq, and round trips of pings.
+    Napi,
     /// Disk, fork, page-fault and timer storms beside the greatest rate, with and without event processing.
     Storms,
 }
 
 impl Study {
     /// All, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Idle,
         Self::Rates,
         Self::Capacity,
@@ -46,6 +49,7 @@ impl Study {
         Self::Sizes,
         Self::Arrivals,
         Self::Pause,
+        Self::Napi,
         Self::Storms,
     ];
 
@@ -60,6 +64,7 @@ impl Study {
             Self::Load => "load",
             Self::Ring => "ring",
             Self::Pause => "pause",
+            Self::Napi => "napi",
             Self::Storms => "storms",
         }
     }
@@ -87,6 +92,7 @@ impl Study {
             Self::Sizes => sweep::sizes(bench),
             Self::Arrivals => sweep::arrivals(bench),
             Self::Pause => sweep::pause(bench),
+            Self::Napi => napi::study(bench),
             Self::Storms => sweep::storms(bench),
             Self::Capacity => capacity::search(bench),
             Self::Load => load::search(bench),
@@ -108,6 +114,11 @@ impl Study {
             Self::Arrivals => 4.0 * of(sweep::PATTERNED) * rounds * run,
             Self::Pause => {
                 (sweep::PAUSES_US.len() * sweep::PAUSE_RATES.len()) as f64 * of(sweep::PAUSED) * rounds * run
+            }
+            Self::Napi => {
+                let settings = crate::softirq::Setting::ALL.len() as f64;
+                // The pings of a setting take about as long as three runs.
+                settings * rounds * (napi::RATES.len() as f64 * of(napi::READERS) + 3.0) * run
             }
             Self::Storms => (crate::storm::Storm::ALL.len() + 1) as f64 * 2.0 * of(sweep::STORMED) * rounds * run,
             // A search halves its interval about five times.

@@ -21,7 +21,7 @@ use crate::units;
 #[command(after_help = "Examples:\n  ringtap bench --quick --out results\n  ringtap bench --out results\n  \
 ringtap bench --only rates,capacity --receivers 'hybrid 1ms,tcpdump' --rounds 5 --out results\n  \
 ringtap bench --soak 1000M --soak-rate 1M --out soak\n\n\
-Studies: idle, rates, capacity, load, ring, sizes, arrivals, pause, storms.\n\
+Studies: idle, rates, capacity, load, ring, sizes, arrivals, pause, napi, storms.\n\
 DIR gets bench.json (every raw sample, written after each run), bench.md (medians) and report.html.\n\n\
 Needs root: it makes network namespaces. Peers that are not installed are named in the report. The exit code is 1 when a \
 packet is unaccounted for, never because something was slow.")]

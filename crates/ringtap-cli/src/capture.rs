@@ -209,6 +209,8 @@ enum Backend {
     Socket,
     /// Any device of a libpcap: "any", and what patched libpcaps bring
     Pcap,
+    /// A card taken from the kernel, by its PCI address (Intel 82576 and 82574, bound to vfio-pci)
+    Vfio,
 }
 
 /// How to attach XDP.

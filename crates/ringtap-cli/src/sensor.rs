@@ -97,7 +97,7 @@ pub struct Args {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        default_value = "alert,stats,anomaly",
+        default_value = "alert,stats,anomaly,packet",
         help_heading = "Outputs"
     )]
     events: Vec<Event>,
@@ -212,6 +212,8 @@ enum Event {
     Stats,
     /// Packets with something wrong
     Anomaly,
+    /// Packets after an alarm whose rule has `tag`, their first 256 bytes
+    Packet,
 }
 
 /// Runs the command.

@@ -278,3 +278,33 @@ const DIFFERING: &[(&str, &str)] = &[
     ("threshold__detection_filter-rule-flow", "track by_flow came after 7.0.10"),
     ("threshold__threshold-rule-flow", "track by_flow came after 7.0.10"),
 ];
+
+/// Numbers and bytes of the packets that come after a match whose rule tags its session or a host.
+#[test]
+fn tagged_packets_as_suricata_sees_them() {
+    const TEST: &str = "tagged_packets_as_suricata_sees_them";
+    let folder = tempfile::tempdir().unwrap();
+    let (capture, rules) = (folder.path().join("x.pcap"), folder.path().join("x.rules"));
+    let frame = |from: [u8; 4], port: u16, id: u16, text: &[u8]| ipv4(17, [from, B], id, 0, &udp((port, 9000), text));
+    for tag in ["session,3,packets", "session,200,bytes", "host,4,packets,src", "host,2,packets,dst"] {
+        let rule = format!("alert udp any any -> any any (msg:\"1\"; content:\"attack\"; tag:{tag}; sid:1;)\n");
+        std::fs::write(&rules, rule).unwrap();
+        let mut frames = vec![frame(A, 7, 0, b"before"), frame(A, 7, 1, b"attack")];
+        for id in 2..12 {
+            // Every third is another session of the same hosts.
+            frames.push(frame(A, if id % 3 == 0 { 8 } else { 7 }, id, b"and after it"));
+        }
+        frames.push(frame([192, 0, 2, 99], 7, 12, b"another host"));
+        pcap(&capture, &frames);
+        let tagged = |events: &[Value]| -> Vec<(u64, String)> {
+            let packets = events.iter().filter(|event| event["event_type"] == "packet");
+            packets
+                .map(|event| (event["pcap_cnt"].as_u64().unwrap(), event["packet"].as_str().unwrap().to_owned()))
+                .collect()
+        };
+        let ours = tagged(&replay(&[&capture], &rules, &["--events", "alert,packet", "--no-checksums"]));
+        let theirs = tagged(&suricata(TEST, &capture, &rules));
+        assert_eq!(ours, theirs, "tag:{tag}");
+        assert!(!ours.is_empty(), "tag:{tag}");
+    }
+}

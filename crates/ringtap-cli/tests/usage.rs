@@ -48,7 +48,9 @@ fn absurd_options_are_refused_with_the_way_out() {
     capture(&["--wait", "timer", "--threshold", "1k"], &["--wait timer has none"]);
     capture(&["--wait", "windowed", "--alpha1", "0.1"], &["--wait hybrid"]);
     capture(&["--wait", "windowed", "--threshold", "1k:1ms"], &["one threshold"]);
-    capture(&["--xdp", "generic", "--backend", "packet"], &["--xdp", "does not use XDP"]);
+    for backend in ["packet", "vfio"] {
+        capture(&["--xdp", "generic", "--backend", backend], &["--xdp", "does not use XDP"]);
+    }
     capture(&["--rotate-size", "1MiB"], &["--write"]);
     capture(&["-w", "x.pcap", "--comment", "x"], &["no comment", "pcapng"]);
     capture(&["-w", "-", "--json"], &["standard output"]);
@@ -67,6 +69,23 @@ fn absurd_options_are_refused_with_the_way_out() {
 fn an_unknown_interface_is_named_with_those_there_are() {
     ringtap(&["capture", "-i", "no-such-if0"])
         .assert_refused(1, &["no-such-if0", "no such interface", "choose one of: lo"]);
+}
+
+#[test]
+fn a_card_is_named_by_its_pci_address() {
+    for address in ["eth1", "ffff:ff:1f.7", "../../..", ""] {
+        ringtap(&["capture", "--backend", "vfio", "-i", address])
+            .assert_refused(1, &["there is none at this address", "0000:02:00.0"]);
+    }
+    // A bridge is no card.
+    let is_bridge = |entry: &std::fs::DirEntry| {
+        std::fs::read_to_string(entry.path().join("class")).is_ok_and(|class| class.starts_with("0x06"))
+    };
+    let bridge = std::fs::read_dir("/sys/bus/pci/devices").into_iter().flatten().flatten().find(is_bridge);
+    if let Some(name) = bridge.and_then(|entry| entry.file_name().into_string().ok()) {
+        ringtap(&["capture", "--backend", "vfio", "-i", &name])
+            .assert_refused(1, &[&name, "not known here", "82576 and 82574"]);
+    }
 }
 
 /// A classic capture file of `packets` packets of 60 bytes.

@@ -8,6 +8,7 @@ use crate::event::Event;
 use crate::rules::Rule;
 use crate::track::flows::Flow;
 use crate::track::session::State;
+use crate::track::tags::Tagger;
 
 /// Where the bytes of an alarm come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +160,8 @@ pub enum FlowEnd {
 pub trait Sink {
     /// An alarm.
     fn alert(&mut self, alert: &Alert<'_>);
+    /// A packet of a session or host that a rule has tagged before.
+    fn tagged(&mut self, _packet: &Decoded<'_>, _flow: Option<&FlowView<'_>>, _by: Tagger, _now_ns: u64) {}
     /// A flow ended.
     fn flow(&mut self, _flow: &FlowView<'_>, _end: FlowEnd) {}
     /// Something is wrong with a packet, whatever the rules say.

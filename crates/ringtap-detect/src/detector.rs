@@ -16,6 +16,7 @@ use crate::pieces::{Pieces, Policy};
 use crate::program::Program;
 use crate::track::flows::{FlowCounters, Flows};
 use crate::track::hosts::HostBits;
+use crate::track::tags::Tags;
 use crate::track::thresholds::Thresholds;
 use crate::track::windows::Windows;
 
@@ -47,6 +48,8 @@ pub struct Limits {
     pub thresholds: usize,
     /// Bits of hosts.
     pub host_bits: usize,
+    /// Sessions and hosts that are tagged.
+    pub tags: usize,
     /// Searches and comparisons for one packet.
     pub budget: u32,
     /// Alarms of one packet.
@@ -72,6 +75,7 @@ impl Default for Limits {
             fragment_bytes: 8 << 20,
             thresholds: 65536,
             host_bits: 16384,
+            tags: 4096,
             budget: 50_000,
             alerts: 15,
             policy: Policy::Bsd,
@@ -118,6 +122,10 @@ pub struct Counters {
     pub thresholds_evicted: u64,
     /// Bits of hosts forgotten for others.
     pub host_bits_evicted: u64,
+    /// Packets of tagged sessions and hosts.
+    pub tagged: u64,
+    /// Tags forgotten for others.
+    pub tags_evicted: u64,
     /// Flows now.
     pub flows_now: u64,
     /// Flows.
@@ -146,6 +154,7 @@ struct Track {
     windows: Windows,
     hosts: HostBits,
     thresholds: Thresholds,
+    tags: Tags,
 }
 
 /// Memory for one packet's work.
@@ -193,6 +202,7 @@ impl Detector {
                 windows: Windows::new(limits.windows, limits.window),
                 hosts: HostBits::new(limits.host_bits),
                 thresholds: Thresholds::new(limits.thresholds),
+                tags: Tags::new(limits.tags),
             },
             defrag: Defrag::new(limits.fragmented, limits.fragment_bytes, limits.policy, 60_000_000_000),
             work: Work {
@@ -286,6 +296,7 @@ impl Detector {
             windows_evicted: self.track.windows.evicted,
             thresholds_evicted: self.track.thresholds.evicted(),
             host_bits_evicted: self.track.hosts.evicted(),
+            tags_evicted: self.track.tags.evicted(),
             flows_now: self.track.flows.count as u64,
             flows: self.track.flows.counters,
             defrag: self.defrag.counters,

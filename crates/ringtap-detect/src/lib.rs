@@ -53,3 +53,4 @@ pub use precedence::Precedence;
 pub use program::{Program, Size};
 pub use track::flows::FlowCounters;
 pub use track::session::State as TcpState;
+pub use track::tags::Tagger;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ringtap_detect::{Detector, Limits, Policy, Spare};
 use ringtap_wire::LinkType;
-use support::{ACK, Count, RST, SYN, detector, handshake, limits, program, sids, tcp, udp};
+use support::{ACK, Count, RST, SYN, Tagged, detector, handshake, limits, program, sids, tcp, udp};
 
 const WORD: &str = r#"alert tcp any any -> any 80 (flow:established,to_server; content:"attack"; sid:1;)"#;
 
@@ -163,4 +163,51 @@ fn a_syn_alone_does_not_begin_a_stream_for_long() {
     let mut frames = vec![tcp(true, u32::MAX, 0, SYN, b"")];
     frames.push(tcp(true, 0, 0, ACK, b"attack"));
     assert!(sids(&mut detector(WORD), &frames).is_empty());
+}
+
+/// Times of tagged packets, each a millisecond after the one before, in milliseconds.
+fn tagged(rules: &str, frames: &[Vec<u8>]) -> Vec<u64> {
+    let mut detector = detector(rules);
+    let mut found = Tagged::default();
+    for (index, frame) in frames.iter().enumerate() {
+        detector.packet(frame, LinkType::Ethernet, frame.len() as u32, index as u64 * 1_000_000, &mut found);
+    }
+    assert_eq!(detector.counters().tagged, found.0.len() as u64);
+    assert!(found.0.iter().all(|(_, sid)| *sid == 1));
+    found.0.into_iter().map(|(ns, _)| ns / 1_000_000).collect()
+}
+
+#[test]
+fn a_tag_takes_what_comes_after_its_alarm_and_no_more() {
+    let rule = |tag: &str| format!(r#"alert udp any any -> any 53 (content:"attack"; tag:{tag}; sid:1;)"#);
+    let other = udp(9, 9, b"of another session, the same hosts");
+    let mut frames = vec![udp(7, 53, b"before"), udp(7, 53, b"attack")];
+    frames.extend((0..4).map(|_| udp(7, 53, b"after")));
+    frames.insert(4, other);
+    // 0 before, 1 the alarm, 2 and 3 after, 4 another session, 5 and 6 after.
+    assert_eq!(tagged(&rule("session,3,packets"), &frames), [2, 3, 5]);
+    assert_eq!(tagged(&rule("session"), &frames), [2, 3, 5, 6]);
+    assert_eq!(tagged(&rule("host,2,packets,src"), &frames), [2, 3]);
+    assert_eq!(tagged(&rule("host,9,packets,dst"), &frames), [2, 3, 4, 5, 6]);
+    let size = udp(7, 53, b"after").len();
+    assert_eq!(tagged(&rule(&format!("session,{},bytes", size + 1)), &frames), [2, 3], "until they are reached");
+    let mut long = vec![udp(7, 53, b"attack")];
+    long.extend((0..2500).map(|_| udp(7, 53, b"after")));
+    assert_eq!(tagged(&rule("session,2,seconds"), &long).len(), 2000);
+}
+
+#[test]
+fn tags_are_bounded_and_the_oldest_goes() {
+    let rule = r#"alert udp any any -> any any (content:"attack"; tag:session,100,packets; sid:1;)"#;
+    let mut detector = Detector::new(program(rule), Limits { tags: 8, ..limits() });
+    let mut found = Tagged::default();
+    for port in 1..=60u16 {
+        let frame = udp(port, 53, b"attack");
+        detector.packet(&frame, LinkType::Ethernet, frame.len() as u32, u64::from(port), &mut found);
+    }
+    let counters = detector.counters();
+    assert!(counters.tags_evicted >= 60 - 8, "{}", counters.tags_evicted);
+    let frame = udp(60, 53, b"after");
+    detector.packet(&frame, LinkType::Ethernet, frame.len() as u32, 100, &mut found);
+    assert_eq!(found.0.len(), 1, "the newest is there");
 }

@@ -22,7 +22,7 @@ use crate::interrupts;
 
 /// The card that sends.
 pub(crate) const SENDER: &str = "eth0";
-/// The card under test.
+/// The card under test, as the kernel calls it.
 pub(crate) const RECEIVER: &str = "eth1";
 /// Poll period of the timer. An emulated CPU is slow and its host busy: wake-ups may be late by a millisecond.
 pub(crate) const PERIOD_NS: u64 = 2_000_000;
@@ -46,7 +46,7 @@ impl Traffic {
 }
 
 /// What a cell is known to have and must go on showing.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Expected {
     /// Zero-copy, with a queue that our thread polls.
     pub(crate) zero_copy: bool,
@@ -54,9 +54,19 @@ pub(crate) struct Expected {
     pub(crate) masked: bool,
 }
 
+/// Where the card under test comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Card {
+    /// The kernel has it, as an interface.
+    Kernel,
+    /// vfio-pci has it, at this PCI address.
+    Own(String),
+}
+
 /// The two cards.
 #[derive(Debug)]
 pub(crate) struct Cell {
+    pub(crate) card: Card,
     pub(crate) expected: Expected,
     pub(crate) driver: String,
     pub(crate) queues: u32,
@@ -121,18 +131,32 @@ impl Handler for Numbers {
 }
 
 impl Cell {
-    pub(crate) fn find(expected: Expected) -> Result<Self> {
+    pub(crate) fn find(expected: Expected, card: Card) -> Result<Self> {
+        let (interface, receiver_mac) = match &card {
+            Card::Kernel => {
+                wait_for_carrier(RECEIVER)?;
+                (Interface::find_up(RECEIVER)?, mac(RECEIVER)?)
+            }
+            // lab/run gives the cards these addresses.
+            Card::Own(address) => (Interface::card(address)?, [0x52, 0x54, 0, 0, 0, 2]),
+        };
         wait_for_carrier(SENDER)?;
-        wait_for_carrier(RECEIVER)?;
-        let interface = Interface::find_up(RECEIVER)?;
         let driver = interface.driver.clone().unwrap_or_else(|| "unknown".to_owned());
-        Ok(Self { expected, driver, queues: interface.queues, macs: [mac(SENDER)?, mac(RECEIVER)?] })
+        Ok(Self { card, expected, driver, queues: interface.queues, macs: [mac(SENDER)?, receiver_mac] })
+    }
+
+    /// What the card under test is called.
+    pub(crate) fn receiver(&self) -> &str {
+        match &self.card {
+            Card::Kernel => RECEIVER,
+            Card::Own(address) => address,
+        }
     }
 
     /// A receiver on the card under test, on the second CPU; the generator has the first.
-    pub(crate) fn config(policy: Policy) -> ReceiverConfig {
-        let mut config = ReceiverConfig::new(RECEIVER, policy);
-        config.backend = Backend::Xdp;
+    pub(crate) fn config(&self, policy: Policy) -> ReceiverConfig {
+        let mut config = ReceiverConfig::new(self.receiver(), policy);
+        config.backend = if self.card == Card::Kernel { Backend::Xdp } else { Backend::Vfio };
         config.ring_slots = 2048;
         config.cpus = vec![1];
         config
@@ -174,7 +198,9 @@ impl Cell {
 
     /// Opens a receiver when the link is there again: igb restarts its device whenever an XDP program comes or goes.
     pub(crate) fn open(config: ReceiverConfig) -> Result<Receiver> {
-        wait_for_carrier(&config.interface)?;
+        if config.backend != Backend::Vfio {
+            wait_for_carrier(&config.interface)?;
+        }
         Receiver::open(config)
     }
 
@@ -194,9 +220,9 @@ impl Cell {
         let receiver = Self::open(config)?;
         let running = receiver.start(|_, _| Numbers::new(traffic.count, echo))?;
         first(&running)?;
-        let before = interrupts::received(RECEIVER);
+        let before = interrupts::received(self.receiver());
         let (sent, pps) = self.send(traffic)?;
-        let after = interrupts::received(RECEIVER);
+        let after = interrupts::received(self.receiver());
         settle(|| running.counters().packets);
         let outcome = running.finish()?;
         let mut checker = SequenceChecker::new(traffic.count);

@@ -7,19 +7,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use ringtap::engine::End;
 use ringtap::pacer::Policy;
 use ringtap::receiver::{Backend, ReceiverConfig};
 use ringtap::{Error, Result};
 use ringtap_testbed::SequenceChecker;
 
 use crate::cell::{
-    Cell, Expected, Numbers, PERIOD_NS, RECEIVER, Run, SENDER, Traffic, hybrid, settle, timer, wait_for_carrier,
+    Card, Cell, Expected, Numbers, PERIOD_NS, RECEIVER, Run, SENDER, Traffic, hybrid, settle, timer, wait_for_carrier,
 };
+use crate::jitter::{self, Stress};
 use crate::outcome::{Line, Outcome};
 
 type Check = fn(&Cell) -> Result<Outcome>;
 
-const CHECKS: [(&str, Check); 15] = [
+const CHECKS: [(&str, Check); 17] = [
     ("AF_XDP", binds),
     ("interrupt mode", interrupt_mode),
     ("timer mode", timer_mode),
@@ -35,14 +37,19 @@ const CHECKS: [(&str, Check); 15] = [
     ("transmit ring", transmit_ring),
     ("packet socket", packet_socket),
     ("generic XDP", generic_xdp),
+    ("given back on demand", given_back_on_demand),
+    ("bounded jitter", bounded_jitter),
 ];
+
+/// Those of the kernel's interface; a card that was taken from the kernel has none.
+const OF_THE_INTERFACE: [&str; 4] = ["AF_XDP", "link down and up", "packet socket", "generic XDP"];
 
 /// Enough to make a pattern, few enough for an emulated CPU: two seconds.
 const STEADY: (f64, u64) = (4000.0, 8000);
 
 /// Runs the checks and writes a line for each.
-pub(crate) fn run(expected: Expected, only: Option<&str>) -> ExitCode {
-    let cell = match Cell::find(expected) {
+pub(crate) fn run(expected: Expected, card: Card, only: Option<&str>) -> ExitCode {
+    let cell = match Cell::find(expected, card) {
         Ok(cell) => cell,
         Err(error) => {
             eprintln!("lab: {error}");
@@ -51,7 +58,8 @@ pub(crate) fn run(expected: Expected, only: Option<&str>) -> ExitCode {
     };
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
     write(&Line::Cell { kernel, driver: cell.driver.clone(), queues: cell.queues });
-    for (name, check) in CHECKS {
+    let of_the_interface = |name| cell.card == Card::Kernel || !OF_THE_INTERFACE.contains(&name);
+    for (name, check) in CHECKS.into_iter().filter(|(name, _)| of_the_interface(*name)) {
         one(name, only, || check(&cell));
     }
     write(&Line::End);
@@ -82,7 +90,7 @@ fn write(line: &Line) {
 
 /// What the driver gives: XDP_OPTIONS and the socket's NAPI id tell, not the documentation.
 fn binds(cell: &Cell) -> Result<Outcome> {
-    let receiver = Cell::open(Cell::config(timer()))?;
+    let receiver = Cell::open(cell.config(timer()))?;
     let source = receiver.descriptions().remove(0);
     let (zero_copy, mode) = (source.zero_copy == Some(true), source.xdp_mode.unwrap_or("none"));
     let mut wrong = Vec::new();
@@ -101,7 +109,7 @@ fn binds(cell: &Cell) -> Result<Outcome> {
 }
 
 fn steady(cell: &Cell, policy: Policy) -> Result<Run> {
-    let run = cell.run(Cell::config(policy), Traffic::new(STEADY.0, STEADY.1))?;
+    let run = cell.run(cell.config(policy), Traffic::new(STEADY.0, STEADY.1))?;
     // For the reader of the console's log; a check that minds looks for itself.
     run.warnings.iter().for_each(|warning| eprintln!("lab: {warning}"));
     Ok(run)
@@ -162,7 +170,7 @@ fn interrupts_per_packet(cell: &Cell) -> Result<Outcome> {
     let mut points = Vec::new();
     for (pps, count) in [(200.0, 200), (500.0, 500), (1000.0, 1000), (2500.0, 2500), (5000.0, 5000), (10_000.0, 10_000)]
     {
-        let run = cell.run(Cell::config(hybrid()), Traffic::new(pps, count))?;
+        let run = cell.run(cell.config(hybrid()), Traffic::new(pps, count))?;
         wrong.extend(run.wrong().into_iter().map(|text| format!("at {pps} packets/s: {text}")));
         let Some(ratio) = run.interrupts_per_packet() else {
             return Ok(Outcome::absent("the device has no interrupt of its own"));
@@ -186,7 +194,7 @@ fn interrupts_per_packet(cell: &Cell) -> Result<Outcome> {
 /// A poll takes 64 packets from the card; when more lie there, the rest must not wait for the next tick.
 fn more_than_a_budget(cell: &Cell) -> Result<Outcome> {
     const PERIOD: u64 = 20_000_000;
-    let run = cell.run(Cell::config(Policy::Timer { period_ns: PERIOD }), Traffic::new(8000.0, 8000))?;
+    let run = cell.run(cell.config(Policy::Timer { period_ns: PERIOD }), Traffic::new(8000.0, 8000))?;
     let mut wrong = run.wrong();
     let per_cycle = run.counters.packets_per_poll();
     if per_cycle < 65.0 {
@@ -197,7 +205,7 @@ fn more_than_a_budget(cell: &Cell) -> Result<Outcome> {
 
 /// The smallest ring serves the rate that it is large enough for (000 §5.5: 64 slots on a real-time platform).
 fn small_ring(cell: &Cell) -> Result<Outcome> {
-    let mut config = Cell::config(timer());
+    let mut config = cell.config(timer());
     config.ring_slots = 64;
     let run = cell.run(config, Traffic::new(2000.0, 4000))?;
     Ok(with_interrupts(Outcome::of(&run.wrong(), seen(&run)), &run))
@@ -208,7 +216,7 @@ fn small_ring(cell: &Cell) -> Result<Outcome> {
 fn starved_ring(cell: &Cell) -> Result<Outcome> {
     let mut wrong = Vec::new();
     for policy in [Policy::Interrupt, timer()] {
-        let mut config = Cell::config(policy.clone());
+        let mut config = cell.config(policy.clone());
         config.ring_slots = 64;
         let receiver = Cell::open(config)?;
         // Nobody takes these: the ring and the card's own run full.
@@ -242,10 +250,11 @@ fn all_queues(cell: &Cell) -> Result<Outcome> {
     if cell.queues < 2 {
         return Ok(Outcome::absent("the device has one queue"));
     }
-    if command("ethtool", &["-N", RECEIVER, "rx-flow-hash", "udp4", "sdfn"]).is_err() {
+    let spreads = || command("ethtool", &["-N", RECEIVER, "rx-flow-hash", "udp4", "sdfn"]).is_ok();
+    if cell.card == Card::Kernel && !spreads() {
         return Ok(Outcome::absent("the driver does not spread UDP by port"));
     }
-    let run = cell.run(Cell::config(hybrid()), Traffic { flows: 64, ..Traffic::new(STEADY.0, STEADY.1) })?;
+    let run = cell.run(cell.config(hybrid()), Traffic { flows: 64, ..Traffic::new(STEADY.0, STEADY.1) })?;
     let wrong = run.wrong();
     if wrong.is_empty() && run.per_queue.iter().filter(|&&count| count > 0).count() < 2 {
         return Ok(Outcome::absent(format!("the card puts 64 flows on one queue: {:?}", run.per_queue)));
@@ -255,14 +264,14 @@ fn all_queues(cell: &Cell) -> Result<Outcome> {
 
 /// Frames of the whole MTU in frames of 2 KiB.
 fn large_packets(cell: &Cell) -> Result<Outcome> {
-    let run = cell.run(Cell::config(timer()), Traffic { size: 1514, ..Traffic::new(1000.0, 2000) })?;
+    let run = cell.run(cell.config(timer()), Traffic { size: 1514, ..Traffic::new(1000.0, 2000) })?;
     Ok(with_interrupts(Outcome::of(&run.wrong(), seen(&run)), &run))
 }
 
 fn link_down_and_up(cell: &Cell) -> Result<Outcome> {
     let mut wrong = Vec::new();
     for policy in [Policy::Interrupt, timer()] {
-        let run = cell.run_with(Cell::config(policy.clone()), Traffic::new(2000.0, 2000), |running| {
+        let run = cell.run_with(cell.config(policy.clone()), Traffic::new(2000.0, 2000), |running| {
             std::thread::sleep(Duration::from_millis(50));
             for state in ["down", "up"] {
                 command("ip", &["link", "set", "dev", RECEIVER, state])?;
@@ -291,8 +300,10 @@ fn command(program: &str, arguments: &[&str]) -> Result<()> {
 }
 
 /// The other process of [`killed_and_restarted`].
-pub(crate) fn victim() -> ExitCode {
-    let opened = Cell::open(Cell::config(timer())).and_then(|receiver| receiver.start(|_, _| Numbers::new(0, false)));
+pub(crate) fn victim(card: Card) -> ExitCode {
+    let opened = Cell::find(Expected::default(), card)
+        .and_then(|cell| Cell::open(cell.config(timer())))
+        .and_then(|receiver| receiver.start(|_, _| Numbers::new(0, false)));
     match opened {
         Ok(_running) => {
             println!("ready");
@@ -314,7 +325,11 @@ fn killed_and_restarted(cell: &Cell) -> Result<Outcome> {
         std::fs::read_to_string(path).map_or_else(|error| error.to_string(), |text| text.trim().to_owned())
     };
     let before = setting();
-    let spawned = Command::new("/proc/self/exe").arg("victim").stdout(Stdio::piped()).spawn();
+    let vfio = match &cell.card {
+        Card::Kernel => Vec::new(),
+        Card::Own(address) => vec!["--vfio", address],
+    };
+    let spawned = Command::new("/proc/self/exe").arg("victim").args(vfio).stdout(Stdio::piped()).spawn();
     let mut victim = spawned.map_err(|error| Error::os("start", "a receiver to kill", &error))?;
     let mut said = String::new();
     if let Some(stdout) = victim.stdout.take() {
@@ -326,7 +341,7 @@ fn killed_and_restarted(cell: &Cell) -> Result<Outcome> {
     if said.trim() != "ready" {
         return Ok(Outcome::failed(format!("the receiver to be killed did not start: {}", said.trim())));
     }
-    let run = cell.run(Cell::config(timer()), Traffic::new(2000.0, 2000))?;
+    let run = cell.run(cell.config(timer()), Traffic::new(2000.0, 2000))?;
     let mut wrong = run.wrong();
     let after = setting();
     if after != before {
@@ -343,7 +358,7 @@ fn transmit_ring(cell: &Cell) -> Result<Outcome> {
     other.incoming_only = true;
     other.cpus = vec![0];
     let other = Cell::open(other)?.start(|_, _| Numbers::new(traffic.count, false))?;
-    let mut config = Cell::config(timer());
+    let mut config = cell.config(timer());
     config.transmit_slots = 1024;
     let run = cell.run(config, traffic)?;
     settle(|| other.counters().packets);
@@ -362,17 +377,100 @@ fn transmit_ring(cell: &Cell) -> Result<Outcome> {
 }
 
 fn packet_socket(cell: &Cell) -> Result<Outcome> {
-    let mut config = Cell::config(hybrid());
+    let mut config = cell.config(hybrid());
     config.backend = Backend::Packet;
     let run = cell.run(config, Traffic::new(STEADY.0, STEADY.1))?;
     Ok(with_interrupts(Outcome::of(&run.wrong(), seen(&run)), &run))
 }
 
 fn generic_xdp(cell: &Cell) -> Result<Outcome> {
-    let mut config = Cell::config(hybrid());
+    let mut config = cell.config(hybrid());
     config.attach = Some(ringtap::steer::Attach::Generic);
     let run = cell.run(config, Traffic::new(STEADY.0, STEADY.1))?;
     Ok(with_interrupts(Outcome::of(&run.wrong(), seen(&run)), &run))
+}
+
+/// The kernel asks for the card while it is received from: the engines end by themselves, and the card can be had again.
+fn given_back_on_demand(cell: &Cell) -> Result<Outcome> {
+    let Card::Own(address) = &cell.card else {
+        return Ok(Outcome::absent("the kernel has the card"));
+    };
+    let write = |file: &str, text: &str| {
+        std::fs::write(file, text).map_err(|error| Error::os("write", format!("{text} to {file}"), &error))
+    };
+    let running = Cell::open(cell.config(hybrid()))?.start(|_, _| Numbers::new(0, false))?;
+    let (ended, outcome) = std::thread::scope(|scope| -> Result<_> {
+        // Writing waits until the card is closed.
+        let unbound = scope.spawn(|| write("/sys/bus/pci/drivers/vfio-pci/unbind", address));
+        let since = Instant::now();
+        while !running.is_finished() && since.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let ended = running.is_finished();
+        let outcome = running.finish()?;
+        unbound.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok((ended, outcome))
+    })?;
+    write("/sys/bus/pci/drivers_probe", address)?;
+    let run = cell.run(cell.config(hybrid()), Traffic::new(2000.0, 2000))?;
+    let mut wrong = run.wrong();
+    if !ended {
+        wrong.push("the engines did not end".to_owned());
+    }
+    wrong.extend(
+        outcome.engines.iter().filter(|engine| engine.end != End::DeviceGone).map(|engine| format!("{:?}", engine.end)),
+    );
+    Ok(Outcome::of(&wrong, format!("ended as told; taken again: {}", seen(&run))))
+}
+
+/// Wake-ups by cyclictest and by the engine, idle and under stress; a ring sized for the worst of them loses nothing (spec S8, S16).
+fn bounded_jitter(cell: &Cell) -> Result<Outcome> {
+    const PERIODS: u64 = 2000;
+    const PPS: f64 = 5000.0;
+    /// As the core's planner does: twice what was seen.
+    const SAFETY: f64 = 2.0;
+    let period = Duration::from_nanos(PERIOD_NS);
+    let mut outcome = Outcome::passed("");
+    let (mut wrong, mut seen, mut worst_us) = (Vec::new(), Vec::new(), 0.0_f64);
+    for (name, stressed) in [("idle", false), ("stressed", true)] {
+        let _stress = if stressed { Some(Stress::begin()?) } else { None };
+        let by_others = jitter::cyclictest(1, period, PERIODS)?;
+        let run = steady(cell, timer())?;
+        wrong.extend(run.wrong().into_iter().map(|text| format!("{name}: {text}")));
+        let late = run.counters.tick_lateness.quantiles_us();
+        let polls = run.counters.poll_period.quantiles_us();
+        worst_us = worst_us.max(late.max).max(by_others.max as f64);
+        seen.push(format!(
+            "{name}: cyclictest {}/{}/{} µs, engine {:.0}/{:.0}/{:.0} µs late",
+            by_others.p50, by_others.p99, by_others.max, late.p50, late.p99, late.max
+        ));
+        for (what, value) in [
+            ("cyclictest_p50_us", by_others.p50 as f64),
+            ("cyclictest_p99_us", by_others.p99 as f64),
+            ("cyclictest_max_us", by_others.max as f64),
+            ("engine_p50_us", late.p50),
+            ("engine_p99_us", late.p99),
+            ("engine_max_us", late.max),
+            ("poll_period_p50_us", polls.p50),
+            ("poll_period_max_us", polls.max),
+        ] {
+            outcome = outcome.figure(&format!("{name}_{what}"), value.round());
+        }
+    }
+    // 000 §5.5: what can come between two looks at the ring, with nothing left to luck.
+    let slots = ((PERIOD_NS as f64 / 1e9 + worst_us / 1e6) * PPS * SAFETY).ceil() as u32;
+    let ring_slots = slots.next_power_of_two().max(64);
+    let mut config = cell.config(timer());
+    config.ring_slots = ring_slots;
+    let stress = Stress::begin()?;
+    let run = cell.run(config, Traffic::new(PPS, 10_000))?;
+    drop(stress);
+    wrong.extend(run.wrong().into_iter().map(|text| format!("ring of {ring_slots}: {text}")));
+    seen.push(format!("{slots} slots would do at {PPS:.0} packets/s, {ring_slots} lose nothing"));
+    let figures = std::mem::take(&mut outcome.figures);
+    let mut outcome = Outcome::of(&wrong, seen.join("; "));
+    outcome.figures = figures;
+    Ok(outcome.figure("ring_slots", ring_slots).figure("worst_us", worst_us.round()))
 }
 
 /// What a run that went well is worth saying.

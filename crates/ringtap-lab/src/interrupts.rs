@@ -9,6 +9,8 @@ pub(crate) fn received(interface: &str) -> Option<u64> {
     sum(&std::fs::read_to_string("/proc/interrupts").ok()?, interface, device)
 }
 
+/// vfio-pci names vectors `vfio-msix[0](0000:02:00.0)` after the card; each is a receive queue's.
+///
 /// igb and e1000e name vectors `eth1-TxRx-0` and `eth1-rx-0`, virtio_net `virtio1-input.0` after its device. A vector of
 /// the bare name is the link's, or all there is when there is no other.
 fn sum(interrupts: &str, interface: &str, device: Option<&str>) -> Option<u64> {
@@ -21,7 +23,8 @@ fn sum(interrupts: &str, interface: &str, device: Option<&str>) -> Option<u64> {
             name.strip_prefix(interface).is_some_and(|rest| {
                 let rest = rest.to_ascii_lowercase();
                 rest.starts_with("-txrx-") || rest.starts_with("-rx-")
-            }) || device.and_then(|device| name.strip_prefix(device)).is_some_and(|rest| rest.starts_with("-input."));
+            }) || device.and_then(|device| name.strip_prefix(device)).is_some_and(|rest| rest.starts_with("-input."))
+                || name.starts_with("vfio-msix[") && name.ends_with(&format!("({interface})"));
         if of_queue {
             *queues.get_or_insert(0) += count;
         } else if name == interface {
@@ -43,6 +46,7 @@ mod tests {
   28:        400        400  PCI-MSIX-0000:02:00.0   1-edge      eth0-tx-0
   29:          3          4  PCI-MSI-0000:03:00.0   0-edge      virtio1-input.0
   30:          9          9  PCI-MSI-0000:03:00.0   0-edge      virtio1-output.0
+  31:          6          1  PCI-MSIX-0000:04:00.0   0-edge      vfio-msix[0](0000:04:00.0)
  NMI:          0          0   Non-maskable interrupts
  ERR:          0
 ";
@@ -52,6 +56,7 @@ mod tests {
         assert_eq!(sum(TEXT, "eth1", Some("0000:01:00.0")), Some(33));
         assert_eq!(sum(TEXT, "eth0", None), Some(300));
         assert_eq!(sum(TEXT, "eth2", Some("virtio1")), Some(7));
+        assert_eq!(sum(TEXT, "0000:04:00.0", None), Some(7));
         assert_eq!(sum(TEXT, "eth3", None), None);
         assert_eq!(sum(&TEXT.replace("eth1-TxRx", "other"), "eth1", None), Some(12), "one vector for everything");
     }

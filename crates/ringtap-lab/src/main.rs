@@ -6,6 +6,7 @@
 mod cell;
 mod checks;
 mod interrupts;
+mod jitter;
 mod outcome;
 mod table;
 mod timers;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use cell::Expected;
+use cell::{Card, Expected};
 
 /// Checks of Ringtap on real drivers and kernels, inside the lab's virtual machines
 #[derive(Debug, Parser)]
@@ -36,6 +37,9 @@ enum Command {
         /// Fail when the timer does not keep the card's interrupt masked
         #[arg(long)]
         expect_masked: bool,
+        /// The card under test is at this PCI address, bound to vfio-pci, instead of being eth1
+        #[arg(long, value_name = "ADDRESS")]
+        vfio: Option<String>,
         /// Only checks whose name contains this
         #[arg(long)]
         only: Option<String>,
@@ -49,9 +53,12 @@ enum Command {
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
         seconds: u64,
     },
-    /// Receive on eth1 until killed (what the check of a crash kills)
+    /// Receive until killed (what the check of a crash kills)
     #[command(hide = true)]
-    Victim,
+    Victim {
+        #[arg(long)]
+        vfio: Option<String>,
+    },
     /// Print what guests reported; exits with 1 when a check failed or a guest did not come to its end
     Table {
         /// Files of results, named KERNEL,NIC.jsonl
@@ -65,13 +72,18 @@ enum Command {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
-        Command::Check { expect_zero_copy, expect_masked, only } => {
-            in_a_guest(|| checks::run(Expected { zero_copy: expect_zero_copy, masked: expect_masked }, only.as_deref()))
+        Command::Check { expect_zero_copy, expect_masked, vfio, only } => {
+            let expected = Expected { zero_copy: expect_zero_copy, masked: expect_masked };
+            in_a_guest(|| checks::run(expected, card(vfio), only.as_deref()))
         }
-        Command::Victim => in_a_guest(checks::victim),
+        Command::Victim { vfio } => in_a_guest(|| checks::victim(card(vfio))),
         Command::Timers { period_us, seconds } => finish(timers(period_us, seconds).map(|()| true)),
         Command::Table { files, markdown } => finish(table::print(&files, markdown)),
     }
+}
+
+fn card(vfio: Option<String>) -> Card {
+    vfio.map_or(Card::Kernel, Card::Own)
 }
 
 fn in_a_guest(run: impl FnOnce() -> ExitCode) -> ExitCode {

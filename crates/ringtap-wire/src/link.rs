@@ -40,4 +40,20 @@ impl LinkType {
             _ => return None,
         })
     }
+
+    /// Its `LINKTYPE_…` number in capture files.
+    #[inline]
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Ethernet => 1,
+            Self::RawIp => 101,
+            Self::Ipv4 => 228,
+            Self::Ipv6 => 229,
+            Self::Cooked => 113,
+            Self::Cooked2 => 276,
+            Self::Null => 0,
+            Self::Ppp => 9,
+        }
+    }
 }

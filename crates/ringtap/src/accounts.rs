@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::interface::Interface;
 use crate::source::pcap::Published;
+use crate::source::vfio::Card;
 use crate::sys::netlink::LinkStatistics;
 use crate::sys::{ethtool, netlink, packet_ring, xsk};
 
@@ -25,6 +26,8 @@ enum Kind {
     },
     /// Read by the engine's thread.
     Library(Arc<Published>),
+    /// A card in our own hands, for all its queues.
+    Card(Arc<Card>),
 }
 
 /// What one socket let go, by cause.
@@ -61,6 +64,10 @@ impl SocketAccounts {
         Self(Kind::Library(published))
     }
 
+    pub(crate) fn card(card: Arc<Card>) -> Self {
+        Self(Kind::Card(card))
+    }
+
     /// Whether packets are left out after they were counted, and nobody says how many.
     pub(crate) fn leaves_out(&self) -> bool {
         matches!(&self.0, Kind::Library(published) if published.leaves_out)
@@ -86,6 +93,15 @@ impl SocketAccounts {
                 *received += u64::from(packets);
                 *dropped += u64::from(drops);
                 Some(SocketDrops { offered: Some(*received), ring_full: *dropped, ..SocketDrops::default() })
+            }
+            Kind::Card(card) => {
+                let counted = card.count();
+                Some(SocketDrops {
+                    offered: Some(counted.good + counted.missed + counted.oversize),
+                    nic: counted.missed,
+                    oversize: counted.oversize,
+                    ..SocketDrops::default()
+                })
             }
             Kind::Library(published) => {
                 let counted = published.read()?;

@@ -156,7 +156,7 @@ impl<S: Source, H: Handler> Engine<S, H> {
         let now_ns = match stamp_clock {
             StampClock::Monotonic => clock::monotonic_ns(),
             StampClock::Realtime => clock::realtime_ns(),
-            StampClock::Recorded => return found,
+            StampClock::Taken | StampClock::Recorded => return found,
         };
         for packet in burst.iter().take(wanted as usize) {
             if packet.arrival_ns != 0 {

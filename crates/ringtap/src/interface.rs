@@ -88,7 +88,18 @@ impl Interface {
         }
     }
 
-    /// Whether it is one of [`Interface::foreign`]; no interface has the index 0.
+    /// A card that no driver of the kernel's has, by its PCI address: its interface went when its driver did.
+    ///
+    /// # Errors
+    /// There is no card at this address, or none of those that are known.
+    pub fn card(address: &str) -> Result<Self> {
+        const ARPHRD_ETHER: u16 = 1;
+        let queues = crate::source::vfio::queues(address)?;
+        let driver = Some("vfio-pci".to_owned());
+        Ok(Self { ethernet: true, hardware_type: ARPHRD_ETHER, queues, driver, ..Self::foreign(address) })
+    }
+
+    /// Whether it is one of [`Interface::foreign`] or [`Interface::card`]; no interface has the index 0.
     pub fn is_foreign(&self) -> bool {
         self.index == 0
     }

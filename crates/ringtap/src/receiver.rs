@@ -27,12 +27,12 @@ use crate::source::any::AnySource;
 use crate::source::packet::Filter;
 use crate::source::{Description, Source, StampClock};
 use crate::steer::{Attach, Rule, Steering};
-use crate::sys::event::{PollEnd, Stop};
+use crate::sys::event::{Doorbell, PollEnd, Stop};
 use crate::sys::netlink::{self, LinkEvents};
 use crate::sys::packet_ring::Promiscuous;
 use crate::sys::{clock, sched};
 use crate::transmit::TransmitRing;
-use open::{choose, open_packet, open_pcap, open_socket, open_xdp, pace_napi};
+use open::{choose, open_packet, open_pcap, open_socket, open_vfio, open_xdp, pace_napi};
 
 pub use direct::Attachment;
 pub use running::{Finished, Outcome, Running};
@@ -52,6 +52,8 @@ pub enum Backend {
     Socket,
     /// A device of a libpcap, which need not be an interface of this host's.
     Pcap,
+    /// A card taken from the kernel, by its PCI address.
+    Vfio,
 }
 
 /// Which receive queues are read.
@@ -69,7 +71,7 @@ pub enum Queues {
 /// Everything a receiver can be told.
 #[derive(Debug, Clone)]
 pub struct ReceiverConfig {
-    /// Interface name.
+    /// Interface name; for [`Backend::Vfio`] a PCI address.
     pub interface: String,
     /// Back end.
     pub backend: Backend,
@@ -179,6 +181,7 @@ impl Receiver {
             Backend::Pcap => {
                 Interface::find(&config.interface).unwrap_or_else(|_| Interface::foreign(&config.interface))
             }
+            Backend::Vfio => Interface::card(&config.interface)?,
             _ => Interface::find_up(&config.interface)?,
         };
         config.policy.validate().map_err(|error| Error::usage("set up waiting on", &config.interface, error))?;
@@ -199,16 +202,18 @@ impl Receiver {
             },
             Backend::Socket => open_socket(&config, &interface)?,
             Backend::Pcap => open_pcap(&config, &interface, &mut warnings)?,
+            Backend::Vfio => open_vfio(&config, &interface, &mut warnings)?,
             Backend::Auto | Backend::Packet => open_packet(&config, &interface)?,
         };
-        if config.huge_pages && opened.steering.is_none() {
-            warnings.push("huge pages are not used: only AF_XDP keeps frames in them".to_owned());
+        if config.huge_pages && opened.steering.is_none() && backend != Backend::Vfio {
+            warnings.push("huge pages are not used: only AF_XDP and cards of our own keep frames in them".to_owned());
         }
         if had_carrier {
             await_carrier(&interface, &mut warnings);
         }
-        // A libpcap sees to that itself.
-        let promiscuous = if config.promiscuous && interface.ethernet && backend != Backend::Pcap {
+        // A libpcap sees to that itself, and so does our own driver.
+        let by_kernel = !matches!(backend, Backend::Pcap | Backend::Vfio);
+        let promiscuous = if config.promiscuous && interface.ethernet && by_kernel {
             Promiscuous::on(&interface.name, interface.index).map_err(|error| warnings.push(error.to_string())).ok()
         } else {
             None
@@ -283,6 +288,7 @@ impl Receiver {
             self.paced(&cpus.iter().flatten().copied().collect::<Vec<_>>());
         let stop = Arc::new(Stop::new()?);
         let descriptions = queues.iter().map(|(source, _)| source.description()).collect();
+        let asked_back = queues.first().and_then(|(source, _)| source.asked_back());
         let mut threads = Vec::new();
         let mut meters = Vec::new();
         let (report_warnings, thread_warnings) = mpsc::channel();
@@ -329,7 +335,8 @@ impl Receiver {
         }
         drop(report_warnings);
         let packet_sockets = shared.steering.is_none();
-        let watch = watch_link(&interface, Arc::clone(&stop), packet_sockets.then(|| Arc::clone(&shared.accounts)));
+        let accounts = packet_sockets.then(|| Arc::clone(&shared.accounts));
+        let watch = watch_link(&interface, asked_back, Arc::clone(&stop), accounts);
         let watch = watch.map_err(|error| warnings.push(error.to_string())).ok();
         for reported in thread_warnings {
             warnings.extend(reported.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
@@ -360,9 +367,12 @@ fn await_carrier(interface: &Interface, warnings: &mut Vec<String>) {
 /// Starts the thread that tells the engines when the interface is removed: not every socket does (an AF_XDP one is never
 /// readable again), and an engine on a timer does not ask. It sleeps until an interface of this network namespace changes.
 ///
+/// A card in our own hands has no interface: `asked_back` rings when it is unplugged or its driver is changed.
+///
 /// The kernel counts a packet socket's packets in 32 bits since the last reading, so `accounts` are read now and then.
 fn watch_link(
     interface: &Interface,
+    asked_back: Option<Arc<Doorbell>>,
     stop: Arc<Stop>,
     accounts: Option<Arc<Mutex<Vec<SocketAccounts>>>>,
 ) -> Result<JoinHandle<()>> {
@@ -375,7 +385,8 @@ fn watch_link(
     let watch = move || {
         // What is no interface of the kernel's (index 0) never goes.
         while index == 0 || !netlink::is_gone(index) {
-            match stop.wait_readable(events.as_fd(), accounts.as_ref().map(|_| READING)) {
+            let news = asked_back.as_ref().map_or(events.as_fd(), |doorbell| doorbell.as_fd());
+            match stop.wait_readable(news, accounts.as_ref().map(|_| READING)) {
                 PollEnd::Stopped => return,
                 PollEnd::TimedOut => {
                     if let Some(accounts) = &accounts {
@@ -384,6 +395,7 @@ fn watch_link(
                         }
                     }
                 }
+                PollEnd::Readable if asked_back.is_some() => break,
                 PollEnd::Readable | PollEnd::Failed => events.clear(),
             }
         }

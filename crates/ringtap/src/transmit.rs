@@ -5,6 +5,7 @@
 use crate::error::Result;
 use crate::histogram::add;
 use crate::meters::EngineMeters;
+use crate::sys::card_ring::CardTransmit;
 use crate::sys::packet_ring::PacketTransmit;
 use crate::sys::xsk_transmit::XskTransmit;
 
@@ -19,6 +20,7 @@ pub struct TransmitRing {
 enum Ring {
     Xdp(XskTransmit),
     Packet(PacketTransmit),
+    Card(CardTransmit),
 }
 
 impl TransmitRing {
@@ -28,6 +30,10 @@ impl TransmitRing {
 
     pub(crate) fn of_packet(ring: PacketTransmit) -> Self {
         Self { ring: Ring::Packet(ring), queued: false }
+    }
+
+    pub(crate) fn of_card(ring: CardTransmit) -> Self {
+        Self { ring: Ring::Card(ring), queued: false }
     }
 
     /// A ring of its own, without a source: a packet socket that receives nothing and sends on one interface, past its
@@ -45,6 +51,7 @@ impl TransmitRing {
         let sent = match &mut self.ring {
             Ring::Xdp(ring) => ring.send(build),
             Ring::Packet(ring) => ring.send(build),
+            Ring::Card(ring) => ring.send(build),
         };
         self.queued |= sent.is_some_and(|len| len > 0);
         sent
@@ -57,8 +64,10 @@ impl TransmitRing {
             match &mut self.ring {
                 Ring::Xdp(ring) => ring.kick(),
                 Ring::Packet(ring) => ring.kick(),
+                Ring::Card(ring) => ring.kick(),
             }
-            self.queued = self.pending() > 0;
+            // A card that knows of them needs no second word.
+            self.queued = !matches!(self.ring, Ring::Card(_)) && self.pending() > 0;
         }
         self.queued
     }
@@ -75,6 +84,7 @@ impl TransmitRing {
         match &mut self.ring {
             Ring::Xdp(ring) => ring.pending(),
             Ring::Packet(ring) => ring.pending(),
+            Ring::Card(ring) => ring.pending(),
         }
     }
 }

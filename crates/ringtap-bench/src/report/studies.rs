@@ -264,6 +264,31 @@ fn napi(book: &Book, topology: Topology) -> Section {
     let keys =
         ["core-use", "delivered", "delivered-linear", "loss", "packets-per-poll", "delivery-p50", "delivery-p99"];
     section.figures = sweep::quantities(&samples, &Looks::of(&settings), &format!("{name}-napi"), &keys);
+    let pings = || book.findings.iter().filter(|finding| finding.study == "napi" && finding.topology == topology);
+    let mut quantities: Vec<&str> = Vec::new();
+    for finding in pings() {
+        if !quantities.contains(&finding.quantity.as_str()) {
+            quantities.push(&finding.quantity);
+        }
+    }
+    let mut table =
+        Table::new("Mean round trip of pings, µs", ["setting"].into_iter().chain(quantities.iter().copied()));
+    let mut settings: Vec<&str> = Vec::new();
+    for finding in pings() {
+        if !settings.contains(&finding.receiver.as_str()) {
+            settings.push(&finding.receiver);
+        }
+    }
+    for setting in settings {
+        let of = |quantity: &&str| {
+            let found = pings().find(|finding| finding.receiver == setting && finding.quantity == **quantity);
+            or_none(found, |finding| plain(finding.value))
+        };
+        table.rows.push(std::iter::once(setting.to_owned()).chain(quantities.iter().map(of)).collect());
+    }
+    if !table.rows.is_empty() {
+        section.tables.push(table);
+    }
     section
 }
 

@@ -51,6 +51,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let interface = match args.backend {
         // What a libpcap calls its devices, and what their frames are, it tells when they are open.
         Backend::Pcap => Interface::find(name).unwrap_or_else(|_| Interface::foreign(name)),
+        Backend::Vfio => Interface::card(name)?,
         _ => Interface::find_up(name)?,
     };
     let known = (args.backend != Backend::Pcap).then(|| link_type(interface.link_type(), &interface)).transpose()?;

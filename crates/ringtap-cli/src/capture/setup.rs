@@ -117,7 +117,7 @@ impl Args {
         if self.read.is_empty() && self.pace != Pace::AsFast {
             return refuse("--pace", "an interface has its own pace", "leave it out, or replay a file with --read");
         }
-        if self.xdp.is_some() && matches!(self.backend, Backend::Packet | Backend::Socket | Backend::Pcap) {
+        if self.xdp.is_some() && !matches!(self.backend, Backend::Auto | Backend::Xdp) {
             return refuse("--xdp", "this --backend does not use XDP", "leave it out, or use --backend xdp");
         }
         if self.pcap_library.is_some() && self.backend != Backend::Pcap {
@@ -127,9 +127,13 @@ impl Args {
                 "add --backend pcap",
             );
         }
-        let has_frames = self.read.is_empty() && matches!(self.backend, Backend::Auto | Backend::Xdp);
+        let has_frames = self.read.is_empty() && matches!(self.backend, Backend::Auto | Backend::Xdp | Backend::Vfio);
         if self.huge_pages && !has_frames {
-            return refuse("--huge-pages", "only AF_XDP keeps frames in them", "leave it out, or use --backend xdp");
+            return refuse(
+                "--huge-pages",
+                "only AF_XDP and vfio keep frames in them",
+                "leave it out, or use --backend xdp",
+            );
         }
         if self.snaplen.is_some_and(|snaplen| snaplen > u32::MAX.into()) {
             return refuse("--snaplen", "no packet is that long", "leave it out to keep whole packets");
@@ -202,6 +206,7 @@ impl Args {
             Backend::Packet => receiver::Backend::Packet,
             Backend::Socket => receiver::Backend::Socket,
             Backend::Pcap => receiver::Backend::Pcap,
+            Backend::Vfio => receiver::Backend::Vfio,
         };
         config.pcap_library.clone_from(&self.pcap_library);
         config.take = self.take;
@@ -259,11 +264,8 @@ impl Args {
         }
         let calibration = Calibration::load_or_measure(cpu, &mut |text| eprintln!("ringtap: {text}"))?;
         // Only AF_XDP paces NAPI.
-        let napi_pace_ns = if matches!(self.backend, Backend::Packet | Backend::Socket | Backend::Pcap) {
-            Some(0)
-        } else {
-            self.napi_pacing.0
-        };
+        let napi_pace_ns =
+            if matches!(self.backend, Backend::Auto | Backend::Xdp) { self.napi_pacing.0 } else { Some(0) };
         let wishes = Wishes { max_latency: self.max_latency, peak_pps: self.peak_rate, napi_pace_ns };
         let plan = calibration.plan(&wishes)?;
         if plan.peak_share > 1.0 {

@@ -60,6 +60,7 @@ struct Bounds {
     fragment_bytes: Option<usize>,
     thresholds: Option<usize>,
     host_bits: Option<usize>,
+    tags: Option<usize>,
 }
 
 /// Variables and bounds.
@@ -94,6 +95,7 @@ impl Config {
             fragment_bytes: bounds.fragment_bytes.unwrap_or(usual.fragment_bytes),
             thresholds: bounds.thresholds.unwrap_or(usual.thresholds),
             host_bits: bounds.host_bits.unwrap_or(usual.host_bits),
+            tags: bounds.tags.unwrap_or(usual.tags),
             checksums: !args.no_checksums,
             timed: args.profile,
             policy: match args.overlap {

@@ -13,8 +13,8 @@ use ringtap::sys::clock;
 use ringtap::transmit::Outbox;
 use ringtap_alarm::datagram::{self, Datagram};
 use ringtap_alarm::output::Producer;
-use ringtap_alarm::{Alarm, AnomalyRecord, FlowRecord, Record};
-use ringtap_detect::{Alert, Decoded, Detector, Event, FlowEnd, FlowView, Precedence, Program, Sink, Spare};
+use ringtap_alarm::{Alarm, AnomalyRecord, FlowRecord, Record, TaggedRecord};
+use ringtap_detect::{Alert, Decoded, Detector, Event, FlowEnd, FlowView, Precedence, Program, Sink, Spare, Tagger};
 use ringtap_wire::{LinkType, UdpFrame};
 
 use super::output::Item;
@@ -50,7 +50,7 @@ impl Shedding {
             let now_ns = match stamps {
                 StampClock::Monotonic => clock::monotonic_ns(),
                 StampClock::Realtime => clock::realtime_ns(),
-                StampClock::Recorded => return false,
+                StampClock::Taken | StampClock::Recorded => return false,
             };
             // A packet without a stamp says nothing.
             if packet.arrival_ns != 0 {
@@ -74,6 +74,7 @@ pub(super) struct Wanted {
     pub(super) alerts: bool,
     pub(super) flows: bool,
     pub(super) anomalies: bool,
+    pub(super) packets: bool,
 }
 
 /// Where finds go.
@@ -117,6 +118,8 @@ struct Telling<'a, 'o> {
     finds: &'a mut Finds,
     outbox: Option<&'a mut Outbox<'o>>,
     arrival_ns: u64,
+    /// The packet at hand from its link-layer header on, and that header's type.
+    frame: (&'a [u8], LinkType),
 }
 
 impl Finds {
@@ -144,7 +147,7 @@ impl Sink for Telling<'_, '_> {
             _ if self.arrival_ns == 0 => None,
             StampClock::Monotonic => Some(clock::monotonic_ns().saturating_sub(self.arrival_ns)),
             StampClock::Realtime => Some(clock::realtime_ns().saturating_sub(self.arrival_ns)),
-            StampClock::Recorded => None,
+            StampClock::Taken | StampClock::Recorded => None,
         };
         if let (Some(frame), Some(outbox)) = (&finds.frame, &mut self.outbox) {
             let says = Datagram::of(&alarm, latency_ns);
@@ -167,6 +170,19 @@ impl Sink for Telling<'_, '_> {
     fn flow(&mut self, flow: &FlowView<'_>, end: FlowEnd) {
         if self.finds.wanted.flows {
             self.finds.push(Record::Flow(FlowRecord::new(flow, end)));
+        }
+    }
+
+    fn tagged(&mut self, packet: &Decoded<'_>, flow: Option<&FlowView<'_>>, by: Tagger, now_ns: u64) {
+        if self.finds.wanted.packets {
+            let (frame, link) = self.frame;
+            let number = self.finds.packet;
+            self.finds.push(Record::Tagged(TaggedRecord::new(
+                (packet, flow, by),
+                (frame, link.number()),
+                number,
+                now_ns,
+            )));
         }
     }
 
@@ -204,7 +220,8 @@ impl Sensor {
 
     /// Ends all flows.
     pub(super) fn finish(&mut self) {
-        let mut telling = Telling { finds: &mut self.finds, outbox: None, arrival_ns: 0 };
+        let frame = (&[][..], self.link);
+        let mut telling = Telling { finds: &mut self.finds, outbox: None, arrival_ns: 0, frame };
         self.detector.finish(self.last_ns, &mut telling);
         if self.stats_every_ns != NEVER {
             self.stats_at_ns = 0;
@@ -229,14 +246,16 @@ impl Handler for Sensor {
             stamp => stamp.saturating_add_signed(self.to_realtime_ns),
         };
         self.last_ns = self.last_ns.max(now_ns);
-        let mut telling = Telling { finds: &mut self.finds, outbox: Some(outbox), arrival_ns: packet.arrival_ns };
+        let (arrival_ns, frame) = (packet.arrival_ns, (packet.data, self.link));
+        let mut telling = Telling { finds: &mut self.finds, outbox: Some(outbox), arrival_ns, frame };
         self.detector.packet(packet.data, self.link, packet.wire_len, now_ns, &mut telling);
     }
 
     fn cycle_end(&mut self, outbox: &mut Outbox<'_>) {
         if self.finds.stamp_clock != StampClock::Recorded {
             self.last_ns = self.last_ns.max(clock::realtime_ns());
-            let mut telling = Telling { finds: &mut self.finds, outbox: Some(outbox), arrival_ns: 0 };
+            let frame = (&[][..], self.link);
+            let mut telling = Telling { finds: &mut self.finds, outbox: Some(outbox), arrival_ns: 0, frame };
             self.detector.expire(self.last_ns, &mut telling);
         }
         self.in_cycle = false;

@@ -209,6 +209,7 @@ fn wanted(args: &Args, config: &Config) -> Wanted {
         alerts: (wants(args, Event::Alert) && writes) || args.syslog.is_some() || config.snmp.is_some(),
         flows: wants(args, Event::Flow) && writes,
         anomalies: wants(args, Event::Anomaly) && writes,
+        packets: wants(args, Event::Packet) && writes,
     }
 }
 

@@ -124,7 +124,7 @@ impl Work<Item> for Writing {
                 self.writer.write(&record, &mut self.line);
                 let severity = match &record {
                     Record::Alarm(alarm) => severity(alarm.severity),
-                    Record::Flow(_) | Record::Anomaly(_) => Severity::Informational,
+                    Record::Flow(_) | Record::Anomaly(_) | Record::Tagged(_) => Severity::Informational,
                 };
                 self.send(severity, matches!(record, Record::Alarm(_)));
                 if let (Record::Alarm(alarm), Some(snmp)) = (&record, &mut self.snmp) {
@@ -190,6 +190,8 @@ pub(super) fn stats(counters: &Counters) -> Value {
             "fragmented_timed_out": counters.defrag.timed_out,
             "thresholds_evicted": counters.thresholds_evicted,
             "host_bits_evicted": counters.host_bits_evicted,
+            "tagged": counters.tagged,
+            "tags_evicted": counters.tags_evicted,
         },
     })
 }

@@ -61,6 +61,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
                 alerts: wants(args, Event::Alert) || config.snmp.is_some(),
                 flows: wants(args, Event::Flow),
                 anomalies: wants(args, Event::Anomaly),
+                packets: wants(args, Event::Packet),
             },
             frame: None,
             sequence: Arc::default(),

@@ -94,6 +94,17 @@ impl Detector {
             destination: address_number(packet.destination),
             now_ns,
         };
+        let flow_id = flow.map(|(index, _)| track.flows.get(index).id);
+        // Before the rules: the packet that sets a tag is told by its alarm.
+        let tagged = match context.is_packet {
+            true => track.tags.take(packet, counters.packets, flow_id, now_ns),
+            false => None,
+        };
+        if let Some(by) = tagged {
+            counters.tagged += 1;
+            let view = flow.map(|(index, _)| FlowView::new(track.flows.get(index)));
+            sink.tagged(packet, view.as_ref(), by, now_ns);
+        }
         work.budget = limits.budget;
         work.choose(program, track, &context);
         let candidates = std::mem::take(&mut work.candidates);
@@ -138,12 +149,14 @@ impl Detector {
             let (index, in_stream) = work.matched[at];
             let rule = &program.rules[index as usize].rule;
             if let Some(threshold) = &rule.threshold {
-                let id = flow.map(|(index, _)| track.flows.get(index).id);
                 // By sid, so that counts outlive a reload.
-                if !track.thresholds.lets_out(rule.meta.sid, threshold, packet, id, now_ns) {
+                if !track.thresholds.lets_out(rule.meta.sid, threshold, packet, flow_id, now_ns) {
                     counters.suppressed += 1;
                     continue;
                 }
+            }
+            if let Some(tag) = &rule.tag {
+                track.tags.set(tag, &rule.meta, packet, flow_id, now_ns);
             }
             if rule.silent {
                 continue;

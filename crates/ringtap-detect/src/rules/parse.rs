@@ -100,6 +100,7 @@ fn build(
         buffers: Vec::new(),
         bits: Vec::new(),
         threshold: None,
+        tag: None,
         silent: false,
     };
     let mut builder =
@@ -249,6 +250,7 @@ impl Builder<'_, '_> {
             "flowbits" | "hostbits" | "xbits" => state::bits(name, value, rule, &mut self.context.bits)?,
             "threshold" => rule.threshold = Some(state::threshold(value)?),
             "detection_filter" => rule.threshold = Some(state::detection_filter(value)?),
+            "tag" => rule.tag = Some(state::tag(value)?),
             "content" => {
                 let content = content(value)?;
                 self.test(Test::Content(content))?;

@@ -514,6 +514,39 @@ pub struct Threshold {
     pub seconds: u32,
 }
 
+/// Whose later packets a rule wants to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagOwner {
+    /// Those of the flow, both ways.
+    Session,
+    /// Those from and to the packet's source.
+    Source,
+    /// Those from and to its destination.
+    Destination,
+}
+
+/// How many of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagMetric {
+    /// So many packets.
+    Packets,
+    /// Those of so many seconds.
+    Seconds,
+    /// So many bytes, until they are reached.
+    Bytes,
+}
+
+/// `tag`: what comes after a match is of interest too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// Whose.
+    pub owner: TagOwner,
+    /// Number.
+    pub count: u32,
+    /// Of what.
+    pub metric: TagMetric,
+}
+
 /// What an alarm says of its rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
@@ -564,6 +597,8 @@ pub struct Rule {
     pub bits: Vec<BitRule>,
     /// How many alarms.
     pub threshold: Option<Threshold>,
+    /// What comes after it.
+    pub tag: Option<Tag>,
     /// `noalert`: the match counts, and is not told.
     pub silent: bool,
 }

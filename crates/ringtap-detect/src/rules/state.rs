@@ -178,6 +178,33 @@ pub(super) fn detection_filter(value: &str) -> Result<Threshold, Fault> {
     Ok(Threshold { limit: Limit::Above { unique_source_port }, track, count, seconds })
 }
 
+/// `session[,count,metric]` or `host,count,metric,src|dst`.
+pub(super) fn tag(value: &str) -> Result<Tag, Fault> {
+    /// Without a number, as Suricata has it.
+    const USUAL: u32 = 256;
+    let words: Vec<&str> = value.split(',').map(str::trim).collect();
+    let (kind, count, metric, side) = match words[..] {
+        [kind] => (kind, None, "packets", None),
+        [kind, count, metric] => (kind, Some(count), metric, None),
+        [kind, count, metric, side] => (kind, Some(count), metric, Some(side)),
+        _ => return Err("needs session or host, a number, and packets, seconds or bytes".into()),
+    };
+    let owner = match (kind, side) {
+        ("session", None) => TagOwner::Session,
+        ("host", Some("src")) => TagOwner::Source,
+        ("host", Some("dst")) => TagOwner::Destination,
+        ("host", _) => return Err("host needs src or dst at its end".into()),
+        _ => return Err(Fault::Bad(format!("'{value}' tags neither a session nor a host"))),
+    };
+    let metric = match metric {
+        "packets" => TagMetric::Packets,
+        "seconds" => TagMetric::Seconds,
+        "bytes" => TagMetric::Bytes,
+        other => return Err(Fault::Bad(format!("'{other}' is not packets, seconds or bytes"))),
+    };
+    Ok(Tag { owner, count: count.map_or(Ok(USUAL), positive)?, metric })
+}
+
 fn letters(text: &str, table: &[(char, u8)]) -> Result<u8, Fault> {
     text.chars().filter(|letter| !letter.is_whitespace()).try_fold(0, |bits, letter| {
         let upper = letter.to_ascii_uppercase();
@@ -357,6 +384,18 @@ mod tests {
             ["type limit, track by_src, count 0, seconds 60", "type x, track by_src, count 1, seconds 1", "count 1"]
         {
             assert!(threshold(bad).is_err(), "{bad}");
+        }
+        assert_eq!(
+            tag("session,5,packets").ok(),
+            Some(Tag { owner: TagOwner::Session, count: 5, metric: TagMetric::Packets })
+        );
+        assert_eq!(tag(" session, 20, bytes").ok().map(|tag| tag.metric), Some(TagMetric::Bytes));
+        assert_eq!(tag("session").ok().map(|tag| tag.count), Some(256));
+        assert_eq!(tag("host,300,seconds,dst").ok().map(|tag| tag.owner), Some(TagOwner::Destination));
+        for bad in
+            ["", "flow", "host,3,packets", "session,0,packets", "session,3,hours", "session,3,packets,src", "session,3"]
+        {
+            assert!(tag(bad).is_err(), "{bad}");
         }
         assert!(detection_filter("track by_src, count 3, seconds 60, unique_on src_port").is_ok());
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ringtap_detect::rules::{Classes, RuleSet, Variables};
-use ringtap_detect::{Alert, Detector, Limits, Program, Sink};
+use ringtap_detect::{Alert, Decoded, Detector, FlowView, Limits, Program, Sink, Tagger};
 use ringtap_wire::LinkType;
 
 /// Sids of alarms, in order.
@@ -14,6 +14,18 @@ pub struct Sids(pub Vec<u32>);
 impl Sink for Sids {
     fn alert(&mut self, alert: &Alert<'_>) {
         self.0.push(alert.rule.meta.sid);
+    }
+}
+
+/// Of each tagged packet the time, and by which sid it was tagged.
+#[derive(Default)]
+pub struct Tagged(pub Vec<(u64, u32)>);
+
+impl Sink for Tagged {
+    fn alert(&mut self, _alert: &Alert<'_>) {}
+
+    fn tagged(&mut self, _packet: &Decoded<'_>, _flow: Option<&FlowView<'_>>, by: Tagger, now_ns: u64) {
+        self.0.push((now_ns, by.sid));
     }
 }
 

@@ -12,9 +12,10 @@ use crate::source::any::AnySource;
 use crate::source::packet::{Fanout, PacketRingConfig, PacketSource};
 use crate::source::pcap::{PcapConfig, PcapSource};
 use crate::source::socket::SocketSource;
+use crate::source::vfio::{VfioConfig, VfioSource};
 use crate::source::xdp::{XdpConfig, XdpSource};
 use crate::steer::Steering;
-use crate::sys::ethtool;
+use crate::sys::{ethtool, sched};
 use crate::transmit::TransmitRing;
 
 /// What opening a back end gives.
@@ -162,6 +163,30 @@ pub(super) fn open_pcap(config: &ReceiverConfig, interface: &Interface, warnings
     };
     let source = PcapSource::open(&device, warnings)?;
     Ok(Opened { queues: vec![(AnySource::Pcap(Box::new(source)), None)], steering: None })
+}
+
+pub(super) fn open_vfio(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<String>) -> Result<Opened> {
+    let usage = |cause: &str, way_out: &str| Err(Error::usage("open by VFIO", &interface.name, cause).way_out(way_out));
+    let queues = match &config.queues {
+        // More than threads can run at a time gain nothing.
+        Queues::All => interface.queues.min(sched::allowed_cpus().len() as u32),
+        Queues::Count(count) => *count,
+        Queues::Only(_) => return usage("its queues are shared out by ourselves", "give their number"),
+    };
+    if config.frame_size.is_some_and(|size| size != 2048) {
+        return usage("its frames have 2048 bytes", "leave --frame-size out");
+    }
+    let card = VfioConfig {
+        address: interface.name.clone(),
+        queues,
+        ring_slots: config.ring_slots,
+        transmit_slots: config.transmit_slots,
+        huge_pages: config.huge_pages,
+        promiscuous: config.promiscuous,
+    };
+    let queues = VfioSource::open(&card, warnings)?.into_iter();
+    let queues = queues.map(|(source, transmit)| (AnySource::Vfio(Box::new(source)), transmit)).collect();
+    Ok(Opened { queues, steering: None })
 }
 
 /// Opens `count` sockets of one fanout group (none for a single socket).

@@ -8,12 +8,13 @@ use super::file::FileSource;
 use super::packet::PacketSource;
 use super::pcap::PcapSource;
 use super::socket::SocketSource;
+use super::vfio::VfioSource;
 use super::xdp::XdpSource;
 use super::{Description, Source, StampClock, Wake};
 use crate::accounts::SocketAccounts;
 use crate::burst::Burst;
 use crate::error::Result;
-use crate::sys::event::Stop;
+use crate::sys::event::{Doorbell, Stop};
 
 /// One source of any kind.
 pub enum AnySource {
@@ -25,6 +26,8 @@ pub enum AnySource {
     Socket(SocketSource),
     /// A device of a libpcap.
     Pcap(Box<PcapSource>),
+    /// A card in our own hands.
+    Vfio(Box<VfioSource>),
     /// A capture file.
     File(FileSource),
 }
@@ -36,6 +39,7 @@ macro_rules! each {
             AnySource::Packet($source) => $call,
             AnySource::Socket($source) => $call,
             AnySource::Pcap($source) => $call,
+            AnySource::Vfio($source) => $call,
             AnySource::File($source) => $call,
         }
     };
@@ -49,6 +53,8 @@ impl AnySource {
             Self::Packet(source) => Some(SocketAccounts::packet(source.fd())),
             Self::Socket(source) => Some(SocketAccounts::packet(source.fd())),
             Self::Pcap(source) => Some(SocketAccounts::library(source.published())),
+            // The card counts for all its queues together.
+            Self::Vfio(source) => (source.queue() == 0).then(|| SocketAccounts::card(source.card())),
             Self::File(_) => None,
         }
     }
@@ -59,18 +65,18 @@ impl AnySource {
         match self {
             Self::Packet(source) => source.admit(),
             Self::Socket(source) => source.admit(),
-            Self::Xdp(_) | Self::Pcap(_) | Self::File(_) => Ok(()),
+            Self::Xdp(_) | Self::Pcap(_) | Self::Vfio(_) | Self::File(_) => Ok(()),
         }
     }
 
-    /// The socket to wait on for the device's interrupt ([`AnySource::arm`] first); files and libpcap devices have none of
-    /// ours.
+    /// The socket to wait on for the device's interrupt ([`AnySource::arm`] first); files, libpcap devices and cards
+    /// have none.
     pub fn wait_fd(&self) -> Option<Arc<OwnedFd>> {
         match self {
             Self::Xdp(source) => Some(source.fd()),
             Self::Packet(source) => Some(source.fd()),
             Self::Socket(source) => Some(source.fd()),
-            Self::Pcap(_) | Self::File(_) => None,
+            Self::Pcap(_) | Self::Vfio(_) | Self::File(_) => None,
         }
     }
 
@@ -81,7 +87,7 @@ impl AnySource {
             Self::Xdp(source) => source.arm(),
             Self::Packet(source) => source.is_ready(),
             Self::Socket(source) => source.is_ready(),
-            Self::Pcap(_) | Self::File(_) => true,
+            Self::Pcap(_) | Self::Vfio(_) | Self::File(_) => true,
         }
     }
 
@@ -92,11 +98,19 @@ impl AnySource {
         }
     }
 
+    /// Rings when the device has to be given back.
+    pub(crate) fn asked_back(&self) -> Option<Arc<Doorbell>> {
+        match self {
+            Self::Vfio(source) => Some(source.asked_back()),
+            Self::Xdp(_) | Self::Packet(_) | Self::Socket(_) | Self::Pcap(_) | Self::File(_) => None,
+        }
+    }
+
     /// Why the device gives no more packets, where it has said so.
     pub(crate) fn failure(&self) -> Option<&str> {
         match self {
             Self::Pcap(source) => source.failure(),
-            Self::Xdp(_) | Self::Packet(_) | Self::Socket(_) | Self::File(_) => None,
+            Self::Xdp(_) | Self::Packet(_) | Self::Socket(_) | Self::Vfio(_) | Self::File(_) => None,
         }
     }
 
@@ -106,6 +120,7 @@ impl AnySource {
             Self::Xdp(source) => source.invalid_descriptors(),
             Self::Packet(source) => source.invalid_descriptors(),
             Self::Pcap(source) => source.beyond(),
+            Self::Vfio(source) => source.invalid_descriptors(),
             Self::Socket(_) | Self::File(_) => 0,
         }
     }

@@ -17,6 +17,7 @@ pub mod packet;
 pub mod pcap;
 pub mod probe;
 pub mod socket;
+pub mod vfio;
 pub mod xdp;
 
 /// Which clock a source's arrival stamps are of.
@@ -27,6 +28,8 @@ pub enum StampClock {
     Monotonic,
     /// CLOCK_REALTIME, as the kernel's socket time stamps are.
     Realtime,
+    /// CLOCK_REALTIME when the packet was taken off the ring: the device stamps none, so no latency can be taken from it.
+    Taken,
     /// The time written in a capture file: no latency can be taken from it.
     Recorded,
 }
@@ -49,7 +52,7 @@ pub enum Wake {
 /// What a back end says of itself once it is set up; part of every report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Description {
-    /// `xdp`, `packet`, `socket`, `pcap` or `file`.
+    /// `xdp`, `packet`, `socket`, `pcap`, `vfio` or `file`.
     pub backend: &'static str,
     /// Interface or file name.
     pub object: String,

@@ -39,6 +39,12 @@ impl Doorbell {
     }
 }
 
+impl AsRawFd for Doorbell {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.event.as_raw_fd()
+    }
+}
+
 impl AsFd for Doorbell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 pub mod addresses;
+pub(crate) mod card_ring;
 pub mod clock;
 pub mod ethtool;
 pub mod event;
@@ -20,6 +21,7 @@ pub mod perf;
 pub(crate) mod recvmmsg;
 mod ring;
 pub mod sched;
+pub(crate) mod vfio;
 pub(crate) mod xsk;
 pub(crate) mod xsk_transmit;
 
