@@ -26,6 +26,8 @@ pub struct Scale {
     pub sizes: Vec<usize>,
     /// Each point of the sweep is run a second time, with core use by the soaker (spec row S15).
     pub soaker: bool,
+    /// How often the host is calibrated at most, until it is calm.
+    pub calibrations: u32,
     /// Greatest rate the generator is asked for, packets per second.
     pub greatest_pps: f64,
 }
@@ -43,6 +45,7 @@ impl Scale {
             resolution: 0.5,
             sizes: vec![64, 1518],
             soaker: false,
+            calibrations: 1,
             greatest_pps: 500e3,
         }
     }
@@ -59,6 +62,7 @@ impl Scale {
             resolution: 0.1,
             sizes: vec![64, 128, 256, 512, 1024, 1518],
             soaker: false,
+            calibrations: 20,
             greatest_pps: 1.5e6,
         }
     }

@@ -168,6 +168,7 @@ Examples:
   ringtap capture -i eth0 --take -w traps.pcapng udp port 162     AF_XDP on the host's own interface
   ringtap capture -i any --backend pcap icmp                      all interfaces at once
   ringtap capture -i zc:eth1 --backend pcap --pcap-library /opt/pfring/lib/libpcap.so.1
+  ringtap capture -i 0000:02:00.0 --backend vfio -w card.pcapng   a card without the kernel
   ringtap capture -i eth1 --threshold 8k:1ms --threshold 100k:250us
   ringtap capture -r old.pcap -w tcp.pcapng tcp
 
@@ -179,7 +180,12 @@ slow) or output_failed (disk full, I/O error). What a packet socket's filter rej
 
 With --backend pcap packets are taken through libpcap, whose version and file the summary names; the filter runs behind it. What
 is lost in its buffer is ring_full. While a capture runs, losses show up to a tenth of a second late. On \"any\" and on the loopback
-interface libpcap leaves packets out that it has counted, and what is unaccounted for stays unknown.";
+interface libpcap leaves packets out that it has counted, and what is unaccounted for stays unknown.
+
+With --backend vfio the card at a PCI address, bound to vfio-pci (driverctl set-override ADDRESS vfio-pci), is driven by
+Ringtap itself; it is no interface meanwhile. The filter runs behind it, packets of more than 1,518 bytes (1,522 with a VLAN
+tag) are lost as oversize, and their stamps are of the time when they were taken: no latency is reported. It has as many
+queues as there are CPUs to serve them, or --queues; --huge-pages holds descriptors and frames.";
 
 /// How to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

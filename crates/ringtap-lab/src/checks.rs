@@ -228,6 +228,9 @@ fn starved_ring(cell: &Cell) -> Result<Outcome> {
         let running = receiver.start(|_, _| Numbers::new(2000, false))?;
         settle(|| running.counters().packets);
         let kept = running.counters().packets;
+        if cell.card != Card::Kernel && kept == 1000 {
+            return Ok(Outcome::absent("QEMU keeps frames back from this card while it has no descriptor"));
+        }
         let (sent, _) = cell.send(Traffic::new(1000.0, 1000))?;
         settle(|| running.counters().packets);
         let outcome = running.finish()?;
@@ -347,7 +350,11 @@ fn killed_and_restarted(cell: &Cell) -> Result<Outcome> {
     if after != before {
         wrong.push(format!("napi_defer_hard_irqs was {before}, {meanwhile} while it ran, and is {after} now"));
     }
-    Ok(Outcome::of(&wrong, format!("{}; napi_defer_hard_irqs {before} → {meanwhile} → {after}", seen(&run))))
+    let settings = match cell.card {
+        Card::Kernel => format!("; napi_defer_hard_irqs {before} → {meanwhile} → {after}"),
+        Card::Own(_) => String::new(),
+    };
+    Ok(Outcome::of(&wrong, format!("{}{settings}", seen(&run))))
 }
 
 /// Each packet is sent back through the transmit ring and seen on the other card.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use ringtap::burst::Packet;
 use ringtap::engine::Handler;
 use ringtap::histogram::{Histogram, HistogramSnapshot, Quantiles};
@@ -132,6 +134,30 @@ pub struct TrialReport {
     pub warnings: Vec<String>,
 }
 
+/// The calling thread is kept off a core until this is dropped. The generator never sleeps, in real time: a thread that the
+/// scheduler has left on its core would measure only what is left of a run when it gets a turn.
+struct Aside(Option<CpuSet>);
+
+impl Aside {
+    fn from_core(core: usize) -> Self {
+        let this_thread = Pid::from_raw(0);
+        let Ok(before) = sched_getaffinity(this_thread) else { return Self(None) };
+        let mut others = before;
+        let has_others = others.unset(core).is_ok() && (0..CpuSet::count()).any(|cpu| others.is_set(cpu) == Ok(true));
+        let is_aside = has_others && sched_setaffinity(this_thread, &others).is_ok();
+        Self(is_aside.then_some(before))
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            // It was in force a moment ago.
+            let _ = sched_setaffinity(Pid::from_raw(0), before);
+        }
+    }
+}
+
 impl Testbed {
     /// Runs one trial to its end.
     ///
@@ -214,6 +240,7 @@ impl Testbed {
         const TICK: Duration = Duration::from_millis(20);
         let core = self.config().receiver_core;
         let before = WireCounters::read(self)?;
+        let _aside = Aside::from_core(self.config().generator_core);
         let generator = self.generate(traffic)?;
         // From here to the last packet: making the generator and reading the devices are not the receiver's cost.
         let meter = match soaker {

@@ -95,7 +95,7 @@ impl SocketAccounts {
                 Some(SocketDrops { offered: Some(*received), ring_full: *dropped, ..SocketDrops::default() })
             }
             Kind::Card(card) => {
-                let counted = card.count();
+                let counted = card.count()?;
                 Some(SocketDrops {
                     offered: Some(counted.good + counted.missed + counted.oversize),
                     nic: counted.missed,

@@ -395,7 +395,8 @@ fn watch_link(
                         }
                     }
                 }
-                PollEnd::Readable if asked_back.is_some() => break,
+                // A signal ends a wait as well.
+                PollEnd::Readable if asked_back.as_ref().is_some_and(|doorbell| doorbell.quiet()) => break,
                 PollEnd::Readable | PollEnd::Failed => events.clear(),
             }
         }

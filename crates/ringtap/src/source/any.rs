@@ -91,10 +91,12 @@ impl AnySource {
         }
     }
 
-    /// Ends these engines when the device fails, where nobody else would notice.
+    /// Ends these engines when the device fails or is shut for all, where nobody else would notice.
     pub(crate) fn pulls(&mut self, stop: &Arc<Stop>) {
-        if let Self::Pcap(source) = self {
-            source.pulls(Arc::clone(stop));
+        match self {
+            Self::Pcap(source) => source.pulls(Arc::clone(stop)),
+            Self::Vfio(source) => source.pulls(Arc::clone(stop)),
+            Self::Xdp(_) | Self::Packet(_) | Self::Socket(_) | Self::File(_) => {}
         }
     }
 

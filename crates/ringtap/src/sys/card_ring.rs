@@ -31,6 +31,8 @@ const TX_WHOLE_PACKET: u32 = 1 << 24 | 1 << 25 | 1 << 27;
 /// Data descriptor of the advanced format.
 const TX_ADVANCED: u32 = 3 << 20 | 1 << 29;
 const TX_PAYLOAD_SHIFT: u32 = 14;
+/// Shortest frame, without its check sequence.
+const ETHERNET_MINIMUM: usize = 60;
 
 /// A ring's place in the shared memory, and how the card is told of its end.
 #[derive(Debug)]
@@ -267,8 +269,11 @@ impl CardTransmit {
         if len == 0 {
             return Some(0);
         }
-        let command = len as u32 | TX_WHOLE_PACKET | if self.advanced { TX_ADVANCED } else { 0 };
-        let payload = if self.advanced { (len as u64) << TX_PAYLOAD_SHIFT } else { 0 };
+        // The card pads to the minimum of Ethernet, but takes nothing of less than 17 bytes; nor must old bytes leave.
+        let sent = len.max(ETHERNET_MINIMUM);
+        frame[len..sent].fill(0);
+        let command = sent as u32 | TX_WHOLE_PACKET | if self.advanced { TX_ADVANCED } else { 0 };
+        let payload = if self.advanced { (sent as u64) << TX_PAYLOAD_SHIFT } else { 0 };
         debug_assert_eq!((TX_COMMAND, TX_STATUS), (8, 12));
         self.ring.write(self.next, [card_address, u64::from(command) | payload << 32]);
         self.next = self.ring.after(self.next);

@@ -31,11 +31,11 @@ impl Doorbell {
         signal(&self.event);
     }
 
-    /// Makes it unreadable until the next ring.
-    pub(crate) fn quiet(&self) {
+    /// Makes it unreadable until the next ring; whether it had rung.
+    pub(crate) fn quiet(&self) -> bool {
         let mut count = [0u8; 8];
-        // SAFETY: eight writable bytes, as eventfd(2) asks; nothing to read (EAGAIN) is what is wanted.
-        unsafe { libc::read(self.event.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        // SAFETY: eight writable bytes, as eventfd(2) asks; nothing to read (EAGAIN) means that nobody rang.
+        unsafe { libc::read(self.event.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) == count.len() as isize }
     }
 }
 

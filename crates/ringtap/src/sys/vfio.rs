@@ -163,6 +163,12 @@ impl PciFunction {
         }
     }
 
+    /// Whether the link to it may sleep (PCI Express ASPM, L0s or L1).
+    pub(crate) fn may_sleep(&self) -> bool {
+        let is_on = |name: &str| fs::read_to_string(self.path.join("link").join(name)).is_ok_and(|text| text.trim() == "1");
+        is_on("l0s_aspm") || is_on("l1_aspm")
+    }
+
     fn link(&self, name: &str) -> Option<String> {
         Some(fs::read_link(self.path.join(name)).ok()?.file_name()?.to_str()?.to_owned())
     }
@@ -377,7 +383,11 @@ impl VfioDevice {
         for (eventfd, doorbell) in set.eventfds.iter_mut().zip(doorbells) {
             *eventfd = doorbell.as_raw_fd();
         }
-        ioctl_struct(&self.device, DEVICE_SET_IRQS, &mut set)
+        // With fewer vectors than asked for the kernel takes none and answers how many there would be.
+        match ioctl(&self.device, DEVICE_SET_IRQS, std::ptr::from_mut(&mut set) as libc::c_ulong)? {
+            0 => Ok(()),
+            there_are => Err(io::Error::other(format!("{there_are} vectors are left, {} are needed", doorbells.len()))),
+        }
     }
 }
 

@@ -20,6 +20,8 @@ mod general {
     pub(super) const CTRL_FRCDPX: u32 = 1 << 12;
     pub(super) const CTRL_RST: u32 = 1 << 26;
     pub(super) const STATUS: usize = 0x0008;
+    pub(super) const EECD: usize = 0x0010;
+    pub(super) const EECD_AUTO_READ: u32 = 1 << 9;
     pub(super) const STATUS_LU: u32 = 1 << 1;
     pub(super) const CTRL_EXT: usize = 0x0018;
     /// 82574 only: EIAC applies.
@@ -34,6 +36,8 @@ mod general {
     /// The PHY's control register (IEEE 802.3, 22.2.4.1).
     pub(super) const PHY_CONTROL: u32 = 0;
     pub(super) const PHY_RESTART_NEGOTIATION: u32 = 1 << 9;
+    /// Isolated, powered down, looped back: as a driver before us may have left it.
+    pub(super) const PHY_ASLEEP: u32 = 1 << 10 | 1 << 11 | 1 << 14;
     pub(super) const PHY_NEGOTIATES: u32 = 1 << 12;
 }
 
@@ -44,6 +48,8 @@ mod data {
     pub(super) const RCTL_UPE: u32 = 1 << 3;
     pub(super) const RCTL_MPE: u32 = 1 << 4;
     pub(super) const RCTL_BAM: u32 = 1 << 15;
+    /// PAUSE frames are the card's own business: they are not counted among the good packets, and must not be delivered.
+    pub(super) const RCTL_DPF: u32 = 1 << 22;
     pub(super) const RCTL_SECRC: u32 = 1 << 26;
     pub(super) const TCTL: usize = 0x0400;
     pub(super) const TCTL_EN: u32 = 1 << 1;
@@ -70,6 +76,21 @@ mod data {
     /// 82574: thresholds count descriptors, which are written back one by one; bit 22 is to be set for transmission.
     pub(super) const RXDCTL_82574: u32 = 1 << 16 | 1 << 24;
     pub(super) const TXDCTL_82574: u32 = 1 << 16 | 1 << 22 | 1 << 24;
+}
+
+/// What the 82574 needs set and cleared beyond its data sheet's defaults (its specification update; as Linux's e1000e does).
+mod corrections_82574 {
+    pub(super) const CTRL_CLEAR: u32 = 1 << 29;
+    pub(super) const CTRL_EXT_SET: u32 = 1 << 22;
+    pub(super) const CTRL_EXT_CLEAR: u32 = 1 << 23;
+    pub(super) const TARC0: usize = 0x3840;
+    pub(super) const TARC0_SET: u32 = 1 << 26;
+    pub(super) const TARC0_CLEAR: u32 = 0xf << 27;
+    /// Completions on PCIe are not relied on to come in order.
+    pub(super) const GCR: usize = 0x5b00;
+    pub(super) const GCR_SET: u32 = 1 << 22;
+    pub(super) const GCR2: usize = 0x5b64;
+    pub(super) const GCR2_SET: u32 = 1 << 0;
 }
 
 /// Receive-side scaling (82576: 7.1.1.7, 82574: 7.1.11).
@@ -218,14 +239,21 @@ impl Card {
         // 82576, 4.5.3–4.5.5; 82574, 4.6: interrupts off, reset, interrupts off again.
         this.mask_all();
         this.write(general::CTRL, this.read(general::CTRL) | general::CTRL_RST);
-        // Registers must not be touched for a millisecond; the EEPROM is read again within 10.
+        // Registers must not be touched for a millisecond. The EEPROM is read again, and then configures the PHY.
         std::thread::sleep(Duration::from_millis(20));
         this.until("reset", general::CTRL, general::CTRL_RST, 0, Duration::from_secs(1))?;
+        let auto_read = general::EECD_AUTO_READ;
+        // A card without one never says that it has been read.
+        let _ = this.until("EEPROM", general::EECD, auto_read, auto_read, Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(25));
         this.mask_all();
-        let ctrl = this.read(general::CTRL) & !(general::CTRL_FRCSPD | general::CTRL_FRCDPX);
-        this.write(general::CTRL, ctrl | general::CTRL_SLU | general::CTRL_ASDE);
-        this.write(general::CTRL_EXT, this.read(general::CTRL_EXT) | general::CTRL_EXT_DRV_LOAD);
-        let phy = this.phy(general::MDIC_READ, 0)?;
+        if family == Family::I82574 {
+            this.correct();
+        }
+        let forced = general::CTRL_FRCSPD | general::CTRL_FRCDPX | general::CTRL_ASDE;
+        this.change(general::CTRL, general::CTRL_SLU, forced);
+        this.change(general::CTRL_EXT, general::CTRL_EXT_DRV_LOAD, 0);
+        let phy = this.phy(general::MDIC_READ, 0)? & !general::PHY_ASLEEP;
         this.phy(general::MDIC_WRITE, phy | general::PHY_NEGOTIATES | general::PHY_RESTART_NEGOTIATION)?;
         (0..data::MTA_WORDS).for_each(|word| this.write(data::MTA + 4 * word, 0));
         Ok(this)
@@ -237,6 +265,19 @@ impl Card {
 
     fn write(&self, register: usize, value: u32) {
         self.device.write(register, value);
+    }
+
+    fn change(&self, register: usize, set: u32, clear: u32) {
+        self.write(register, self.read(register) & !clear | set);
+    }
+
+    fn correct(&self) {
+        use corrections_82574::*;
+        self.change(general::CTRL, 0, CTRL_CLEAR);
+        self.change(general::CTRL_EXT, CTRL_EXT_SET, CTRL_EXT_CLEAR);
+        self.change(TARC0, TARC0_SET, TARC0_CLEAR);
+        self.change(GCR, GCR_SET, 0);
+        self.change(GCR2, GCR2_SET, 0);
     }
 
     /// Waits until the bits of `mask` in a register are `value`.
@@ -266,15 +307,15 @@ impl Card {
 
     /// Tells the card where a queue's rings are. Its receive ring is filled after this, and its vector is its own number.
     pub(super) fn set_rings(&self, queue: u32, receive: Ring, transmit: Option<Ring>) -> Result<()> {
-        self.set_ring(self.family.receive(queue), receive);
         let at = self.family.receive(queue);
+        self.set_ring(at, receive);
         match self.family {
             Family::I82576 => {
                 self.write(at + data::SRRCTL, data::SRRCTL_ONE_BUFFER);
                 self.enable(at)?;
             }
             Family::I82574 => {
-                self.write(data::RFCTL, self.read(data::RFCTL) | data::RFCTL_EXSTEN);
+                self.change(data::RFCTL, data::RFCTL_EXSTEN, 0);
                 self.write(at + data::DCTL, data::RXDCTL_82574);
             }
         }
@@ -291,6 +332,10 @@ impl Card {
     }
 
     fn set_ring(&self, at: usize, ring: Ring) {
+        if self.family == Family::I82576 {
+            // Some queues are on after a reset, and a ring may be changed only while its queue is off.
+            self.write(at + data::DCTL, 0);
+        }
         self.write(at + data::BAL, ring.address as u32);
         self.write(at + data::BAH, (ring.address >> 32) as u32);
         self.write(at + data::LEN, (ring.descriptors * DESCRIPTOR) as u32);
@@ -312,12 +357,12 @@ impl Card {
                 // 8.8.13: register n has the entries of receive queues n and n + 8 in bytes 0 and 2.
                 let (register, shift) = (vectors_82576::IVAR + 4 * (queue as usize % 8), 16 * (queue / 8));
                 let entry = (queue | vectors_82576::IVAR_VALID) << shift;
-                self.write(register, self.read(register) & !(0xff << shift) | entry);
+                self.change(register, entry, 0xff << shift);
                 self.write(vectors_82576::EITR + 4 * queue as usize, 0);
             }
             Family::I82574 => {
                 let entry = (queue | causes_82574::IVAR_VALID) << (4 * queue);
-                self.write(causes_82574::IVAR, self.read(causes_82574::IVAR) & !(0xf << (4 * queue)) | entry);
+                self.change(causes_82574::IVAR, entry, 0xf << (4 * queue));
                 self.write(causes_82574::EITR + 4 * queue as usize, 0);
             }
         }
@@ -335,7 +380,7 @@ impl Card {
             Family::I82574 => {
                 self.write(causes_82574::ITR, 0);
                 self.write(causes_82574::EIAC, ((1 << queues) - 1) * causes_82574::RXQ0);
-                self.write(general::CTRL_EXT, self.read(general::CTRL_EXT) | general::CTRL_EXT_EIAME);
+                self.change(general::CTRL_EXT, general::CTRL_EXT_EIAME, 0);
             }
         }
         if queues > 1 {
@@ -345,7 +390,7 @@ impl Card {
         *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Counted::default();
         self.write(data::TCTL, data::TCTL_EN | data::TCTL_PSP | data::TCTL_USUAL);
         let others = if promiscuous { data::RCTL_UPE | data::RCTL_MPE } else { 0 };
-        self.write(data::RCTL, data::RCTL_EN | data::RCTL_BAM | data::RCTL_SECRC | others);
+        self.write(data::RCTL, data::RCTL_EN | data::RCTL_BAM | data::RCTL_DPF | data::RCTL_SECRC | others);
     }
 
     fn spread(&self, queues: u32) {
@@ -359,7 +404,7 @@ impl Card {
             self.write(rss::RETA + 4 * word, u32::from_le_bytes(bytes));
         }
         // The hash takes the place of the checksum in the descriptor.
-        self.write(data::RXCSUM, self.read(data::RXCSUM) | data::RXCSUM_PCSD);
+        self.change(data::RXCSUM, data::RXCSUM_PCSD, 0);
         self.write(
             rss::MRQC,
             match self.family {
@@ -369,13 +414,10 @@ impl Card {
         );
     }
 
-    /// Receives no more: what is in the card's own memory still comes, and is there when this returns.
+    /// Receives no more: what is in the card's own memory still comes.
     pub(super) fn shut(&self) {
-        /// A card's memory of 64 KB takes half a millisecond at 1 Gb/s.
-        const DRAIN: Duration = Duration::from_millis(2);
-        self.write(data::RCTL, self.read(data::RCTL) & !data::RCTL_EN);
+        self.change(data::RCTL, 0, data::RCTL_EN);
         self.read(general::STATUS);
-        std::thread::sleep(DRAIN);
     }
 
     /// Lets the queue's vector interrupt when the next packet comes. Causes of before are forgotten: look at the ring again.
@@ -418,13 +460,18 @@ impl Card {
         self.read(general::STATUS) & general::STATUS_LU != 0
     }
 
-    /// The counters since [`Card::open`].
-    pub(crate) fn count(&self) -> Counted {
+    /// The counters since [`Card::open`]; `None` when the card is not there any more.
+    pub(crate) fn count(&self) -> Option<Counted> {
+        /// What the bus answers for a device that is gone.
+        const NOBODY: u32 = u32::MAX;
+        if self.read(general::STATUS) == NOBODY {
+            return None;
+        }
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         counted.good += u64::from(self.read(statistics::GPRC));
         counted.missed += u64::from(self.read(statistics::MPC));
         counted.oversize += u64::from(self.read(statistics::ROC));
-        *counted
+        Some(*counted)
     }
 }
 
@@ -433,7 +480,7 @@ impl Drop for Card {
         self.mask_all();
         self.write(data::RCTL, 0);
         self.write(data::TCTL, 0);
-        self.write(general::CTRL_EXT, self.read(general::CTRL_EXT) & !general::CTRL_EXT_DRV_LOAD);
+        self.change(general::CTRL_EXT, 0, general::CTRL_EXT_DRV_LOAD);
     }
 }
 
