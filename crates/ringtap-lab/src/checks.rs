@@ -432,7 +432,7 @@ fn given_back_on_demand(cell: &Cell) -> Result<Outcome> {
 
 /// Wake-ups by cyclictest and by the engine, idle and under stress; a ring sized for the worst of them loses nothing (spec S8, S16).
 fn bounded_jitter(cell: &Cell) -> Result<Outcome> {
-    const PERIODS: u64 = 2000;
+    const PERIODS: u64 = 1000;
     const PPS: f64 = 5000.0;
     /// As the core's planner does: twice what was seen.
     const SAFETY: f64 = 2.0;
@@ -442,7 +442,7 @@ fn bounded_jitter(cell: &Cell) -> Result<Outcome> {
     for (name, stressed) in [("idle", false), ("stressed", true)] {
         let _stress = if stressed { Some(Stress::begin()?) } else { None };
         let by_others = jitter::cyclictest(1, period, PERIODS)?;
-        let run = steady(cell, timer())?;
+        let run = cell.run(cell.config(timer()), Traffic::new(STEADY.0, STEADY.1 / 2))?;
         wrong.extend(run.wrong().into_iter().map(|text| format!("{name}: {text}")));
         let late = run.counters.tick_lateness.quantiles_us();
         let polls = run.counters.poll_period.quantiles_us();
@@ -470,7 +470,7 @@ fn bounded_jitter(cell: &Cell) -> Result<Outcome> {
     let mut config = cell.config(timer());
     config.ring_slots = ring_slots;
     let stress = Stress::begin()?;
-    let run = cell.run(config, Traffic::new(PPS, 10_000))?;
+    let run = cell.run(config, Traffic::new(PPS, 5_000))?;
     drop(stress);
     wrong.extend(run.wrong().into_iter().map(|text| format!("ring of {ring_slots}: {text}")));
     seen.push(format!("{slots} slots would do at {PPS:.0} packets/s, {ring_slots} lose nothing"));

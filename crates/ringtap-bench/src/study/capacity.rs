@@ -1,13 +1,12 @@
 //! The rate without loss, in the manner of RFC 2544 section 26.1: trials of a fixed number of packets, all without loss.
 //!
 //! In topology host veth's own queue overflows whenever the machine takes the core away for a moment, whatever the receiver
-//! does; there a loss of up to one percent counts as none, and the finding says so. A trial that loses while the hypervisor has
-//! the receiver's core for itself tells nothing of the receiver, and is repeated.
+//! does; there a loss of up to one percent counts as none, and the finding says so.
 
 use ringtap::Result;
 use ringtap_testbed::Topology;
 
-use crate::bench::{Bench, topology_name};
+use crate::bench::{Bench, DISTURBED, topology_name};
 use crate::book::{Finding, Sample};
 use crate::catalogue::Receiver;
 use crate::run::Request;
@@ -16,10 +15,6 @@ use crate::run::Request;
 const LEAST_PPS: f64 = 10e3;
 /// Loss that counts as none in topology host.
 const HOST_TOLERANCE: f64 = 0.01;
-/// Share of a trial during which the hypervisor held the core, from which on a loss is put down to it, percent.
-const DISTURBED_PERCENT: f64 = 1.0;
-/// A trial is repeated so often at most.
-const REPEATS: u32 = 5;
 /// The generator's limit is reached when it sends this much less than asked.
 const SHORTFALL: f64 = 0.03;
 
@@ -37,8 +32,8 @@ pub(super) fn search(bench: &mut Bench<'_>) -> Result<()> {
                 beyond(bench, &receiver, topology, capacity_pps)?;
                 let tolerance = if topology == Topology::Host { ", loss up to 1 % counts as none" } else { "" };
                 let note = format!(
-                    "{} trials of {} packets of 64 B{tolerance}, one that loses with {DISTURBED_PERCENT} % of steal is repeated; generator's limit {:.0} packets/s",
-                    bench.scale.trials, bench.scale.trial_packets, bench.scale.greatest_pps
+                    "{} trials of {} packets of 64 B{tolerance}; {}; generator's limit {:.0} packets/s",
+                    bench.scale.trials, bench.scale.trial_packets, DISTURBED, bench.scale.greatest_pps
                 );
                 bench.find(Finding {
                     study: "capacity".to_owned(),
@@ -94,15 +89,8 @@ fn carries(bench: &mut Bench<'_>, receiver: &Receiver, topology: Topology, pps: 
     let mut slowest = f64::INFINITY;
     for round in 0..bench.scale.trials {
         let request = Request { round, ..Request::new("capacity", receiver, topology, pps, bench.scale.trial_packets) };
-        let Some(mut sample) = bench.run(&request)? else { return Ok(Verdict::Unknown) };
         let loses = |sample: &Sample| sample.lost as f64 > sample.sent as f64 * tolerance;
-        for _ in 0..REPEATS {
-            if !loses(&sample) || sample.steal_percent.is_none_or(|steal| steal < DISTURBED_PERCENT) {
-                break;
-            }
-            let Some(again) = bench.run(&request)? else { return Ok(Verdict::Unknown) };
-            sample = again;
-        }
+        let Some(sample) = bench.run_undisturbed(&request, loses)? else { return Ok(Verdict::Unknown) };
         if loses(&sample) {
             return Ok(Verdict::Lost);
         }

@@ -6,7 +6,7 @@ use ringtap_testbed::Topology;
 
 use super::named;
 use super::sweep::STANDARD_PPS;
-use crate::bench::Bench;
+use crate::bench::{Bench, DISTURBED};
 use crate::book::Finding;
 use crate::run::Request;
 
@@ -29,7 +29,8 @@ pub(super) fn search(bench: &mut Bench<'_>) -> Result<()> {
             let share: f64 = if runs == 0 { 0.85 } else { (low + high) / 2.0 };
             let request = Request::new("load", &receiver, Topology::Nic, STANDARD_PPS, count);
             let load_ns = share / STANDARD_PPS * 1e9;
-            let Some(sample) = bench.run(&Request { round: runs, load_ns, ring_slots: Some(SLOTS), ..request })? else {
+            let request = Request { round: runs, load_ns, ring_slots: Some(SLOTS), ..request };
+            let Some(sample) = bench.run_undisturbed(&request, |sample| sample.lost > 0)? else {
                 break;
             };
             runs += 1;
@@ -45,7 +46,7 @@ pub(super) fn search(bench: &mut Bench<'_>) -> Result<()> {
                 values: vec![low * 100.0],
                 at_least: false,
                 note: format!(
-                    "calibrated multiplications for each of {count} packets at 148 kpps, ring of {SLOTS} slots; to {:.0} points of the core",
+                    "calibrated multiplications for each of {count} packets at 148 kpps, ring of {SLOTS} slots; to {:.0} points of the core; {DISTURBED}",
                     RESOLUTION * 100.0
                 ),
             })?;

@@ -37,7 +37,7 @@ pub(super) fn study(bench: &mut Bench<'_>) -> Result<()> {
                     bench.run(&Request { round, beside: Some(setting.name()), ..request })?;
                 }
             }
-            if ping.is_ok() {
+            if ping.is_ok() && !bench.is_stopped() {
                 for (of, pings) in Pings::ALL.into_iter().enumerate() {
                     let benches = Rc::clone(&bench.benches);
                     let _in_force = setting.put(benches.of(Topology::Nic))?;

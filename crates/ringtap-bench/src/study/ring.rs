@@ -5,7 +5,7 @@ use ringtap_testbed::Topology;
 
 use super::named;
 use super::sweep::STANDARD_PPS;
-use crate::bench::Bench;
+use crate::bench::{Bench, DISTURBED};
 use crate::book::Finding;
 use crate::run::Request;
 
@@ -21,7 +21,8 @@ pub(super) fn search(bench: &mut Bench<'_>) -> Result<()> {
         'sizes: while slots >= LEAST_SLOTS {
             for round in 0..bench.scale.trials {
                 let request = Request::new("ring", &receiver, Topology::Nic, STANDARD_PPS, bench.scale.trial_packets);
-                let Some(sample) = bench.run(&Request { round, ring_slots: Some(slots), ..request })? else {
+                let request = Request { round, ring_slots: Some(slots), ..request };
+                let Some(sample) = bench.run_undisturbed(&request, |sample| sample.lost > 0)? else {
                     break 'sizes;
                 };
                 if sample.lost > 0 {
@@ -41,7 +42,7 @@ pub(super) fn search(bench: &mut Bench<'_>) -> Result<()> {
             values: vec![value],
             at_least: false,
             note: format!(
-                "powers of two; {} trials of {} packets at 148 kpps without loss",
+                "powers of two; {} trials of {} packets at 148 kpps without loss; {DISTURBED}",
                 bench.scale.trials, bench.scale.trial_packets
             ),
         };

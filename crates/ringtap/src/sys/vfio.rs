@@ -165,7 +165,8 @@ impl PciFunction {
 
     /// Whether the link to it may sleep (PCI Express ASPM, L0s or L1).
     pub(crate) fn may_sleep(&self) -> bool {
-        let is_on = |name: &str| fs::read_to_string(self.path.join("link").join(name)).is_ok_and(|text| text.trim() == "1");
+        let is_on =
+            |name: &str| fs::read_to_string(self.path.join("link").join(name)).is_ok_and(|text| text.trim() == "1");
         is_on("l0s_aspm") || is_on("l1_aspm")
     }
 
