@@ -150,12 +150,14 @@ impl<'t> Bench<'t> {
     /// The result can't be written.
     pub(crate) fn run(&mut self, request: &Request<'_>) -> Result<Option<Sample>> {
         self.done_seconds += cost_seconds(request.count as f64 / request.pps);
-        let what = format!("{} ({})", request.receiver.name, topology_name(request.topology));
-        if self.is_stopped() || self.book.missing.iter().any(|missing| missing.what == what) {
+        let who = format!("{} ({})", request.receiver.name, topology_name(request.topology));
+        if let Err(why) = request.receiver.suits(request.topology) {
+            self.miss(who, why.to_owned());
             return Ok(None);
         }
-        if let Err(why) = request.receiver.suits(request.topology) {
-            self.miss(what, why.to_owned());
+        // What can't be run in one study may well be in another.
+        let what = format!("{who}, {}", request.study);
+        if self.is_stopped() || self.book.missing.iter().any(|missing| missing.what == what) {
             return Ok(None);
         }
         match self.benches.run(request) {

@@ -5,6 +5,9 @@
 /// Every rate the sweep knows, packets per second.
 const RATES: [f64; 12] = [1e3, 2e3, 5e3, 10e3, 20e3, 50e3, 100e3, 148e3, 300e3, 500e3, 750e3, 1e6];
 
+/// Longest frame of an MTU of 1,500, bytes without its frame check sequence: 1,518 with it.
+const LONGEST: usize = 1514;
+
 /// Numbers of one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
@@ -22,7 +25,7 @@ pub struct Scale {
     pub trials: u32,
     /// The capacity search ends when the interval is this part of its middle.
     pub resolution: f64,
-    /// Frame lengths, bytes.
+    /// Frame lengths without frame check sequence, bytes.
     pub sizes: Vec<usize>,
     /// Each point of the sweep is run a second time, with core use by the soaker (spec row S15).
     pub soaker: bool,
@@ -43,7 +46,7 @@ impl Scale {
             trial_packets: 20_000,
             trials: 1,
             resolution: 0.5,
-            sizes: vec![64, 1518],
+            sizes: vec![64, LONGEST],
             soaker: false,
             calibrations: 1,
             greatest_pps: 500e3,
@@ -60,7 +63,7 @@ impl Scale {
             trial_packets: 500_000,
             trials: 2,
             resolution: 0.1,
-            sizes: vec![64, 128, 256, 512, 1024, 1518],
+            sizes: vec![64, 128, 256, 512, 1024, LONGEST],
             soaker: false,
             calibrations: 20,
             greatest_pps: 1.5e6,

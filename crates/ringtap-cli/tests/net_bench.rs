@@ -85,6 +85,40 @@ fn net_a_quick_benchmark_accounts_for_every_packet_of_everybody() {
     assert!(!plan.status.success() && said.contains("rates"), "one rate makes no model: {said}");
 }
 
+/// The studies that `--quick` leaves out, with two receivers: each makes its runs, and nothing is missing.
+#[test]
+fn net_the_other_studies_run_as_well() {
+    let name = "net_the_other_studies_run_as_well";
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_ringtap"))
+        .args(["bench", "--quick", "--only", "ring,sizes,arrivals,pause,napi,storms"])
+        .args(["--receivers", "hybrid 1ms,udp-socket", "--out"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("it needs root"), "did not run: {name}: {said}");
+    assert!(output.status.success(), "{said}");
+    let book: Value = serde_json::from_slice(&std::fs::read(folder.path().join("bench.json")).unwrap()).unwrap();
+    assert_eq!(book["missing"].as_array().unwrap().len(), 0, "{}", book["missing"]);
+    let of = |list: &str| -> BTreeSet<String> {
+        let all = book[list].as_array().unwrap();
+        all.iter().map(|one| one["study"].as_str().unwrap().to_owned()).collect()
+    };
+    for study in ["ring", "sizes", "arrivals", "pause", "napi", "storms"] {
+        assert!(of("samples").contains(study), "{study}");
+    }
+    assert!(of("findings").contains("napi"), "round trips: {}", book["findings"]);
+    let lengths: BTreeSet<u64> =
+        book["samples"].as_array().unwrap().iter().map(|sample| sample["frame_bytes"].as_u64().unwrap()).collect();
+    assert_eq!(lengths, BTreeSet::from([64, 1514]), "up to the longest of the MTU");
+    // What is the whole machine's is as before.
+    for (setting, usual) in [("netdev_budget", "300"), ("dev_weight", "64")] {
+        let now = std::fs::read_to_string(format!("/proc/sys/net/core/{setting}")).unwrap();
+        assert_eq!(now.trim(), usual, "{setting}");
+    }
+}
+
 #[test]
 fn bad_requests_are_refused_with_a_way_out() {
     for (arguments, words) in [

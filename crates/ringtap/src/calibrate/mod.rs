@@ -58,15 +58,25 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// The cached figures of this host and CPU, or new ones (about three seconds). `notice` is told when it measures.
+    /// The cached figures of this host and CPU, or new ones (about three seconds): where there are none, and where the old ones
+    /// are of a moment in which the host was too restless for a timer. `notice` is told when it measures.
     ///
     /// # Errors
     /// Nothing measures the use of a core here.
     pub fn load_or_measure(cpu: usize, notice: &mut dyn FnMut(&str)) -> Result<Self> {
         match Self::cached(cpu) {
-            Some(cached) => Ok(cached),
-            None => Self::measure_and_store(cpu, notice),
+            Some(cached) if cached.holds(now_seconds()) => Ok(cached),
+            _ => Self::measure_and_store(cpu, notice),
         }
+    }
+
+    /// Whether these figures are to be used for good, or at least for now.
+    fn holds(&self, now: u64) -> bool {
+        /// Later than this no timer keeps a bound of 250 µs.
+        const RESTLESS_NS: u64 = 200_000;
+        /// A host that is always so is not measured at each start of a program.
+        const AGAIN_SECONDS: u64 = 600;
+        self.jitter_p99_ns < RESTLESS_NS || now.saturating_sub(self.measured_at) < AGAIN_SECONDS
     }
 
     /// The cached figures of this host and CPU, for callers that must not stop to measure.
@@ -259,6 +269,28 @@ mod tests {
         fs::write(&paths[1], b"{\"format\": 2, half").unwrap();
         assert_eq!(Calibration::load(0, &paths), None, "a broken file is measured anew");
         assert!(measured.store(&paths[..1]).is_err());
+    }
+
+    #[test]
+    fn figures_of_a_restless_moment_do_not_hold_for_long() {
+        let measured = |jitter_p99_ns| Calibration {
+            format: FORMAT,
+            host: host_name(0),
+            fingerprint: fingerprint(),
+            measured_at: 1_000_000,
+            cpu: 0,
+            meter: CoreMeterKind::IdleTime,
+            timer: CURVE.to_vec(),
+            interrupt: Vec::new(),
+            per_packet_ns: 10.5,
+            jitter_p99_ns,
+            jitter_max_ns: 30_000_000,
+            virtual_machine: true,
+        };
+        assert!(measured(50_000).holds(9_000_000));
+        assert!(measured(1_200_000).holds(1_000_300));
+        assert!(!measured(1_200_000).holds(1_000_600));
+        assert!(measured(1_200_000).holds(999_000), "a clock that was set back");
     }
 
     #[test]
