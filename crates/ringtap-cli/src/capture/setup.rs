@@ -11,6 +11,7 @@ use ringtap::pacer::{Hybrid, Policy, Rung, Windowed};
 use ringtap::receiver::{self, Queues, ReceiverConfig};
 use ringtap::record::{Format, RecordConfig, Rotation, Target};
 use ringtap::source::file::Pace;
+use ringtap::source::vfio;
 use ringtap::steer::Attach;
 use ringtap::sys::sched;
 use ringtap::{Error, Result};
@@ -227,7 +228,10 @@ impl Args {
         });
         config.queues = self.queues.0.clone();
         let slots = self.ring.or(plan.as_ref().map(|plan| plan.ring_slots.into())).unwrap_or(config.ring_slots.into());
-        config.ring_slots = slots.try_into().unwrap_or(u32::MAX);
+        // What a plan proposes for any card may be more than this one takes; what was asked for is refused there.
+        let most =
+            if self.backend == Backend::Vfio && self.ring.is_none() { vfio::MOST_SLOTS.into() } else { u64::MAX };
+        config.ring_slots = slots.min(most).try_into().unwrap_or(u32::MAX);
         config.frame_size = self.frame_size.map(|size| size.try_into().unwrap_or(u32::MAX));
         config.huge_pages = self.huge_pages;
         config.incoming_only = match self.direction {

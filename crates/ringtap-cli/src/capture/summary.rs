@@ -51,8 +51,11 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Packets whose handling began later than the bound, to the resolution of the histogram.
+    /// Packets whose handling began later than the bound, to the resolution of the histogram; unknown where packets bear no stamp
+    /// of their arrival.
     fn late_packets(&self) -> Option<u64> {
+        let is_known = self.counters.packets == 0 || self.counters.latency.quantiles_us().count > 0;
+        is_known.then_some(())?;
         let bound = u64::try_from(self.max_latency?.as_nanos()).ok()?;
         Some(self.counters.latency.count_above(bound))
     }

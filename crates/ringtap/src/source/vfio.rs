@@ -23,6 +23,8 @@ use card::{Family, Ring};
 /// Bytes of a frame: a packet of 1,518 bytes with a VLAN tag fits.
 const FRAME_SIZE: u32 = 2048;
 
+/// Most descriptors of a ring: their length in bytes has 20 bits in the cards' registers.
+pub const MOST_SLOTS: u32 = 1 << 15;
 /// The card's memory of 64 KB takes half a millisecond at 1 Gb/s.
 const DRAIN: Duration = Duration::from_millis(2);
 
@@ -209,11 +211,11 @@ impl VfioConfig {
                 "use --backend xdp",
             );
         }
-        if !self.ring_slots.is_power_of_two() || !(64..=1 << 15).contains(&self.ring_slots) {
+        if !self.ring_slots.is_power_of_two() || !(64..=MOST_SLOTS).contains(&self.ring_slots) {
             return usage(format!("{} ring slots", self.ring_slots), "use a power of two from 64 to 32768");
         }
         if self.transmit_slots != 0
-            && (!self.transmit_slots.is_power_of_two() || !(8..=1 << 15).contains(&self.transmit_slots))
+            && (!self.transmit_slots.is_power_of_two() || !(8..=MOST_SLOTS).contains(&self.transmit_slots))
         {
             return usage(
                 format!("{} transmit slots", self.transmit_slots),
