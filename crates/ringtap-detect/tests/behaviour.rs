@@ -185,12 +185,14 @@ fn a_tag_takes_what_comes_after_its_alarm_and_no_more() {
     frames.extend((0..4).map(|_| udp(7, 53, b"after")));
     frames.insert(4, other);
     // 0 before, 1 the alarm, 2 and 3 after, 4 another session, 5 and 6 after.
-    assert_eq!(tagged(&rule("session,3,packets"), &frames), [2, 3, 5]);
+    assert_eq!(tagged(&rule("session,3,packets"), &frames), [2, 3], "its own packet is the first of three");
+    assert_eq!(tagged(&rule("session,1,packets"), &frames), []);
     assert_eq!(tagged(&rule("session"), &frames), [2, 3, 5, 6]);
-    assert_eq!(tagged(&rule("host,2,packets,src"), &frames), [2, 3]);
+    assert_eq!(tagged(&rule("host,4,packets,src"), &frames), [2, 3, 4]);
     assert_eq!(tagged(&rule("host,9,packets,dst"), &frames), [2, 3, 4, 5, 6]);
-    let size = udp(7, 53, b"after").len();
-    assert_eq!(tagged(&rule(&format!("session,{},bytes", size + 1)), &frames), [2, 3], "until they are reached");
+    let sizes = udp(7, 53, b"attack").len() + 2 * udp(7, 53, b"after").len();
+    assert_eq!(tagged(&rule(&format!("session,{sizes},bytes")), &frames), [2, 3]);
+    assert_eq!(tagged(&rule(&format!("session,{},bytes", sizes - 1)), &frames), [2]);
     let mut long = vec![udp(7, 53, b"attack")];
     long.extend((0..2500).map(|_| udp(7, 53, b"after")));
     assert_eq!(tagged(&rule("session,2,seconds"), &long).len(), 2000);

@@ -532,11 +532,11 @@ pub enum TagMetric {
     Packets,
     /// Those of so many seconds.
     Seconds,
-    /// So many bytes, until they are reached.
+    /// So many bytes, as far as whole packets fill them.
     Bytes,
 }
 
-/// `tag`: what comes after a match is of interest too.
+/// `tag`: what comes after a match is of interest too. The packet that matched is counted, and told by its alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// Whose.

@@ -70,8 +70,10 @@ impl Tags {
         let was_open = std::mem::replace(&mut entry.is_open, true);
         entry.by = Tagger::of(meta);
         entry.counts_bytes = tag.metric == TagMetric::Bytes;
+        // The packet that sets the tag is among those that are counted.
         (entry.left, entry.until_ns) = match tag.metric {
-            TagMetric::Packets | TagMetric::Bytes => (tag.count.into(), None),
+            TagMetric::Packets => (u64::from(tag.count) - 1, None),
+            TagMetric::Bytes => (u64::from(tag.count).saturating_sub(packet.wire_len.into()), None),
             TagMetric::Seconds => (u64::MAX, Some(now_ns + u64::from(tag.count) * 1_000_000_000)),
         };
         self.open += u64::from(!was_open);
@@ -87,20 +89,15 @@ impl Tags {
         let keys = flow.map(Key::Session).into_iter().chain(hosts);
         for key in keys {
             let Some(entry) = self.table.find(&key).filter(|entry| entry.is_open) else { continue };
-            let is_over = entry.until_ns.is_some_and(|until_ns| now_ns > until_ns);
-            let by = entry.by;
-            if !is_over {
-                let used = if entry.counts_bytes { packet.wire_len.into() } else { 1 };
-                entry.left = entry.left.saturating_sub(used);
-            }
-            if is_over || entry.left == 0 {
+            let used = if entry.counts_bytes { packet.wire_len.into() } else { 1 };
+            if entry.left < used || entry.until_ns.is_some_and(|until_ns| now_ns > until_ns) {
                 entry.is_open = false;
                 self.open = self.open.saturating_sub(1);
+                continue;
             }
-            if !is_over {
-                self.last_packet = number;
-                return Some(by);
-            }
+            entry.left -= used;
+            self.last_packet = number;
+            return Some(entry.by);
         }
         None
     }
