@@ -91,7 +91,7 @@ fn net_the_other_studies_run_as_well() {
     let name = "net_the_other_studies_run_as_well";
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_ringtap"))
-        .args(["bench", "--quick", "--only", "ring,sizes,arrivals,napi,storms"])
+        .args(["bench", "--quick", "--only", "ring,sizes,arrivals,pause,napi,storms"])
         .args(["--receivers", "hybrid 1ms,udp-socket", "--out"])
         .arg(folder.path())
         .output()
@@ -105,7 +105,7 @@ fn net_the_other_studies_run_as_well() {
         let all = book[list].as_array().unwrap();
         all.iter().map(|one| one["study"].as_str().unwrap().to_owned()).collect()
     };
-    for study in ["ring", "sizes", "arrivals", "napi", "storms"] {
+    for study in ["ring", "sizes", "arrivals", "pause", "napi", "storms"] {
         assert!(of("samples").contains(study), "{study}");
     }
     assert!(of("findings").contains("napi"), "round trips: {}", book["findings"]);
