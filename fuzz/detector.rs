@@ -40,7 +40,7 @@ pub fn small(program: &Arc<Program>, policy: Policy) -> Detector {
         thresholds: 8,
         host_bits: 8,
         budget: 2000,
-        policy,
+        policies: policy.into(),
         checksums: false,
         ..Limits::default()
     };

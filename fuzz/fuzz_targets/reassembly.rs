@@ -27,8 +27,7 @@ static ONLY_NEEDLES: LazyLock<Arc<Program>> =
 
 fuzz_target!(|input: &[u8]| {
     let [policy, rest @ ..] = input else { return };
-    let policies = [Policy::First, Policy::Last, Policy::Bsd, Policy::Linux, Policy::Windows];
-    let policy = policies[usize::from(*policy) % policies.len()];
+    let (_, policy) = Policy::NAMES[usize::from(*policy) % Policy::NAMES.len()];
     let mut sent: Vec<Vec<u8>> = frames::handshake(80).into();
     let mut rest = rest;
     while let [kind, high, low, len, more @ ..] = rest {

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, ValueEnum};
 use ringtap::Result;
+use ringtap_detect::Policy;
 
 use crate::capture::setup;
 use crate::log_server::LogServer;
@@ -76,9 +77,10 @@ pub struct Args {
     /// Flows at one time
     #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Bounds")]
     flows: Option<u64>,
-    /// Whose bytes count where segments or fragments overlap [default: bsd]
-    #[arg(long, value_name = "HOW", help_heading = "Bounds")]
-    overlap: Option<Overlap>,
+    /// Whose bytes count where segments or fragments overlap: as the receiving hosts' system does (first, last, bsd, linux,
+    /// windows, solaris, ... as in Suricata's host-os-policy) [default: bsd]; of single networks: [overlap] in --config
+    #[arg(long, value_name = "SYSTEM", help_heading = "Bounds")]
+    overlap: Option<Policy>,
     /// Take TCP segments with wrong checksums for part of their stream
     #[arg(long, help_heading = "Bounds")]
     no_checksums: bool,
@@ -171,6 +173,11 @@ SNMP notifications of alarms, traps or informs, are asked for in the file of --c
 The notification is OID.0.1; its objects are OID.1.N.0: 1 message, 2 sid, 3 gid, 4 rev, 5 severity, 6 source, 7 its port,
 8 destination, 9 its port, 10 IP protocol, 11 microseconds since 1970, 12 number of the alarm.
 
+Of hosts whose system is known, the same file says whose bytes count (the smallest network that a receiver is in decides):
+  [overlap]
+  windows = ["192.0.2.0/24"]       # first, last, or a system of Suricata's host-os-policy: bsd, bsd-right, old-linux, linux,
+  linux = ["192.0.2.7"]            # old-solaris, solaris, hpux10, hpux11, irix, macos, windows, vista, windows2k3
+
 A rule with an option that is not supported is not used, and is named with file, line and option at start; --strict makes
 that an error. --priority-rules should name addresses or ports that a flood can't all have: what a flood sends to them goes
 first too. An alarm that the output thread could not take in time is counted, as is one that could not be written."#;
@@ -184,21 +191,6 @@ enum Backend {
     Xdp,
     /// A packet socket's ring, beside the host
     Packet,
-}
-
-/// Whose bytes count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Overlap {
-    /// Those that came first
-    First,
-    /// Those that came last
-    Last,
-    /// The earlier ones, unless the later piece begins before them
-    Bsd,
-    /// As bsd, but of pieces with the same beginning the later one
-    Linux,
-    /// The earlier ones, unless the later piece begins before and ends after them
-    Windows,
 }
 
 /// Events of EVE.

@@ -35,7 +35,7 @@ fn count(events: &[Value], with_packet: bool) -> BTreeMap<Key, u64> {
 }
 
 /// Alerts of Suricata 7 with its packaged configuration, in a folder of its own.
-fn suricata(test: &str, capture: &Path, rules: &Path) -> Vec<Value> {
+fn suricata(test: &str, capture: &Path, rules: &Path, settings: &[String]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     let version = Command::new("suricata").arg("-V").output();
     let version = version.unwrap_or_else(|error| panic!("did not run: {test}: suricata: {error}")).stdout;
@@ -48,6 +48,7 @@ fn suricata(test: &str, capture: &Path, rules: &Path) -> Vec<Value> {
         .arg(rules)
         .arg("-l")
         .arg(folder.path())
+        .args(settings.iter().flat_map(|setting| ["--set", setting]))
         .output()
         .unwrap_or_else(|error| panic!("did not run: {test}: suricata: {error}"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -111,7 +112,7 @@ const B: [u8; 4] = [203, 0, 113, 2];
 
 fn compare(test: &str, name: &str, capture: &Path, rules: &Path, with_packet: bool) -> Vec<String> {
     let ours = count(&replay(&[capture], rules, &["--events", "alert", "--no-checksums"]), with_packet);
-    let theirs = count(&suricata(test, capture, rules), with_packet);
+    let theirs = count(&suricata(test, capture, rules, &[]), with_packet);
     let mut differences = Vec::new();
     let keys: std::collections::BTreeSet<&Key> = ours.keys().chain(theirs.keys()).collect();
     for key in keys {
@@ -303,8 +304,115 @@ fn tagged_packets_as_suricata_sees_them() {
                 .collect()
         };
         let ours = tagged(&replay(&[&capture], &rules, &["--events", "alert,packet", "--no-checksums"]));
-        let theirs = tagged(&suricata(TEST, &capture, &rules));
+        let theirs = tagged(&suricata(TEST, &capture, &rules, &[]));
         assert_eq!(ours, theirs, "tag:{tag}");
         assert!(!ours.is_empty(), "tag:{tag}");
     }
+}
+
+/// Two pieces that overlap in each way there is, to hosts of each system, as segments and as fragments: whose bytes count.
+#[test]
+fn overlaps_as_suricata_sees_them() {
+    const TEST: &str = "overlaps_as_suricata_sees_them";
+    const SYSTEMS: [&str; 13] = [
+        "bsd",
+        "bsd-right",
+        "old-linux",
+        "linux",
+        "old-solaris",
+        "solaris",
+        "hpux10",
+        "hpux11",
+        "irix",
+        "macos",
+        "windows",
+        "vista",
+        "windows2k3",
+    ];
+    /// The earlier piece, and what the later one covers: both begin behind a hole, which is filled at last.
+    const EARLIER: (usize, usize) = (4, 8);
+    const LATER: [(usize, usize); 9] = [(2, 5), (2, 8), (2, 10), (4, 6), (4, 8), (4, 10), (5, 7), (6, 8), (6, 10)];
+    let folder = tempfile::tempdir().unwrap();
+    let (capture, rules) = (folder.path().join("x.pcap"), folder.path().join("x.rules"));
+    let host = |system: usize| [10, 0, 0, 1 + system as u8];
+    let (mut frames, mut text) = (Vec::new(), String::new());
+    for system in 0..SYSTEMS.len() {
+        let (to, back) = ([A, host(system)], [host(system), A]);
+        for (number, (first, last)) in LATER.into_iter().enumerate() {
+            let (begin, end) = (first.min(EARLIER.0), last.max(EARLIER.1));
+            let whole = |earlier_wins: bool| -> String {
+                let owner = |at: usize| {
+                    let [earlier, later] = [EARLIER, (first, last)].map(|(from, until)| (from..until).contains(&at));
+                    if at < begin {
+                        'x'
+                    } else if earlier && (earlier_wins || !later) {
+                        'A'
+                    } else {
+                        'B'
+                    }
+                };
+                (0..end).map(owner).collect()
+            };
+            let sid = 1 + system * 100 + number * 4;
+            let (address, port) = (host(system).map(|byte| byte.to_string()).join("."), 8000 + number as u16);
+            for (offset, earlier_wins) in [(0, true), (1, false)] {
+                let (stream, sid) = (whole(earlier_wins), sid + offset);
+                // The first unit of the fragments is the UDP header.
+                let packet: String = stream.chars().skip(1).chain(['e']).flat_map(|unit| [unit; 8]).collect();
+                text.push_str(&format!(
+                    "alert tcp any any -> {address} {port} (msg:\"x\"; content:\"{stream}end\"; sid:{sid};)\n\
+                     alert udp any any -> {address} {port} (msg:\"x\"; content:\"{packet}\"; sid:{};)\n",
+                    sid + 2
+                ));
+            }
+            let ports = (20_000 + number as u16, port);
+            let client = |at: usize, flags: u8, payload: &[u8]| {
+                ipv4(6, to, at as u16, 0, &tcp(ports, 1000 + at as u32, 5001, flags, payload))
+            };
+            let server = |at: usize, sequence: u32, flags: u8| {
+                ipv4(6, back, at as u16, 0, &tcp((ports.1, ports.0), sequence, 1000 + at as u32, flags, b""))
+            };
+            frames.extend([
+                client(0, 2, b""),
+                server(1, 5000, 18),
+                client(1, 16, b""),
+                client(1 + EARLIER.0, 24, &b"AAAA"[..EARLIER.1 - EARLIER.0]),
+                client(1 + first, 24, &b"BBBBBBBB"[..last - first]),
+                client(1, 24, &b"xxxx"[..begin]),
+                client(1 + end, 24, b"end"),
+                client(4 + end, 17, b""),
+                server(5 + end, 5001, 17),
+            ]);
+            let id = (1 + system * LATER.len() + number) as u16;
+            let mut fragment = |from: usize, until: usize, unit: u8, more: bool| {
+                let mut payload = vec![unit; (until - from) * 8];
+                if from == 0 {
+                    let header = udp(ports, &vec![0; end * 8]);
+                    payload[..8].copy_from_slice(&header[..8]);
+                }
+                frames.push(ipv4(17, to, id, from as u16 | u16::from(more) << 13, &payload));
+            };
+            fragment(EARLIER.0, EARLIER.1, b'A', true);
+            fragment(first, last, b'B', true);
+            fragment(end, end + 1, b'e', false);
+            fragment(0, begin, b'x', true);
+        }
+    }
+    std::fs::write(&rules, text).unwrap();
+    pcap(&capture, &frames);
+    let (config, settings): (String, Vec<String>) = SYSTEMS
+        .iter()
+        .enumerate()
+        .map(|(system, name)| {
+            let address = host(system).map(|byte| byte.to_string()).join(".");
+            (format!("{name} = [\"{address}\"]\n"), format!("host-os-policy.{name}.0={address}/32"))
+        })
+        .unzip();
+    let file = folder.path().join("ringtap.toml");
+    std::fs::write(&file, format!("[overlap]\n{config}")).unwrap();
+    let options = ["--events", "alert", "--no-checksums", "--config", file.to_str().unwrap()];
+    let ours = count(&replay(&[&capture], &rules, &options), false);
+    let theirs = count(&suricata(TEST, &capture, &rules, &settings), false);
+    assert_eq!(ours, theirs);
+    assert_eq!(ours.len(), 2 * SYSTEMS.len() * LATER.len(), "one way or the other, each of them");
 }

@@ -4,7 +4,8 @@
 use std::net::IpAddr;
 
 use crate::event::{Event, EventSet};
-use crate::pieces::{List, Pieces, Policy};
+use crate::overlap::Policies;
+use crate::pieces::{List, Pieces};
 
 /// Longest IP payload.
 const MAX_PAYLOAD: u64 = 65535;
@@ -76,19 +77,19 @@ pub struct DefragCounters {
 pub(crate) struct Defrag {
     trackers: Vec<Tracker>,
     pieces: Pieces,
-    policy: Policy,
+    policies: Policies,
     timeout_ns: u64,
     seed: std::hash::RandomState,
     pub(crate) counters: DefragCounters,
 }
 
 impl Defrag {
-    pub(crate) fn new(trackers: usize, bytes: usize, policy: Policy, timeout_ns: u64) -> Self {
+    pub(crate) fn new(trackers: usize, bytes: usize, policies: Policies, timeout_ns: u64) -> Self {
         let buckets = trackers.div_ceil(WAYS).next_power_of_two();
         Self {
             trackers: vec![Tracker::default(); buckets * WAYS],
             pieces: Pieces::new(bytes, 512),
-            policy,
+            policies,
             timeout_ns,
             seed: std::hash::RandomState::new(),
             counters: DefragCounters::default(),
@@ -120,7 +121,8 @@ impl Defrag {
         if start == 0 {
             tracker.protocol = fragment.protocol;
         }
-        let told = self.pieces.insert(&mut tracker.list, start, fragment.payload, self.policy);
+        let newer = self.policies.of(fragment.destination).of_fragments();
+        let told = self.pieces.insert(&mut tracker.list, start, fragment.payload, newer);
         if told.overlap {
             events.add(if v4 { Event::Ipv4FragmentOverlap } else { Event::Ipv6FragmentOverlap });
         }

@@ -12,7 +12,8 @@ use ringtap_wire::LinkType;
 use crate::alert::{FlowEnd, FlowView, Sink};
 use crate::decode::Decoded;
 use crate::defrag::{Defrag, DefragCounters};
-use crate::pieces::{Pieces, Policy};
+use crate::overlap::Policies;
+use crate::pieces::Pieces;
 use crate::program::Program;
 use crate::track::flows::{FlowCounters, Flows};
 use crate::track::hosts::HostBits;
@@ -54,8 +55,8 @@ pub struct Limits {
     pub budget: u32,
     /// Alarms of one packet.
     pub alerts: usize,
-    /// Whose bytes count where segments or fragments overlap.
-    pub policy: Policy,
+    /// Whose bytes count where segments or fragments overlap, by the host that receives them.
+    pub policies: Policies,
     /// Verify TCP checksums: segments with a wrong one are not part of a stream.
     pub checksums: bool,
     /// Take the time of each rule: two looks at the clock for each.
@@ -78,7 +79,7 @@ impl Default for Limits {
             tags: 4096,
             budget: 50_000,
             alerts: 15,
-            policy: Policy::Bsd,
+            policies: Policies::default(),
             checksums: true,
             timed: false,
         }
@@ -204,7 +205,7 @@ impl Detector {
                 thresholds: Thresholds::new(limits.thresholds),
                 tags: Tags::new(limits.tags),
             },
-            defrag: Defrag::new(limits.fragmented, limits.fragment_bytes, limits.policy, 60_000_000_000),
+            defrag: Defrag::new(limits.fragmented, limits.fragment_bytes, limits.policies.clone(), 60_000_000_000),
             work: Work {
                 stamps: vec![0; program.rules.len()],
                 round: 0,

@@ -1,39 +1,12 @@
-//! Owns: memory for bytes that arrive out of order: fixed blocks, and per owner a list of pieces sorted by position, with
-//! the overlap policies of operating systems.
-//! Does not: know packets or streams. All memory is taken at start; what does not fit is refused and told.
+//! Owns: memory for bytes that arrive out of order: fixed blocks, and per owner a list of pieces sorted by position.
+//! Does not: know packets or streams, or whose bytes count where pieces overlap (`overlap.rs`). All memory is taken at start; what does not fit is refused and told.
+
+use crate::overlap::Newer;
 
 /// Bytes of one block.
 const BLOCK: usize = 512;
 /// "No block", "no piece".
 const NONE: u32 = u32::MAX;
-
-/// Whose bytes count where two pieces overlap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// Those that came first.
-    First,
-    /// Those that came last.
-    Last,
-    /// The earlier ones, unless the later piece begins before them.
-    #[default]
-    Bsd,
-    /// As BSD, but of pieces with the same beginning the later one.
-    Linux,
-    /// The earlier ones, unless the later piece begins before and ends after them.
-    Windows,
-}
-
-impl Policy {
-    fn newer_wins(self, old: (u64, u64), new: (u64, u64)) -> bool {
-        match self {
-            Self::First => false,
-            Self::Last => true,
-            Self::Bsd => new.0 < old.0,
-            Self::Linux => new.0 <= old.0,
-            Self::Windows => new.0 < old.0 && new.1 > old.1,
-        }
-    }
-}
 
 #[derive(Clone, Copy)]
 struct Node {
@@ -108,7 +81,7 @@ impl Pieces {
     }
 
     /// Adds `data` at `start`.
-    pub(crate) fn insert(&mut self, list: &mut List, start: u64, data: &[u8], policy: Policy) -> Inserted {
+    pub(crate) fn insert(&mut self, list: &mut List, start: u64, data: &[u8], newer: Newer) -> Inserted {
         let mut told = Inserted::default();
         let whole = (start, start + data.len() as u64);
         // Where the next part of the new piece begins; and the link to the node behind it.
@@ -125,7 +98,7 @@ impl Pieces {
             told.overlap = true;
             let (from, to) = (node.start.max(whole.0), node.end.min(whole.1));
             told.different |= self.differs(here, from, &data[(from - start) as usize..(to - start) as usize]);
-            if policy.newer_wins(node.whole, whole) {
+            if newer.wins(node.whole, whole) {
                 // What stands out to the left stays; what stands out to the right becomes a piece of its own.
                 let right = node.end > whole.1;
                 if right {
@@ -334,14 +307,14 @@ mod tests {
     use proptest::prelude::*;
 
     /// Each byte on its own, told by the ranges of the pieces that bring it.
-    fn naive(inserts: &[(u64, Vec<u8>)], policy: Policy) -> Vec<Option<u8>> {
+    fn naive(inserts: &[(u64, Vec<u8>)], newer: Newer) -> Vec<Option<u8>> {
         let mut bytes: Vec<Option<(u8, (u64, u64))>> = vec![None; 600];
         for (start, data) in inserts {
             let whole = (*start, start + data.len() as u64);
             let before = bytes.clone();
             for (index, &byte) in data.iter().enumerate() {
                 let place = &mut bytes[*start as usize + index];
-                let wins = before[*start as usize + index].is_none_or(|(_, old)| policy.newer_wins(old, whole));
+                let wins = before[*start as usize + index].is_none_or(|(_, old)| newer.wins(old, whole));
                 if wins {
                     *place = Some((byte, whole));
                 }
@@ -354,14 +327,14 @@ mod tests {
         #[test]
         fn agrees_with_single_bytes(inserts in proptest::collection::vec(
             (0u64..500, proptest::collection::vec(any::<u8>(), 1..90)), 1..12),
-            policy in prop::sample::select(vec![Policy::First, Policy::Last, Policy::Bsd, Policy::Linux, Policy::Windows])) {
+            newer in prop::sample::select(Newer::ALL.to_vec())) {
             let mut pieces = Pieces::new(64 << 10, 200);
             let mut list = List::default();
             for (start, data) in &inserts {
-                let told = pieces.insert(&mut list, *start, data, policy);
+                let told = pieces.insert(&mut list, *start, data, newer);
                 prop_assert!(!told.refused);
             }
-            let expected = naive(&inserts, policy);
+            let expected = naive(&inserts, newer);
             let mut found = vec![None; 600];
             while let Some(first) = pieces.first(&list) {
                 let mut out = Vec::with_capacity(1024);
@@ -380,12 +353,12 @@ mod tests {
     fn what_does_not_fit_is_told() {
         let mut pieces = Pieces::new(1024, 4);
         let mut list = List::default();
-        assert!(!pieces.insert(&mut list, 0, &[1; 1000], Policy::First).refused);
-        assert!(pieces.insert(&mut list, 5000, &[1; 1], Policy::First).refused);
+        assert!(!pieces.insert(&mut list, 0, &[1; 1000], Newer::Never).refused);
+        assert!(pieces.insert(&mut list, 5000, &[1; 1], Newer::Never).refused);
         pieces.clear(&mut list);
         assert_eq!((pieces.blocks_used, list.count), (0, 0));
         for at in 0..4 {
-            assert_eq!(pieces.insert(&mut list, at * 9, b"x", Policy::First).refused, at >= 2, "two blocks");
+            assert_eq!(pieces.insert(&mut list, at * 9, b"x", Newer::Never).refused, at >= 2, "two blocks");
         }
     }
 }

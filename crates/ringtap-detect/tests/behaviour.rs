@@ -70,7 +70,7 @@ fn the_overlap_policy_decides() {
     // Both cover positions 2 to 8 before position 0 is there; the later one begins first.
     let frames = stream(&[(2, b"attack"), (1, b"-harmless"), (0, b"x")]);
     for (policy, expected) in [(Policy::First, 1), (Policy::Last, 0), (Policy::Bsd, 0), (Policy::Windows, 0)] {
-        let mut detector = Detector::new(program(WORD), Limits { policy, ..limits() });
+        let mut detector = Detector::new(program(WORD), Limits { policies: policy.into(), ..limits() });
         assert_eq!(sids(&mut detector, &frames).len(), expected, "{policy:?}");
     }
 }

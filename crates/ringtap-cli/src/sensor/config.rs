@@ -7,11 +7,11 @@ use std::path::Path;
 
 use ringtap::{Error, Result};
 use ringtap_detect::rules::Variables;
-use ringtap_detect::{Limits, Policy};
+use ringtap_detect::{Limits, Policies, Policy};
 use serde::Deserialize;
 
+use super::Args;
 use super::snmp::Table;
-use super::{Args, Overlap};
 use crate::secrets::read_private;
 
 /// Where alarm datagrams go.
@@ -44,6 +44,7 @@ pub(super) fn alarm_target(text: &str) -> Result<AlarmTarget, String> {
 struct File {
     variables: BTreeMap<String, String>,
     bounds: Bounds,
+    overlap: BTreeMap<String, Vec<String>>,
     snmp: Option<Table>,
 }
 
@@ -84,6 +85,7 @@ impl Config {
         for (name, value) in file.variables.iter().chain(given) {
             variables.set(name, value);
         }
+        let policies = policies(args, &file.overlap, &variables)?;
         let (usual, bounds) = (Limits::default(), file.bounds);
         let limits = Limits {
             budget: args.budget.map_or(bounds.budget.unwrap_or(usual.budget), |budget| budget.clamp(1, 1 << 31) as u32),
@@ -98,19 +100,26 @@ impl Config {
             tags: bounds.tags.unwrap_or(usual.tags),
             checksums: !args.no_checksums,
             timed: args.profile,
-            policy: match args.overlap {
-                None => usual.policy,
-                Some(Overlap::First) => Policy::First,
-                Some(Overlap::Last) => Policy::Last,
-                Some(Overlap::Bsd) => Policy::Bsd,
-                Some(Overlap::Linux) => Policy::Linux,
-                Some(Overlap::Windows) => Policy::Windows,
-            },
+            policies,
             ..usual
         };
         let snmp = file.snmp.zip(args.config.as_deref().map(|path| path.display().to_string()));
         Ok(Self { variables, limits, snmp })
     }
+}
+
+/// The overlap policies of the file's networks; of all other hosts that of the command line.
+fn policies(args: &Args, networks: &BTreeMap<String, Vec<String>>, variables: &Variables) -> Result<Policies> {
+    let mut policies = Policies::from(args.overlap.unwrap_or_default());
+    for (name, addresses) in networks {
+        let object = args.config.as_deref().unwrap_or(Path::new("")).display().to_string();
+        let wrong = |cause: String| Error::failed("read configuration", format!("{object}: [overlap] {name}"), cause);
+        let policy: Policy = name.parse().map_err(wrong)?;
+        for text in addresses {
+            policies.add(text, variables, policy).map_err(wrong)?;
+        }
+    }
+    Ok(policies)
 }
 
 fn read(path: &Path) -> Result<File> {
@@ -120,7 +129,7 @@ fn read(path: &Path) -> Result<File> {
         // The message alone: the lines around the place may hold a secret.
         let at = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         Error::failed("read configuration", format!("{object}:{at}"), error.message())
-            .way_out("see [variables], [bounds] and [snmp] in ringtap sensor --help")
+            .way_out("see [variables], [bounds], [overlap] and [snmp] in ringtap sensor --help")
     })?;
     if file.snmp.is_some() {
         read_private(path)?;

@@ -69,8 +69,9 @@ impl Detector {
         let kept = self.begin_chunk(index, from, !payload.is_empty());
         let flow = self.track.flows.get_mut(index);
         let before = flow.session.streams[from].next;
-        let (policy, out) = (self.limits.policy, &mut self.work.chunk);
-        let took = flow.session.take(from, &tcp, payload, &mut self.track.pieces, &mut packet.events, policy, out);
+        let (policies, receiver, out) = (&self.limits.policies, packet.destination, &mut self.work.chunk);
+        let newer = || policies.of(receiver).of_segments();
+        let took = flow.session.take(from, &tcp, payload, &mut self.track.pieces, &mut packet.events, newer, out);
         self.counters.segments_refused += u64::from(took.refused);
         self.counters.gaps += u64::from(took.gap);
         Self::tell_anomalies(packet, now_ns, sink);

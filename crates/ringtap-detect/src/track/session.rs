@@ -5,7 +5,8 @@ use ringtap_wire::{Tcp, tcp_flag};
 
 use super::windows::{Window, Windows};
 use crate::event::{Event, EventSet};
-use crate::pieces::{List, Pieces, Policy};
+use crate::overlap::Newer;
+use crate::pieces::{List, Pieces};
 
 /// A segment this far ahead of the next byte is outside any window that is usual.
 const MOST_AHEAD: u64 = 4 << 20;
@@ -94,7 +95,7 @@ pub(crate) struct Took {
 
 impl Session {
     /// Takes a segment that side `from` (0: client) sent. Bytes of its stream that have come in order are put at the end
-    /// of `out`, which has room for them.
+    /// of `out`, which has room for them. `newer` is asked for segments out of order.
     #[expect(clippy::too_many_arguments, reason = "one call; the segment, and the memory that the caller owns")]
     pub(crate) fn take(
         &mut self,
@@ -103,7 +104,7 @@ impl Session {
         payload: &[u8],
         pieces: &mut Pieces,
         events: &mut EventSet,
-        policy: Policy,
+        newer: impl FnOnce() -> Newer,
         out: &mut Vec<u8>,
     ) -> Took {
         let flags = tcp.flags();
@@ -139,7 +140,7 @@ impl Session {
         }
         let sequence = if syn { tcp.sequence().wrapping_add(1) } else { tcp.sequence() };
         if !payload.is_empty() {
-            self.data(from, sequence, payload, pieces, events, policy, out, &mut took);
+            self.data(from, sequence, payload, pieces, events, newer, out, &mut took);
         }
         if flags & tcp_flag::ACK != 0 {
             self.skip_gap(1 - from, tcp.acknowledgment(), pieces, events, &mut took);
@@ -192,7 +193,7 @@ impl Session {
         payload: &[u8],
         pieces: &mut Pieces,
         events: &mut EventSet,
-        policy: Policy,
+        newer: impl FnOnce() -> Newer,
         out: &mut Vec<u8>,
         took: &mut Took,
     ) {
@@ -213,7 +214,7 @@ impl Session {
             stream.next += new.len() as u64;
             return;
         }
-        let told = pieces.insert(&mut stream.early, start, new, policy);
+        let told = pieces.insert(&mut stream.early, start, new, newer());
         if told.different {
             events.add(Event::StreamOverlapDifferent);
         }

@@ -212,6 +212,8 @@ pub(super) fn pace_napi(
     warnings: &mut Vec<String>,
 ) -> Option<NapiPacing> {
     const DEFER_HARD_IRQS: u64 = 2;
+    /// What our wake-ups are late, and more.
+    const NET_BELOW_NS: u64 = 100_000;
     let busy_poll = queues.iter().any(|(source, _)| source.description().busy_poll);
     let flush_ns = if busy_poll {
         warnings.extend(card_ring_warning(
@@ -220,9 +222,11 @@ pub(super) fn pace_napi(
             ethtool::receive_ring(&interface.name).ok(),
         ));
         // Our thread runs the device's poll itself; the kernel's timer is only a net below, longer than our period
-        // (Documentation/networking/napi.rst, busy polling). Not much longer: while we wait for the interrupt at low rates it
-        // still defers that after each packet, and the next one then waits for this timer.
-        shortest_period_ns(&config.policy)? * 5 / 4
+        // (Documentation/networking/napi.rst, busy polling). Little longer: while we wait for the interrupt at low rates it
+        // still defers that after each packet, and the next one then waits for this timer, which must not break the bound.
+        // When our poll comes later than the net, the kernel polls once more and the interrupt stays deferred.
+        let period_ns = longest_period_ns(&config.policy)?;
+        period_ns + (period_ns / 8).min(NET_BELOW_NS)
     } else {
         // Generic XDP runs behind the driver's NAPI as well, on packets that GRO leaves alone.
         config.napi_pause.at(interface.index, cpus)
@@ -243,10 +247,10 @@ fn card_ring_warning(interface: &str, ring_slots: u32, card: Option<(u32, u32)>)
     ))
 }
 
-/// The shortest timer period a policy may use, if it has a timer.
-fn shortest_period_ns(policy: &Policy) -> Option<u64> {
+/// The longest timer period a policy may use, if it has a timer.
+fn longest_period_ns(policy: &Policy) -> Option<u64> {
     match policy {
-        Policy::Hybrid(hybrid) => hybrid.rungs.iter().map(|rung| rung.period_ns).min(),
+        Policy::Hybrid(hybrid) => hybrid.rungs.iter().map(|rung| rung.period_ns).max(),
         Policy::Windowed(windowed) => Some(windowed.period_ns),
         Policy::Timer { period_ns } => Some(*period_ns),
         Policy::Interrupt | Policy::Busy => None,
