@@ -16,7 +16,7 @@ use ringtap::ledger::{Cause, Ledger};
 use ringtap::meters::EngineSnapshot;
 use ringtap::receiver::{Backend, Outcome, Receiver, ReceiverConfig};
 use ringtap::source::Description;
-use ringtap::sys::clock;
+use ringtap::sys::{clock, sched};
 use ringtap::transmit::Outbox;
 use ringtap::{Error, Result};
 use serde::Serialize;
@@ -134,13 +134,18 @@ pub struct TrialReport {
     pub warnings: Vec<String>,
 }
 
-/// The calling thread is kept off a core until this is dropped. The generator never sleeps, in real time: a thread that the
-/// scheduler has left on its core would measure only what is left of a run when it gets a turn.
+/// The calling thread is kept off the generator's core and goes before the receiver until this is dropped. Both may never
+/// sleep, in real time: an ordinary thread beside them would measure only what is left of a run when it gets a turn.
 struct Aside(Option<CpuSet>);
 
 impl Aside {
+    /// Above engines, NAPI threads and the generator; it is awake for microseconds every 20 ms.
+    const PRIORITY: u8 = 90;
+
     fn from_core(core: usize) -> Self {
         let this_thread = Pid::from_raw(0);
+        // Where it is not permitted, neither are the others real-time threads.
+        let _ = sched::set_fifo(0, Self::PRIORITY);
         let Ok(before) = sched_getaffinity(this_thread) else { return Self(None) };
         let mut others = before;
         let has_others = others.unset(core).is_ok() && (0..CpuSet::count()).any(|cpu| others.is_set(cpu) == Ok(true));
@@ -151,6 +156,7 @@ impl Aside {
 
 impl Drop for Aside {
     fn drop(&mut self) {
+        let _ = sched::set_other(0);
         if let Some(before) = &self.0 {
             // It was in force a moment ago.
             let _ = sched_setaffinity(Pid::from_raw(0), before);

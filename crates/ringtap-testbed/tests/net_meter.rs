@@ -5,9 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use ringtap::pacer::Policy;
+use ringtap::receiver::{Backend, ReceiverConfig};
 use ringtap::sys::{clock, sched};
 use ringtap_testbed::meter::Headline;
-use ringtap_testbed::{CoreUse, CoreUseReport, SoakerCalibration};
+use ringtap_testbed::trial::TrialConfig;
+use ringtap_testbed::{
+    CoreUse, CoreUseReport, GeneratorConfig, Pattern, Profile, SoakerCalibration, Testbed, TestbedConfig,
+};
 
 /// Keeps `cpu` busy 30 % of each 10 ms for as long as `measure` takes; gives its report and the load's true share.
 fn under_load(cpu: usize, measure: impl FnOnce(&dyn Fn(Duration)) -> CoreUseReport) -> (CoreUseReport, f64) {
@@ -78,4 +83,22 @@ fn net_soaker_sees_a_known_load() {
 fn net_no_such_core() {
     let error = CoreUse::start(100_000).unwrap_err().to_string();
     assert!(error.contains("CPU 100000"), "{error}");
+}
+
+/// A receiver that never sleeps has its core for itself: who measures goes before it, or would see the end of the run only.
+#[test]
+fn net_a_run_past_a_spinning_receiver_is_measured_whole() {
+    let testbed = Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("{error}"));
+    let mut receiver = ReceiverConfig::new("", Policy::Busy);
+    receiver.backend = Backend::Xdp;
+    let profile = Profile::lasting(Pattern::Constant { pps: 20_000.0 }, Duration::from_secs(1));
+    let traffic = GeneratorConfig::for_testbed(&testbed, 64, profile);
+    let report = testbed.trial(TrialConfig { receiver, traffic, most_packets: 21_000, soaker: None }).unwrap();
+    assert_eq!(report.ledger.unaccounted(), Some(0), "{}", report.ledger);
+    let (measured_ns, sent_ns) = (report.core.interval_ns, report.generator.duration_ns);
+    assert!(measured_ns * 10 >= sent_ns * 8, "{measured_ns} of {sent_ns} ns were measured");
+    // Field 41 of proc(5)'s stat is the policy, the 39th behind the name.
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let policy = stat.rsplit(')').next().unwrap().split_whitespace().nth(38);
+    assert_eq!(policy, Some("0"), "the measuring thread is an ordinary one again (SCHED_OTHER)");
 }
