@@ -139,7 +139,8 @@ pub struct TrialReport {
 struct Aside(Option<CpuSet>);
 
 impl Aside {
-    /// Above engines, NAPI threads and the generator; it is awake for microseconds every 20 ms.
+    /// Above engines, NAPI threads and the generator; it is awake for microseconds every 20 ms. Threads of meters and generator
+    /// begin with it, before they take their own place.
     const PRIORITY: u8 = 90;
 
     fn from_core(core: usize) -> Self {

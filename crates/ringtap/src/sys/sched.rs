@@ -6,21 +6,20 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Puts thread `tid` (0: the caller) under SCHED_FIFO with `priority` (1–99); threads and processes that it starts are ordinary
-/// ones (SCHED_RESET_ON_FORK).
+/// Puts thread `tid` (0: the caller) under SCHED_FIFO with `priority` (1–99). Threads that it starts inherit that.
 ///
 /// # Errors
 /// EPERM without CAP_SYS_NICE or above RLIMIT_RTPRIO, ESRCH when there is no such thread, EINVAL for a bad priority.
 pub fn set_fifo(tid: i32, priority: u8) -> io::Result<()> {
-    set_scheduler(tid, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)
+    set_scheduler(tid, libc::SCHED_FIFO, priority)
 }
 
 /// Makes thread `tid` (0: the caller) an ordinary one again.
 ///
 /// # Errors
-/// ESRCH when there is no such thread; EPERM without CAP_SYS_NICE.
+/// ESRCH when there is no such thread.
 pub fn set_other(tid: i32) -> io::Result<()> {
-    set_scheduler(tid, libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
+    set_scheduler(tid, libc::SCHED_OTHER, 0)
 }
 
 /// Puts thread `tid` (0: the caller) under SCHED_IDLE: it runs only when nothing else wants the CPU.
