@@ -51,7 +51,7 @@ pub fn verdict(book: &Book, receiver: &str, topology: Topology) -> String {
     }
 }
 
-/// The table of passes and losses, and the losses drawn.
+/// The table of passes and losses, and the losses drawn where there are any.
 pub fn section(book: &Book, looks: &Looks, topology: Topology) -> Section {
     let name = topology_name(topology);
     let mut section = Section::new(format!("{name}-storms"), format!("{name}: storms"));
@@ -68,7 +68,9 @@ pub fn section(book: &Book, looks: &Looks, topology: Topology) -> Section {
     );
     let mut verdicts = Table::new("Packets lost beside each storm, worst round", ["receiver"]);
     verdicts.head.extend(kinds.iter().cloned());
-    let mut core_use = Table::new("core use beside each storm, % of one core", ["receiver"]);
+    let nothing_lost = samples(book, topology).all(|sample| sample.lost == 0);
+    let title = if nothing_lost { "Core use" } else { "core use" };
+    let mut core_use = Table::new(format!("{title} beside each storm, % of one core"), ["receiver"]);
     core_use.head.extend(kinds.iter().cloned());
     let mut rows = Vec::new();
     for receiver in looks.names() {
@@ -92,7 +94,10 @@ pub fn section(book: &Book, looks: &Looks, topology: Topology) -> Section {
         }
     }
     section.tables.push(verdicts);
-    if !rows.is_empty() {
+    if nothing_lost {
+        // A drawing of nothing says nothing.
+        section.tables.push(core_use);
+    } else if !rows.is_empty() {
         let x = Axis::new("lost, % of sent", Kind::LogAndZero, plain);
         section.figures.push(Figure {
             id: format!("{name}-storm-loss"),

@@ -255,12 +255,16 @@ fn napi(book: &Book, topology: Topology) -> Section {
     let mut section = Section::new(format!("{name}-napi"), format!("{name}: NAPI budget and weight"));
     let of = |sample: &&Sample| sample.study == "napi" && sample.topology == topology;
     let named = |sample: &Sample| {
-        let setting = sample.beside.iter().map(|setting| format!(", {setting}")).collect::<String>();
-        Sample { receiver: format!("{}{setting}", sample.receiver), ..sample.clone() }
+        let setting = sample.beside.as_deref().map(short_setting).unwrap_or_default();
+        Sample { receiver: format!("{} {setting}", sample.receiver), ..sample.clone() }
     };
     let settings = Book { samples: book.samples.iter().filter(of).map(named).collect(), ..Book::default() };
     let samples: Vec<&Sample> = settings.samples.iter().collect();
-    section.text.push(format!("{} (001 Fig. 6.)", sweep::traffic(&samples)));
+    section.text.push(format!(
+        "{} Receivers with the budget and the weight of the kernel's receive softirq behind their names: packets in one turn of \
+         the softirq, and from one device in it (net.core.netdev_budget and dev_weight; 001 Fig. 6).",
+        sweep::traffic(&samples)
+    ));
     let keys =
         ["core-use", "delivered", "delivered-linear", "loss", "packets-per-poll", "delivery-p50", "delivery-p99"];
     section.figures = sweep::quantities(&samples, &Looks::of(&settings), &format!("{name}-napi"), &keys);
@@ -271,8 +275,10 @@ fn napi(book: &Book, topology: Topology) -> Section {
             quantities.push(&finding.quantity);
         }
     }
-    let mut table =
-        Table::new("Mean round trip of pings, µs", ["setting"].into_iter().chain(quantities.iter().copied()));
+    let mut table = Table::new(
+        "Mean round trip of pings, µs",
+        ["setting"].into_iter().chain(quantities.iter().map(|name| pinged(name))),
+    );
     let mut settings: Vec<&str> = Vec::new();
     for finding in pings() {
         if !settings.contains(&finding.receiver.as_str()) {
@@ -290,6 +296,16 @@ fn napi(book: &Book, topology: Topology) -> Section {
         section.tables.push(table);
     }
     section
+}
+
+/// `300/64` of `budget 300, weight 64`: legends are narrow.
+fn short_setting(setting: &str) -> String {
+    setting.replace("budget ", "").replace(", weight ", "/")
+}
+
+/// `100 per s` of `round_trip_us (100 per s)`.
+fn pinged(quantity: &str) -> &str {
+    quantity.split_once('(').map_or(quantity, |(_, rate)| rate.trim_end_matches(')'))
 }
 
 /// Long runs: what was lost, of how many.
