@@ -70,6 +70,8 @@ pub(crate) struct Cell {
     pub(crate) expected: Expected,
     pub(crate) driver: String,
     pub(crate) queues: u32,
+    /// How long each measurement of jitter lasts.
+    pub(crate) jitter_seconds: u64,
     macs: [[u8; 6]; 2],
 }
 
@@ -131,7 +133,7 @@ impl Handler for Numbers {
 }
 
 impl Cell {
-    pub(crate) fn find(expected: Expected, card: Card) -> Result<Self> {
+    pub(crate) fn find(expected: Expected, card: Card, jitter_seconds: u64) -> Result<Self> {
         let (interface, receiver_mac) = match &card {
             Card::Kernel => {
                 wait_for_carrier(RECEIVER)?;
@@ -142,7 +144,8 @@ impl Cell {
         };
         wait_for_carrier(SENDER)?;
         let driver = interface.driver.clone().unwrap_or_else(|| "unknown".to_owned());
-        Ok(Self { card, expected, driver, queues: interface.queues, macs: [mac(SENDER)?, receiver_mac] })
+        let macs = [mac(SENDER)?, receiver_mac];
+        Ok(Self { card, expected, driver, queues: interface.queues, jitter_seconds, macs })
     }
 
     /// What the card under test is called.

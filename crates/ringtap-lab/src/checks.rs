@@ -48,8 +48,8 @@ const OF_THE_INTERFACE: [&str; 4] = ["AF_XDP", "link down and up", "packet socke
 const STEADY: (f64, u64) = (4000.0, 8000);
 
 /// Runs the checks and writes a line for each.
-pub(crate) fn run(expected: Expected, card: Card, only: Option<&str>) -> ExitCode {
-    let cell = match Cell::find(expected, card) {
+pub(crate) fn run(expected: Expected, card: Card, only: Option<&str>, jitter_seconds: u64) -> ExitCode {
+    let cell = match Cell::find(expected, card, jitter_seconds) {
         Ok(cell) => cell,
         Err(error) => {
             eprintln!("lab: {error}");
@@ -304,7 +304,7 @@ fn command(program: &str, arguments: &[&str]) -> Result<()> {
 
 /// The other process of [`killed_and_restarted`].
 pub(crate) fn victim(card: Card) -> ExitCode {
-    let opened = Cell::find(Expected::default(), card)
+    let opened = Cell::find(Expected::default(), card, 0)
         .and_then(|cell| Cell::open(cell.config(timer())))
         .and_then(|receiver| receiver.start(|_, _| Numbers::new(0, false)));
     match opened {
@@ -432,17 +432,18 @@ fn given_back_on_demand(cell: &Cell) -> Result<Outcome> {
 
 /// Wake-ups by cyclictest and by the engine, idle and under stress; a ring sized for the worst of them loses nothing (spec S8, S16).
 fn bounded_jitter(cell: &Cell) -> Result<Outcome> {
-    const PERIODS: u64 = 1000;
     const PPS: f64 = 5000.0;
     /// As the core's planner does: twice what was seen.
     const SAFETY: f64 = 2.0;
     let period = Duration::from_nanos(PERIOD_NS);
+    let periods = cell.jitter_seconds * 1_000_000_000 / PERIOD_NS;
+    let packets = |pps: f64| (pps * cell.jitter_seconds as f64) as u64;
     let mut outcome = Outcome::passed("");
     let (mut wrong, mut seen, mut worst_us) = (Vec::new(), Vec::new(), 0.0_f64);
     for (name, stressed) in [("idle", false), ("stressed", true)] {
         let _stress = if stressed { Some(Stress::begin()?) } else { None };
-        let by_others = jitter::cyclictest(1, period, PERIODS)?;
-        let run = cell.run(cell.config(timer()), Traffic::new(STEADY.0, STEADY.1 / 2))?;
+        let by_others = jitter::cyclictest(1, period, periods)?;
+        let run = cell.run(cell.config(timer()), Traffic::new(STEADY.0, packets(STEADY.0)))?;
         wrong.extend(run.wrong().into_iter().map(|text| format!("{name}: {text}")));
         let late = run.counters.tick_lateness.quantiles_us();
         let polls = run.counters.poll_period.quantiles_us();
@@ -470,7 +471,7 @@ fn bounded_jitter(cell: &Cell) -> Result<Outcome> {
     let mut config = cell.config(timer());
     config.ring_slots = ring_slots;
     let stress = Stress::begin()?;
-    let run = cell.run(config, Traffic::new(PPS, 5_000))?;
+    let run = cell.run(config, Traffic::new(PPS, packets(PPS)))?;
     drop(stress);
     wrong.extend(run.wrong().into_iter().map(|text| format!("ring of {ring_slots}: {text}")));
     seen.push(format!("{slots} slots would do at {PPS:.0} packets/s, {ring_slots} lose nothing"));

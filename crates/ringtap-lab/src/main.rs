@@ -43,6 +43,9 @@ enum Command {
         /// Only checks whose name contains this
         #[arg(long)]
         only: Option<String>,
+        /// How long each measurement of the check of jitter lasts
+        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
+        jitter_seconds: u64,
     },
     /// Compare sources of time on this machine, in real time on its last CPU; one JSON object on standard output
     Timers {
@@ -72,9 +75,9 @@ enum Command {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
-        Command::Check { expect_zero_copy, expect_masked, vfio, only } => {
+        Command::Check { expect_zero_copy, expect_masked, vfio, only, jitter_seconds } => {
             let expected = Expected { zero_copy: expect_zero_copy, masked: expect_masked };
-            in_a_guest(|| checks::run(expected, card(vfio), only.as_deref()))
+            in_a_guest(|| checks::run(expected, card(vfio), only.as_deref(), jitter_seconds))
         }
         Command::Victim { vfio } => in_a_guest(|| checks::victim(card(vfio))),
         Command::Timers { period_us, seconds } => finish(timers(period_us, seconds).map(|()| true)),
