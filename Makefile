@@ -112,7 +112,7 @@ install-pcap: ## copy libpcap, headers, pkg-config file and manual under PREFIX,
 uninstall-pcap: ## remove what install-pcap copied (same PREFIX)
 	rm -rf $(DESTDIR)$(PCAPDIR) $(DESTDIR)$(PCAPMANDIR)/ringtap-pcap.7
 
-leak-pcap: ## the libpcap's long tests: odd calls, a million cycles, an hour's capture (MINUTES=, CYCLES=, LIVE_CYCLES= shorten them; JOBS=)
+leak-pcap: ## the libpcap's long tests: odd calls, a million cycles, an hour's capture (MINUTES=, CYCLES=, LIVE_CYCLES=, XDP_CYCLES= shorten them; JOBS=)
 	scripts/setup test
 	scripts/test -p ringtap-pcap --test net_endurance -- --ignored --nocapture --test-threads 1
 
