@@ -39,6 +39,7 @@ pub fn small(program: &Arc<Program>, policy: Policy) -> Detector {
         fragment_bytes: 4096,
         thresholds: 8,
         host_bits: 8,
+        tags: 8,
         budget: 2000,
         policies: policy.into(),
         checksums: false,

@@ -1,6 +1,8 @@
 //! Owns: which rules to look at for a packet's ports and addresses: groups by port, and an index of addresses.
 //! Does not: match anything else.
 
+use std::collections::BTreeMap;
+
 use super::patterns::Patterns;
 use crate::rules::Ranges;
 use crate::rules::rule::Endpoint;
@@ -47,12 +49,13 @@ impl ByPort {
     /// More than 65535 groups, or a matcher that can't be built.
     pub(crate) fn new(rules: &[Placed<'_>]) -> Result<Self, String> {
         let narrow = |ports: &Ranges| ports.count() <= NARROW_PORTS;
-        let (mut any, mut by_destination, mut by_source) =
-            (Vec::new(), vec![Vec::new(); 65536], vec![Vec::new(); 65536]);
-        let fill = |table: &mut Vec<Vec<u32>>, ports: &Ranges, rule: u32| {
+        // Few ports have rules of their own.
+        type ByNumber = BTreeMap<u16, Vec<u32>>;
+        let (mut any, mut by_destination, mut by_source) = (Vec::new(), ByNumber::new(), ByNumber::new());
+        let fill = |table: &mut ByNumber, ports: &Ranges, rule: u32| {
             for (low, high) in ports.iter() {
                 for port in low..=high {
-                    table[port as usize].push(rule);
+                    table.entry(port as u16).or_default().push(rule);
                 }
             }
         };
@@ -75,23 +78,20 @@ impl ByPort {
         }
         let mut sets = vec![any];
         let mut known = std::collections::HashMap::<Vec<u32>, u16>::new();
-        let mut number = |table: Vec<Vec<u32>>| -> Result<Box<[u16]>, String> {
-            table
-                .into_iter()
-                .map(|mut set| {
-                    set.dedup();
-                    if set.is_empty() {
-                        return Ok(0);
-                    }
-                    if let Some(&group) = known.get(&set) {
-                        return Ok(group);
-                    }
-                    let group = u16::try_from(sets.len()).map_err(|_| "more than 65535 groups of ports".to_owned())?;
-                    known.insert(set.clone(), group);
-                    sets.push(set);
-                    Ok(group)
-                })
-                .collect()
+        let mut number = |table: ByNumber| -> Result<Box<[u16]>, String> {
+            let mut places = vec![0; 65536].into_boxed_slice();
+            for (port, mut set) in table {
+                set.dedup();
+                let place = &mut places[usize::from(port)];
+                if let Some(&group) = known.get(&set) {
+                    *place = group;
+                    continue;
+                }
+                *place = u16::try_from(sets.len()).map_err(|_| "more than 65535 groups of ports".to_owned())?;
+                known.insert(set.clone(), *place);
+                sets.push(set);
+            }
+            Ok(places)
         };
         let (destination, source) = (number(by_destination)?, number(by_source)?);
         let groups = sets.iter().map(|set| Group::new(set, rules)).collect::<Result<_, _>>()?;
