@@ -149,7 +149,7 @@ impl Newer {
             Self::BeginsBeforeOrEndsNoEarlier => before || (same && new.1 >= old.1),
             Self::BeginsBeforeAndCovers => before && new.1 >= old.1,
             Self::StandsOutBothWays => before && new.1 > old.1,
-            Self::EndsAfterOrCovers => new.1 > old.1 || (new.1 == old.1 && !(new.0 > old.0)),
+            Self::EndsAfterOrCovers => new.1 > old.1 || (new.1 == old.1 && new.0 <= old.0),
         }
     }
 }
