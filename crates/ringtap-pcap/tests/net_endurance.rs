@@ -206,9 +206,13 @@ fn long_capture(name: &str, seconds: u64) {
             assert!(of_pair.iter().all(|(status, _)| status.success()), "{backend}: {taken}{sent}");
             let count = |text: &str, before: &str| -> u64 {
                 let words = text.lines().last().and_then(|line| line.split_once(before)).unwrap().1;
-                words.split([' ', ':']).next().unwrap().parse().unwrap()
+                words.split([' ', ':', ',']).next().unwrap().parse().unwrap()
             };
-            assert_eq!(count(&taken, " of "), count(&sent, "sent "), "{backend}: {taken}{sent}");
+            // What a backlog that was full refused was sent again, and is a drop of the interface all the same.
+            let (told, sent_well) = (count(&taken, " of "), count(&sent, "sent "));
+            let tries = sent_well..=sent_well + count(&sent, "refused ");
+            assert!(tries.contains(&told), "{backend}: {taken}{sent}");
+            assert_eq!(count(&taken, "captured "), sent_well, "{backend}: {taken}{sent}");
         }
     });
 }

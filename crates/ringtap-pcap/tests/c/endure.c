@@ -99,18 +99,18 @@ static int send_for(long seconds, const char *interface)
 {
     int fd = raw_socket(interface, 0);
     double started = now();
-    unsigned long long sent = 0;
+    unsigned long long sent = 0, refused = 0;
     for (long burst = 0; burst < seconds * BURSTS_PER_SECOND; burst++) {
         long second = burst / BURSTS_PER_SECOND % STORM_EACH_SECONDS;
         int count = second == 1 ? STORM : BURST;
-        send_on(fd, count, 100, 1000, -1);
+        refused += send_on(fd, count, 100, 1000, -1);
         sent += count;
         double due = started + (double)(burst + 1) / BURSTS_PER_SECOND - now();
         if (due > 0)
             usleep(due * 1e6);
     }
     close(fd);
-    printf("sent %llu\n", sent);
+    printf("sent %llu, refused %llu\n", sent, refused);
     return 0;
 }
 

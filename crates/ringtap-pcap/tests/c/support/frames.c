@@ -52,12 +52,14 @@ int frame(unsigned char *buffer, int size, int port, int vlan, unsigned number)
     return size;
 }
 
-void send_on(int fd, int count, int size, int port, int vlan)
+int send_on(int fd, int count, int size, int port, int vlan)
 {
     unsigned char buffer[2048];
+    int refused = 0;
     for (int i = 0; i < count; i++) {
         int len = frame(buffer, size, port, vlan, i);
-        while (send(fd, buffer, len, 0) != len)
+        for (; send(fd, buffer, len, 0) != len; refused++)
             CHECK(errno == ENOBUFS || errno == EAGAIN, "send: %s", strerror(errno));
     }
+    return refused;
 }
