@@ -44,7 +44,7 @@ enum Command {
         #[arg(long)]
         only: Option<String>,
         /// How long each measurement of the check of jitter lasts
-        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=600))]
         jitter_seconds: u64,
     },
     /// Compare sources of time on this machine, in real time on its last CPU; one JSON object on standard output
