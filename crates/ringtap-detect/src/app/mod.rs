@@ -12,10 +12,17 @@ use crate::rules::rule::App;
 /// DNS's port, by which it is recognised.
 const DNS_PORT: u16 = 53;
 
+/// Whether this is DNS, by its port.
+#[inline]
+#[must_use]
+pub fn is_dns(ports: (u16, u16)) -> bool {
+    ports.0 == DNS_PORT || ports.1 == DNS_PORT
+}
+
 /// What the first bytes of one side of a stream show; `None` for nothing that is known.
 #[must_use]
 pub fn recognise(bytes: &[u8], ports: (u16, u16)) -> Option<App> {
-    if ports.0 == DNS_PORT || ports.1 == DNS_PORT {
+    if is_dns(ports) {
         return Some(App::Dns);
     }
     if bytes.starts_with(b"SSH-") {

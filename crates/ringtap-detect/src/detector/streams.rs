@@ -40,7 +40,7 @@ impl Detector {
         sink: &mut impl Sink,
     ) -> bool {
         self.work.clear_items();
-        if matches!(packet.transport, Transport::Udp(_)) && app::recognise(&[], packet.ports) == Some(App::Dns) {
+        if matches!(packet.transport, Transport::Udp(_)) && app::is_dns(packet.ports) {
             self.track.flows.get_mut(index).app = Some(App::Dns);
             let work = &mut self.work;
             dns::queries(packet.payload, |name| work.item(Buffer::DnsQuery, name));

@@ -2,6 +2,10 @@
 //! it does not.
 //! Does not: choose where to look.
 
+use regex_automata::nfa::thompson::WhichCaptures;
+use regex_automata::util::syntax;
+use regex_automata::{Input, meta};
+
 use crate::rules::rule::Expression;
 
 /// PCRE2 gives up after so many internal steps: about a tenth of a millisecond.
@@ -19,7 +23,7 @@ pub(crate) struct Compiled {
 }
 
 enum Engine {
-    Linear(regex::bytes::Regex),
+    Linear(meta::Regex),
     Limited(pcre2::bytes::Regex),
 }
 
@@ -53,7 +57,7 @@ impl Compiled {
     /// The first match that begins at `from` or later.
     pub(crate) fn find(&self, bytes: &[u8], from: usize) -> Found {
         match &self.engine {
-            Engine::Linear(regex) => match regex.find_at(bytes, from) {
+            Engine::Linear(regex) => match regex.find(Input::new(bytes).range(from..)) {
                 Some(found) => Found::At(found.start(), found.end()),
                 None => Found::Nowhere,
             },
@@ -73,7 +77,7 @@ impl Compiled {
 }
 
 /// The linear-time engine, for expressions that mean the same to both.
-fn linear(pattern: &str, flags: &str) -> Option<regex::bytes::Regex> {
+fn linear(pattern: &str, flags: &str) -> Option<meta::Regex> {
     if flags.contains(['x', 'G']) || means_something_else(pattern) {
         return None;
     }
@@ -104,15 +108,21 @@ fn linear(pattern: &str, flags: &str) -> Option<regex::bytes::Regex> {
     if flags.contains('A') {
         translated.push(')');
     }
-    regex::bytes::RegexBuilder::new(&translated)
+    // Only where a match lies is asked, not where its groups are: without them, and without the engine that finds them
+    // in one pass, an expression takes half of the memory.
+    let how = meta::Config::new()
+        .utf8_empty(false)
+        .which_captures(WhichCaptures::Implicit)
+        .onepass(false)
+        .nfa_size_limit(Some(SIZE_LIMIT))
+        .hybrid_cache_capacity(CACHE_LIMIT);
+    let means = syntax::Config::new()
         .unicode(false)
+        .utf8(false)
         .case_insensitive(flags.contains('i'))
         .multi_line(flags.contains('m'))
-        .dot_matches_new_line(flags.contains('s'))
-        .size_limit(SIZE_LIMIT)
-        .dfa_size_limit(CACHE_LIMIT)
-        .build()
-        .ok()
+        .dot_matches_new_line(flags.contains('s'));
+    meta::Builder::new().configure(how).syntax(means).build(&translated).ok()
 }
 
 /// Forms that both engines take and understand differently: class arithmetic, nested classes, `\<`, `]` first in a class,

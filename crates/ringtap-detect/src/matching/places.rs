@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::patterns::Patterns;
+use super::patterns::{FastPattern, Patterns, Place};
 use crate::rules::Ranges;
 use crate::rules::rule::Endpoint;
 
@@ -39,7 +39,7 @@ pub(crate) struct Placed<'r> {
     pub(crate) destination: &'r Endpoint,
     pub(crate) both_ways: bool,
     /// Pattern, and whether it is looked for in packets and in streams.
-    pub(crate) pattern: Option<(Vec<u8>, bool, bool)>,
+    pub(crate) pattern: Option<(FastPattern, bool, bool)>,
 }
 
 impl ByPort {
@@ -125,10 +125,10 @@ impl Group {
             match &rule.pattern {
                 Some((pattern, in_packet, in_stream)) => {
                     if *in_packet {
-                        packet.push((pattern.clone(), rule.index));
+                        packet.push((pattern.bytes.clone(), rule.index, pattern.place));
                     }
                     if *in_stream {
-                        stream.push((pattern.clone(), rule.index));
+                        stream.push((pattern.bytes.clone(), rule.index, Place::ANY));
                     }
                 }
                 None => plain.push(rule),

@@ -22,6 +22,12 @@ pub fn set_other(tid: i32) -> io::Result<()> {
     set_scheduler(tid, libc::SCHED_OTHER, 0)
 }
 
+/// Whether the calling thread is under SCHED_FIFO.
+pub fn is_fifo() -> bool {
+    // SAFETY: plain system call.
+    unsafe { libc::sched_getscheduler(0) == libc::SCHED_FIFO }
+}
+
 /// Puts thread `tid` (0: the caller) under SCHED_IDLE: it runs only when nothing else wants the CPU.
 ///
 /// # Errors
