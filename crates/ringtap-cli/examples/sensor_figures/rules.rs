@@ -44,7 +44,12 @@ pub(crate) fn write(to: &Path, folder: Option<&Path>, costly: u32, own: bool) ->
         );
     }
     if let Some(folder) = folder {
-        count += taken(folder, &mut text)?;
+        let taken = taken(folder, &mut text)?;
+        if taken == 0 {
+            return Err(Error::failed("take rules from", folder.display().to_string(), "no file there has any")
+                .way_out("name the folder in which the rule files are"));
+        }
+        count += taken;
     }
     let own = if own { OWN } else { 0 };
     for number in 0..own {
