@@ -134,31 +134,44 @@ pub struct TrialReport {
     pub warnings: Vec<String>,
 }
 
-/// The calling thread is kept off the generator's core and goes before the receiver until this is dropped. Both may never
-/// sleep, in real time: an ordinary thread beside them would measure only what is left of a run when it gets a turn.
-struct Aside(Option<CpuSet>);
+/// The calling thread goes before the receiver until this is dropped, first on the generator's core, then off it. Both cores
+/// may be full, in real time: an ordinary thread beside them would measure only what is left of a run when it gets a turn.
+struct Aside {
+    core: usize,
+    before: Option<CpuSet>,
+}
 
 impl Aside {
     /// Above engines, NAPI threads and the generator; it is awake for microseconds every 20 ms. Threads of meters and generator
     /// begin with it, before they take their own place.
     const PRIORITY: u8 = 90;
 
-    fn from_core(core: usize) -> Self {
-        let this_thread = Pid::from_raw(0);
+    /// On the generator's core, as long as there is nothing to send: loading the generator takes 60 ms, for which the receiver
+    /// would not get its turn.
+    fn on(core: usize) -> Self {
         // Where it is not permitted, neither are the others real-time threads.
         let _ = sched::set_fifo(0, Self::PRIORITY);
-        let Ok(before) = sched_getaffinity(this_thread) else { return Self(None) };
-        let mut others = before;
-        let has_others = others.unset(core).is_ok() && (0..CpuSet::count()).any(|cpu| others.is_set(cpu) == Ok(true));
-        let is_aside = has_others && sched_setaffinity(this_thread, &others).is_ok();
-        Self(is_aside.then_some(before))
+        let before = sched_getaffinity(Pid::from_raw(0)).ok();
+        let _ = sched::set_affinity(0, core);
+        Self { core, before }
+    }
+
+    /// Leaves the generator's core to it.
+    fn leave(&self) {
+        let Some(mut others) = self.before else { return };
+        let _ = others.unset(self.core);
+        if !(0..CpuSet::count()).any(|cpu| others.is_set(cpu) == Ok(true)) {
+            let _ = others.set(self.core);
+        }
+        // They were in force a moment ago, or were left out of what was.
+        let _ = sched_setaffinity(Pid::from_raw(0), &others);
     }
 }
 
 impl Drop for Aside {
     fn drop(&mut self) {
         let _ = sched::set_other(0);
-        if let Some(before) = &self.0 {
+        if let Some(before) = &self.before {
             // It was in force a moment ago.
             let _ = sched_setaffinity(Pid::from_raw(0), before);
         }
@@ -255,8 +268,9 @@ impl Testbed {
         const TICK: Duration = Duration::from_millis(20);
         let core = self.config().receiver_core;
         let before = WireCounters::read(self)?;
-        let _aside = Aside::from_core(self.config().generator_core);
+        let aside = Aside::on(self.config().generator_core);
         let generator = self.generate(traffic)?;
+        aside.leave();
         // From here to the last packet: making the generator and reading the devices are not the receiver's cost.
         let meter = match soaker {
             Some(calibration) => CoreUse::start_with_soaker(core, calibration)?,

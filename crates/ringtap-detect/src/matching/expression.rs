@@ -49,7 +49,8 @@ impl Compiled {
             None => Engine::Limited(limited(pattern, &expression.flags)?),
         };
         let this = Self { engine };
-        // Both engines get their working memory at the first search: now, not on the data path.
+        // A first search shows that it can run. Each thread's working memory comes with its own first search, and that of
+        // the linear engine grows with use, to CACHE_LIMIT.
         this.find(b"", 0);
         Ok(this)
     }
