@@ -77,7 +77,9 @@ pub(crate) fn print(file: &Path) -> Result<()> {
             median(samples.iter().map(resident).collect()) / f64::from(1 << 20),
         );
     }
-    println!("\n| topology | rules | receiver | kpps without a loss | kpps with at most 0.1 % lost |");
+    println!(
+        "\n| topology | rules | receiver | kpps without a loss, median sample | kpps with at most 0.1 % lost, median sample |"
+    );
     println!("|---|---|---|---|---|");
     let mut receivers: Vec<_> = points.keys().map(|(t, r, name, _)| (t, r, name)).collect();
     receivers.dedup();

@@ -1,7 +1,7 @@
 //! Owns: which rules to look at for a packet's ports and addresses: groups by port, and an index of addresses.
 //! Does not: match anything else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::patterns::{FastPattern, Patterns, Place};
 use crate::rules::Ranges;
@@ -77,7 +77,7 @@ impl ByPort {
             }
         }
         let mut sets = vec![any];
-        let mut known = std::collections::HashMap::<Vec<u32>, u16>::new();
+        let mut known = HashMap::<Vec<u32>, u16>::new();
         let mut number = |table: ByNumber| -> Result<Box<[u16]>, String> {
             let mut places = vec![0; 65536].into_boxed_slice();
             for (port, mut set) in table {
@@ -148,15 +148,25 @@ pub(crate) struct ByAddress {
 
 impl ByAddress {
     pub(crate) fn new(rules: &[&Placed<'_>]) -> Self {
+        // Addresses that many rules have in common choose nothing among these, however few they are: thousands of lists of
+        // bad senders have the same home network as their destination, and so has every packet.
+        let (mut of_source, mut of_destination) = (HashMap::<_, usize>::new(), HashMap::<_, usize>::new());
+        for rule in rules {
+            *of_source.entry(&rule.source.addresses).or_default() += 1;
+            *of_destination.entry(&rule.destination.addresses).or_default() += 1;
+        }
         let (mut source, mut destination, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for rule in rules {
-            let (from, to) = (rule.source.addresses.count(), rule.destination.addresses.count());
-            if rule.both_ways || from.min(to) > NARROW_ADDRESSES {
+            let (from, to) = (&rule.source.addresses, &rule.destination.addresses);
+            // What is not narrow is not indexed, so it comes last.
+            let cost = |side: &Ranges, shared: usize| (side.count() > NARROW_ADDRESSES, shared, side.count());
+            let (by_source, by_destination) = (cost(from, of_source[from]), cost(to, of_destination[to]));
+            if rule.both_ways || by_source.min(by_destination).0 {
                 others.push(rule.index);
-            } else if from <= to {
-                source.push((&rule.source.addresses, rule.index));
+            } else if by_source <= by_destination {
+                source.push((from, rule.index));
             } else {
-                destination.push((&rule.destination.addresses, rule.index));
+                destination.push((to, rule.index));
             }
         }
         Self { source: Index::new(&source), destination: Index::new(&destination), others }
@@ -238,5 +248,26 @@ mod tests {
                 .collect();
             assert_eq!(index.find(address), expected, "{address}");
         }
+    }
+
+    /// Each of many lists of bad senders, with one home network as the destination of all, as public rule sets have them.
+    #[test]
+    fn what_all_rules_share_chooses_none() {
+        let end = |addresses| Endpoint { addresses, ports: Ranges::of(0, 65535) };
+        let home = end(Ranges::of(7, 7));
+        let senders: Vec<Endpoint> = (0..1000).map(|at| end(Ranges::of(100 + at * 10, 105 + at * 10))).collect();
+        let rules: Vec<Placed<'_>> = senders
+            .iter()
+            .zip(0..)
+            .map(|(source, index)| Placed { index, source, destination: &home, both_ways: false, pattern: None })
+            .collect();
+        let index = ByAddress::new(&rules.iter().collect::<Vec<_>>());
+        let found = |source, destination| {
+            let mut found = Vec::new();
+            index.scan(source, destination, |rule| found.push(rule));
+            found
+        };
+        assert_eq!(found(50, 7), [0u32; 0]);
+        assert_eq!(found(123, 7), [2]);
     }
 }
