@@ -1,15 +1,17 @@
 //! Owns: the multi-pattern matcher: which rules' fast patterns occur in a buffer.
-//! Does not: verify case or position; the tests do.
+//! Does not: verify case, or all that is said of positions; the tests do.
 
 use aho_corasick::automaton::{Automaton, StateID};
 use aho_corasick::nfa::{contiguous, noncontiguous};
-use aho_corasick::{Anchored, MatchKind, dfa};
+use aho_corasick::{Anchored, MatchKind, StartKind, dfa};
 
 use crate::rules::rule::{Buffer, Content, Rule, Test, Value};
 
 /// A table with one step per byte is built where it takes at most so many bytes: larger ones fall out of the cache, and
 /// their steps are no faster than those of the compact form.
 const TABLE_BYTES: usize = 256 << 10;
+/// A table is tried for patterns of so many bytes in all; a step into it takes 32 bytes and more for nearly each of them.
+const TRIED_BYTES: usize = TABLE_BYTES / 32;
 
 /// Patterns of many rules.
 pub(crate) struct Patterns {
@@ -47,14 +49,15 @@ impl Patterns {
             .prefilter(false)
             .build(by_pattern.keys())
             .map_err(failed)?;
-        let table = dfa::Builder::new()
-            .start_kind(aho_corasick::StartKind::Unanchored)
-            .build_from_noncontiguous(&nfa)
-            .map_err(failed)?;
-        let matcher = if table.memory_usage() <= TABLE_BYTES {
-            Matcher::Table(table)
+        let table = if by_pattern.keys().map(Vec::len).sum::<usize>() <= TRIED_BYTES {
+            let mut builder = dfa::Builder::new();
+            Some(builder.start_kind(StartKind::Unanchored).build_from_noncontiguous(&nfa).map_err(failed)?)
         } else {
-            Matcher::Compact(contiguous::Builder::new().build_from_noncontiguous(&nfa).map_err(failed)?)
+            None
+        };
+        let matcher = match table.filter(|table| table.memory_usage() <= TABLE_BYTES) {
+            Some(table) => Matcher::Table(table),
+            None => Matcher::Compact(contiguous::Builder::new().build_from_noncontiguous(&nfa).map_err(failed)?),
         };
         let (mut rules, mut ends) = (Vec::new(), Vec::with_capacity(by_pattern.len()));
         for of_pattern in by_pattern.values() {
