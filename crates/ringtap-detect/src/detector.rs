@@ -67,14 +67,14 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             flows: 65536,
-            bits: 512,
+            bits: 1024,
             early_bytes: 16 << 20,
             early_segments: 256,
             window: 2560,
             windows: 4096,
             fragmented: 4096,
             fragment_bytes: 8 << 20,
-            thresholds: 16384,
+            thresholds: 65536,
             host_bits: 16384,
             tags: 4096,
             budget: 50_000,

@@ -3,7 +3,7 @@
 
 use crate::event::Event;
 use crate::matching::inspect::Step;
-use crate::matching::patterns::{FastPattern, Patterns, Place, fast_pattern};
+use crate::matching::patterns::{FastPattern, Patterns, Position, fast_pattern};
 use crate::matching::places::{ByAddress, ByPort, Placed};
 use crate::rules::network::MAX_PORT;
 use crate::rules::rule::*;
@@ -92,7 +92,7 @@ impl Program {
         u32::try_from(rules.len()).map_err(|_| "too many rules".to_owned())?;
         let mut by_event = vec![Vec::new(); Event::ALL.len()];
         let (mut any, mut app_plain) = (Vec::new(), Vec::new());
-        let mut app_patterns: [Vec<(Vec<u8>, u32, Place)>; Buffer::COUNT] = Default::default();
+        let mut app_patterns: [Vec<(Vec<u8>, u32, Position)>; Buffer::COUNT] = Default::default();
         let mut placed: [Vec<Placed<'_>>; 6] = Default::default();
         let mut address_rules: [Vec<Placed<'_>>; 6] = Default::default();
         for (index, prepared) in rules.iter().enumerate() {
@@ -113,8 +113,8 @@ impl Program {
             let app_buffer = rule.buffers.iter().map(|(buffer, _)| *buffer).find(|buffer| app_of(*buffer).is_some());
             if let Some(buffer) = app_buffer {
                 match &pattern {
-                    Some(FastPattern { buffer: at, bytes, place }) if app_of(*at).is_some() => {
-                        app_patterns[*at as usize].push((bytes.clone(), index, *place));
+                    Some(FastPattern { buffer: at, bytes, position }) if app_of(*at).is_some() => {
+                        app_patterns[*at as usize].push((bytes.clone(), index, *position));
                     }
                     _ => app_plain.push((buffer, index)),
                 }

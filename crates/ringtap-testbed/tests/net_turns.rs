@@ -1,5 +1,7 @@
 //! A slow handler beside the kernel's side of reception, on one core and at one priority.
 
+use std::time::Duration;
+
 use ringtap::burst::Packet;
 use ringtap::engine::Handler;
 use ringtap::pacer::Policy;
@@ -8,7 +10,6 @@ use ringtap::sys::clock;
 use ringtap::transmit::Outbox;
 use ringtap_testbed::trial::{TrialConfig, TruthHandler};
 use ringtap_testbed::{GeneratorConfig, Pattern, Profile, Testbed, TestbedConfig, Topology};
-use std::time::Duration;
 
 /// Takes 4 µs for each packet, as a sensor with many rules does.
 struct Slow(TruthHandler);

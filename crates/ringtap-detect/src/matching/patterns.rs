@@ -20,7 +20,7 @@ pub(crate) struct Patterns {
     matcher: Matcher,
     longest: usize,
     /// Rules of each pattern with the pattern's place, one behind the other, and where each pattern's end.
-    rules: Box<[(u32, Place)]>,
+    rules: Box<[(u32, Position)]>,
     ends: Box<[u32]>,
 }
 
@@ -34,13 +34,13 @@ impl Patterns {
     ///
     /// # Errors
     /// More states than the matcher can number.
-    pub(crate) fn new(list: &[(Vec<u8>, u32, Place)]) -> Result<Option<Self>, String> {
+    pub(crate) fn new(list: &[(Vec<u8>, u32, Position)]) -> Result<Option<Self>, String> {
         if list.is_empty() {
             return Ok(None);
         }
-        let mut by_pattern = std::collections::BTreeMap::<Vec<u8>, Vec<(u32, Place)>>::new();
-        for (pattern, rule, place) in list {
-            by_pattern.entry(pattern.to_ascii_lowercase()).or_default().push((*rule, *place));
+        let mut by_pattern = std::collections::BTreeMap::<Vec<u8>, Vec<(u32, Position)>>::new();
+        for (pattern, rule, position) in list {
+            by_pattern.entry(pattern.to_ascii_lowercase()).or_default().push((*rule, *position));
         }
         let failed = |error: aho_corasick::BuildError| error.to_string();
         let nfa = noncontiguous::Builder::new()
@@ -70,7 +70,7 @@ impl Patterns {
     }
 
     /// Calls `found` for each rule whose pattern occurs in its place, `bytes` being a packet's payload or the like; for some
-    /// more than once. Chunks of streams begin anywhere: their rules have [`Place::ANY`].
+    /// more than once. Chunks of streams begin anywhere: their rules have [`Position::ANY`].
     #[inline]
     pub(crate) fn scan(&self, bytes: &[u8], found: impl FnMut(u32)) {
         let from = match &self.pairs {
@@ -104,8 +104,8 @@ impl Patterns {
             return;
         }
         for at in 0..matcher.match_len(state) {
-            for &(rule, place) in self.of(matcher.match_pattern(state, at).as_usize()) {
-                if place.first as usize <= end && end <= place.last as usize {
+            for &(rule, position) in self.of(matcher.match_pattern(state, at).as_usize()) {
+                if position.first as usize <= end && end <= position.last as usize {
                     found(rule);
                 }
             }
@@ -113,7 +113,7 @@ impl Patterns {
     }
 
     /// The rules of a pattern.
-    fn of(&self, pattern: usize) -> &[(u32, Place)] {
+    fn of(&self, pattern: usize) -> &[(u32, Position)] {
         let from = if pattern == 0 { 0 } else { self.ends[pattern - 1] };
         &self.rules[from as usize..self.ends[pattern] as usize]
     }
@@ -148,7 +148,7 @@ impl Pairs {
             let cases = |byte: u8| [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()];
             for first in cases(pair[0]) {
                 for second in cases(pair[1]) {
-                    let at = this.place(first, second);
+                    let at = this.slot(first, second);
                     this.table[at] = 1;
                 }
             }
@@ -157,7 +157,7 @@ impl Pairs {
     }
 
     #[inline]
-    fn place(&self, first: u8, second: u8) -> usize {
+    fn slot(&self, first: u8, second: u8) -> usize {
         // Knuth's multiplicative hash: the upper bits are the well-mixed ones.
         let product = u32::from(u16::from_le_bytes([first, second])).wrapping_mul(0x9e37_79b1);
         (product >> 16) as usize & (self.table.len() - 1)
@@ -165,7 +165,7 @@ impl Pairs {
 
     #[inline]
     fn has(&self, first: u8, second: u8) -> u8 {
-        self.table[self.place(first, second)]
+        self.table[self.slot(first, second)]
     }
 
     /// Where the first of the pairs is.
@@ -192,17 +192,17 @@ impl Pairs {
 pub(crate) struct FastPattern {
     pub(crate) buffer: Buffer,
     pub(crate) bytes: Vec<u8>,
-    pub(crate) place: Place,
+    pub(crate) position: Position,
 }
 
 /// Where in a packet's payload a pattern's end must lie for its rule to match: the first position and the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     first: u32,
     last: u32,
 }
 
-impl Place {
+impl Position {
     /// Anywhere.
     pub(crate) const ANY: Self = Self { first: 0, last: u32::MAX };
 
@@ -235,11 +235,11 @@ pub(crate) fn fast_pattern(rule: &Rule) -> Option<FastPattern> {
     // Application buffers say more than payloads of the same length.
     let (buffer, content) = contents.max_by_key(|(buffer, content)| {
         let is_app = crate::rules::app_of(*buffer).is_some();
-        (content.fast, is_app, rarity(&content.bytes), content.bytes.len(), Place::of(content, 0) != Place::ANY)
+        (content.fast, is_app, rarity(&content.bytes), content.bytes.len(), Position::of(content, 0) != Position::ANY)
     })?;
     let (from, len) = content.chop.unwrap_or((0, content.bytes.len()));
     let bytes = content.bytes[from..from + len].to_vec();
-    Some(FastPattern { buffer, bytes, place: Place::of(content, content.bytes.len() - from - len) })
+    Some(FastPattern { buffer, bytes, position: Position::of(content, content.bytes.len() - from - len) })
 }
 
 /// How unlikely bytes are to occur by chance, as a sum of what each says: a byte that is there already says little, and so
@@ -279,12 +279,12 @@ mod tests {
             let list: Vec<_> = patterns
                 .iter()
                 .zip(0..)
-                .map(|((bytes, first, more), rule)| (bytes.clone(), rule, Place { first: *first, last: first + more }))
+                .map(|((bytes, first, more), rule)| (bytes.clone(), rule, Position { first: *first, last: first + more }))
                 .collect();
             let expected: BTreeSet<u32> = list
                 .iter()
-                .filter(|(pattern, _, place)| {
-                    ends(&bytes, pattern).iter().any(|&end| place.first as usize <= end && end <= place.last as usize)
+                .filter(|(pattern, _, position)| {
+                    ends(&bytes, pattern).iter().any(|&end| position.first as usize <= end && end <= position.last as usize)
                 })
                 .map(|(_, rule, _)| *rule)
                 .collect();
@@ -306,11 +306,11 @@ mod tests {
         let found = first(
             br#"alert udp any any -> any any (content:"|00 01 86 E4|"; depth:4; offset:12; content:"|00 00 00 00 00|"; sid:1;)"#,
         );
-        assert_eq!((found.bytes, found.place), (vec![0, 1, 0x86, 0xe4], Place { first: 16, last: 16 }));
+        assert_eq!((found.bytes, found.position), (vec![0, 1, 0x86, 0xe4], Position { first: 16, last: 16 }));
         // What its author says counts more, and only a part of it may be looked for.
         let found = first(
             br#"alert udp any any -> any any (content:"abcdef"; offset:2; depth:10; fast_pattern:1,3; content:"|86 87 88 89|"; sid:1;)"#,
         );
-        assert_eq!((found.bytes, found.place), (b"bcd".to_vec(), Place { first: 6, last: 10 }));
+        assert_eq!((found.bytes, found.position), (b"bcd".to_vec(), Position { first: 6, last: 10 }));
     }
 }

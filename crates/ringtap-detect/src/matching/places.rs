@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::patterns::{FastPattern, Patterns, Place};
+use super::patterns::{FastPattern, Patterns, Position};
 use crate::rules::Ranges;
 use crate::rules::rule::Endpoint;
 
@@ -125,10 +125,10 @@ impl Group {
             match &rule.pattern {
                 Some((pattern, in_packet, in_stream)) => {
                     if *in_packet {
-                        packet.push((pattern.bytes.clone(), rule.index, pattern.place));
+                        packet.push((pattern.bytes.clone(), rule.index, pattern.position));
                     }
                     if *in_stream {
-                        stream.push((pattern.bytes.clone(), rule.index, Place::ANY));
+                        stream.push((pattern.bytes.clone(), rule.index, Position::ANY));
                     }
                 }
                 None => plain.push(rule),
