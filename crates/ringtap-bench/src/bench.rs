@@ -94,7 +94,12 @@ impl<'t> Bench<'t> {
             calibration.plan(&Wishes { max_latency, peak_pps, ..Wishes::default() })
         };
         let usual_peak = Wishes::default().peak_pps;
-        let plans = Plans { tight: plan(250, usual_peak)?, wide: plan(1000, usual_peak)?, calm: plan(1000, 500e3)? };
+        let plans = Plans {
+            tight: plan(250, usual_peak)?,
+            wide: plan(1000, usual_peak)?,
+            calm: plan(1000, catalogue::CALM_PPS)?,
+            slow: plan(1000, catalogue::SLOW_PPS)?,
+        };
         let (mut book, before) = match wanted.add {
             true => load(&wanted.out).map(|book| (book.clone(), Some(book.environment)))?,
             false => (Book { format: FORMAT, ..Book::default() }, None),
@@ -116,6 +121,7 @@ impl<'t> Bench<'t> {
                 ("250us".to_owned(), plans.tight.sums.clone()),
                 ("1ms".to_owned(), plans.wide.sums.clone()),
                 ("1ms, peak 500k".to_owned(), plans.calm.sums.clone()),
+                ("1ms, peak 150k".to_owned(), plans.slow.sums.clone()),
             ]),
             doubts: doubts(&calibration, plans.tight.period_ns > 0),
         };

@@ -19,6 +19,8 @@ pub struct Receiver {
     pub name: String,
     /// What it is.
     pub kind: Kind,
+    /// The peak rate it was told to be ready for, packets per second: it is not asked for more.
+    pub peak_pps: Option<f64>,
 }
 
 /// What a receiver is.
@@ -67,7 +69,7 @@ impl Receiver {
     }
 }
 
-/// The plans for the two bounds, and for a lower peak rate.
+/// The plans for the two bounds, and for lower peak rates.
 #[derive(Debug, Clone)]
 pub struct Plans {
     /// 250 µs.
@@ -76,26 +78,45 @@ pub struct Plans {
     pub wide: Plan,
     /// 1 ms, and no more than 500 kpps to be ready for: the kernel's NAPI may pause longer.
     pub calm: Plan,
+    /// 1 ms, and no more than 100 Mb/s of the smallest packets: where NAPI shares the engine's core, its pause replaces the timer.
+    pub slow: Plan,
 }
+
+/// Peak rates of the plans `calm` and `slow`, packets per second.
+pub const CALM_PPS: f64 = 500e3;
+/// See [`CALM_PPS`].
+pub const SLOW_PPS: f64 = 150e3;
 
 /// Everybody, in the order in which they take turns.
 pub fn all(plans: &Plans) -> Vec<Receiver> {
     let mut receivers = ringtap(plans);
-    receivers
-        .extend(PeerKind::all().iter().map(|&kind| Receiver { name: kind.name().to_owned(), kind: Kind::Peer(kind) }));
+    receivers.extend(PeerKind::all().iter().map(|&kind| Receiver {
+        name: kind.name().to_owned(),
+        kind: Kind::Peer(kind),
+        peak_pps: None,
+    }));
     receivers
 }
 
 fn ringtap(plans: &Plans) -> Vec<Receiver> {
-    let Plans { tight, wide, calm } = plans;
+    let Plans { tight, wide, calm, slow } = plans;
     let windowed = Policy::Windowed(Windowed::new(finite(wide.threshold_pps), period_ns(wide, 1_000_000)));
     let timer = |plan, bound_ns| Policy::Timer { period_ns: period_ns(plan, bound_ns) };
     let xdp =
         |name: &str, policy: Policy, pause: NapiPause, extra: Extra| engine(name, Backend::Xdp, policy, pause, extra);
+    let told = |name: &str, plan: &Plan, peak_pps: f64| Receiver {
+        peak_pps: Some(peak_pps),
+        ..xdp(name, plan.policy(), plan.napi_pause, Extra::None)
+    };
     let none = NapiPause::default();
+    let mut small_frames = engine("packet 1ms 256 B frames", Backend::Packet, wide.policy(), none, Extra::None);
+    if let Kind::Ringtap { config, .. } = &mut small_frames.kind {
+        config.frame_size = Some(256);
+    }
     vec![
         xdp("hybrid 1ms", wide.policy(), wide.napi_pause, Extra::None),
-        xdp("hybrid 1ms peak 500k", calm.policy(), calm.napi_pause, Extra::None),
+        told("hybrid 1ms peak 500k", calm, CALM_PPS),
+        told("hybrid 1ms peak 150k", slow, SLOW_PPS),
         xdp("hybrid 250us", tight.policy(), tight.napi_pause, Extra::None),
         xdp("windowed 1ms", windowed, wide.napi_pause, Extra::None),
         xdp("timer 1ms", timer(wide, 1_000_000), wide.napi_pause, Extra::None),
@@ -106,6 +127,7 @@ fn ringtap(plans: &Plans) -> Vec<Receiver> {
         xdp("interrupt + copy + allocation", Policy::Interrupt, none, Extra::CopyAndAllocate),
         xdp("busy", Policy::Busy, none, Extra::None),
         engine("packet 1ms", Backend::Packet, wide.policy(), none, Extra::None),
+        small_frames,
         engine("socket", Backend::Socket, Policy::Interrupt, none, Extra::None),
     ]
 }
@@ -124,5 +146,5 @@ fn finite(pps: f64) -> f64 {
 fn engine(name: &str, backend: Backend, policy: Policy, napi_pause: NapiPause, extra: Extra) -> Receiver {
     let config =
         ReceiverConfig { backend, take: true, ring_slots: SLOTS, napi_pause, ..ReceiverConfig::new("", policy) };
-    Receiver { name: name.to_owned(), kind: Kind::Ringtap { config: Box::new(config), extra } }
+    Receiver { name: name.to_owned(), kind: Kind::Ringtap { config: Box::new(config), extra }, peak_pps: None }
 }

@@ -176,7 +176,7 @@ impl Benches {
     pub fn idle(&self, receiver: Option<&Receiver>, round: u32, seconds: f64) -> Result<Sample> {
         let testbed = self.of(Topology::Nic);
         let core = testbed.config().receiver_core;
-        let nobody = Receiver { name: "no receiver".to_owned(), kind: Kind::Peer(PeerKind::UdpSocket) };
+        let nobody = Receiver { name: "no receiver".to_owned(), kind: Kind::Peer(PeerKind::UdpSocket), peak_pps: None };
         let request = Request { round, ..Request::new("idle", receiver.unwrap_or(&nobody), Topology::Nic, 0.0, 0) };
         let running = match receiver.map(|receiver| &receiver.kind) {
             Some(Kind::Ringtap { config, .. }) => {

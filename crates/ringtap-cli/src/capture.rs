@@ -105,7 +105,7 @@ pub struct Args {
     /// Slots of each ring, 64 to 1048576, a power of two for AF_XDP [default: calibrated]
     #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Taking packets")]
     ring: Option<u64>,
-    /// Bytes per frame: 2KiB or 4KiB for AF_XDP, up to 64KiB otherwise [default: by the MTU]
+    /// Bytes per frame: 2KiB or 4KiB for AF_XDP, 256 to 64KiB of a packet ring [default: by the MTU]
     #[arg(long, value_name = "SIZE", value_parser = units::size, help_heading = "Taking packets")]
     frame_size: Option<u64>,
     /// Keep AF_XDP frames in huge pages

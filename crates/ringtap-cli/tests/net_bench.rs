@@ -6,9 +6,10 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Engines of this process; they keep a ledger.
-const ENGINES: [&str; 13] = [
+const ENGINES: [&str; 15] = [
     "hybrid 1ms",
     "hybrid 1ms peak 500k",
+    "hybrid 1ms peak 150k",
     "hybrid 250us",
     "windowed 1ms",
     "timer 1ms",
@@ -19,6 +20,7 @@ const ENGINES: [&str; 13] = [
     "interrupt + copy + allocation",
     "busy",
     "packet 1ms",
+    "packet 1ms 256 B frames",
     "socket",
 ];
 const PEERS: [&str; 9] = [

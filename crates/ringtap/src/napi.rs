@@ -23,17 +23,25 @@ pub struct NapiPause {
     pub apart_ns: u64,
     /// Where its kernel thread shares the engine's CPU, so that each of its wake-ups is taken from the engine.
     pub shared_ns: u64,
+    /// Where it shares that CPU, and 0 if there is no such pause: so long that the engine needs no timer of its own and
+    /// waits for interrupts, which then come at this pace.
+    pub instead_of_timer_ns: u64,
 }
 
 impl NapiPause {
     /// The same pause wherever NAPI runs.
     pub fn anywhere(ns: u64) -> Self {
-        Self { apart_ns: ns, shared_ns: ns }
+        Self { apart_ns: ns, shared_ns: ns, instead_of_timer_ns: 0 }
     }
 
-    /// The pause for an interface whose engines run on `cpus`.
-    pub(crate) fn at(self, ifindex: u32, cpus: &[usize]) -> u64 {
-        if self.apart_ns == self.shared_ns || !shares_cpu(ifindex, cpus) { self.apart_ns } else { self.shared_ns }
+    /// The pause for an interface whose engines run on `cpus`, and whether it makes their timer superfluous.
+    pub(crate) fn at(self, ifindex: u32, cpus: &[usize]) -> (u64, bool) {
+        let is_one = self.apart_ns == self.shared_ns && self.instead_of_timer_ns == 0;
+        match (is_one || !shares_cpu(ifindex, cpus), self.instead_of_timer_ns) {
+            (true, _) => (self.apart_ns, false),
+            (false, 0) => (self.shared_ns, false),
+            (false, instead_ns) => (instead_ns, true),
+        }
     }
 }
 

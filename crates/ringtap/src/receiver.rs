@@ -269,7 +269,12 @@ impl Receiver {
     /// Paces NAPI for engines on these CPUs. Not before they start: who places NAPI's threads may do so when the queues are open.
     fn paced(mut self, cpus: &[usize]) -> Self {
         if self.shared.steering.is_some() {
-            self.shared._napi = pace_napi(&self.config, &self.interface, &self.queues, cpus, &mut self.warnings);
+            let (in_force, needs_no_timer) =
+                pace_napi(&self.config, &self.interface, &self.queues, cpus, &mut self.warnings);
+            self.shared._napi = in_force;
+            if needs_no_timer {
+                self.config.policy = Policy::Interrupt;
+            }
         }
         self
     }

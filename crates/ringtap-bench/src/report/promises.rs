@@ -5,6 +5,7 @@
 use ringtap_testbed::peer::PeerKind;
 
 use crate::book::{Book, Delays, Sample, Topology};
+use crate::catalogue::{CALM_PPS, SLOW_PPS};
 
 use super::number::{bytes, percent_text, plain, si};
 use super::spread::Spread;
@@ -18,6 +19,8 @@ const INTERRUPT_DRIVEN: [&str; 3] = ["interrupt", "socket", "udp-socket"];
 /// The core is theirs whatever comes.
 const SPINNING: [&str; 3] = ["busy", "testpmd-af-xdp", "testpmd-af-packet"];
 const OURS: &str = "hybrid 1ms";
+/// The same that was told the peak rate it is to be ready for, in ascending order.
+const TOLD: [(&str, f64); 2] = [("hybrid 1ms peak 150k", SLOW_PPS), ("hybrid 1ms peak 500k", CALM_PPS)];
 /// Receivers with a bound: the bound (µs), and the greatest share of an interrupt-driven and a spinning receiver's core use.
 const BOUNDED: [(&str, f64, f64, f64); 2] = [("hybrid 1ms", 1000.0, 0.2, 0.05), ("hybrid 250us", 250.0, 0.5, 0.12)];
 /// Packets of a long run.
@@ -41,6 +44,7 @@ pub fn section(book: &Book) -> Section {
         capacity(book),
         latency(book),
         host(book),
+        total_cost(book),
         memory(book),
         load(book),
         soak(book),
@@ -192,25 +196,66 @@ fn host(book: &Book) -> Vec<Seen> {
     all
 }
 
+/// Receiver's core per packet received where kernel and receiver share it: what the generator itself takes is on its own core.
+fn cost_of(book: &Book, receiver: &str, pps: f64) -> Option<f64> {
+    let per_packet = |sample: &Sample| {
+        let received_pps = sweep::delivered_pps(sample).filter(|received_pps| *received_pps > 0.0)?;
+        Some(sample.core_use_percent / received_pps)
+    };
+    median(&at(book, Topology::Host, receiver, pps), per_packet).filter(|cost| *cost > 0.0)
+}
+
+/// "At most 0.6 of what libpcap costs at every rate": as planned without a word, and with the least peak rate told that holds.
+fn total_cost(book: &Book) -> Vec<Seen> {
+    const MOST: f64 = 0.6;
+    const LEAST_PPS: f64 = 20e3;
+    let mut rates: Vec<f64> = sweep::samples(book, Topology::Host)
+        .iter()
+        .map(|sample| sample.offered_pps)
+        .filter(|pps| *pps >= LEAST_PPS)
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    rates.dedup();
+    let told = |pps: f64| TOLD.iter().find(|(_, peak_pps)| pps <= *peak_pps).map_or(OURS, |(name, _)| *name);
+    let ways: [(String, &dyn Fn(f64) -> &'static str); 2] =
+        [(OURS.to_owned(), &|_| OURS), (format!("{OURS}, told its peak rate,"), &told)];
+    let seen = ways.into_iter().filter_map(|(who, name_at)| {
+        let ratio = |pps: &f64| Some((*pps, cost_of(book, name_at(*pps), *pps)? / cost_of(book, "libpcap", *pps)?));
+        let (pps, worst) = rates.iter().filter_map(ratio).max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Seen {
+            promise: format!(
+                "{who} costs at most {} × of libpcap, per packet, with the kernel's part, at every rate from {} packets/s",
+                plain(MOST),
+                si(LEAST_PPS)
+            ),
+            topology: Some(Topology::Host),
+            seen: format!("worst rate {} packets/s: {} × ({})", si(pps), plain(worst), name_at(pps)),
+            is_kept: worst <= MOST,
+        })
+    });
+    seen.collect()
+}
+
 fn memory(book: &Book) -> Vec<Seen> {
     let nic = Topology::Nic;
-    let least =
+    let buffers =
         |name: &str| median(&at(book, nic, name, STANDARD_PPS), |sample| sample.memory_bytes.map(|bytes| bytes as f64));
     let smallest = PeerKind::all()
         .iter()
-        .filter_map(|kind| Some((kind.name(), least(kind.name())?)))
+        .filter_map(|kind| Some((kind.name(), buffers(kind.name())?)))
         .min_by(|a, b| a.1.total_cmp(&b.1));
-    let Some(((own, _), (name, other))) = finding(book, nic, OURS, "least_ring_bytes").zip(smallest) else {
-        return Vec::new();
-    };
+    let searched =
+        book.findings.iter().filter(|finding| finding.quantity == "least_ring_bytes" && finding.topology == nic);
+    let least = searched.min_by(|a, b| a.value.total_cmp(&b.value));
+    let Some((own, (name, other))) = least.zip(smallest) else { return Vec::new() };
     vec![Seen {
         promise: format!(
-            "{OURS} at {} packets/s without loss: a smaller ring than any other receiver's buffers",
+            "Ringtap at {} packets/s without loss: a smaller ring than any other receiver's buffers",
             si(STANDARD_PPS)
         ),
         topology: Some(nic),
-        seen: format!("{} against {} of {name}", bytes(own), bytes(other)),
-        is_kept: own < other,
+        seen: format!("{} of {} against {} of {name}", bytes(own.value), own.receiver, bytes(other)),
+        is_kept: own.value < other,
     }]
 }
 

@@ -29,6 +29,7 @@ const STORM_LOAD: f64 = 0.5;
 pub(super) const SWEPT: &[&str] = &[
     "hybrid 1ms",
     "hybrid 1ms peak 500k",
+    "hybrid 1ms peak 150k",
     "hybrid 250us",
     "timer 1ms",
     "timer 250us",
@@ -63,6 +64,9 @@ pub(super) fn rates(bench: &mut Bench<'_>) -> Result<()> {
 }
 
 fn is_swept(scale: &Scale, receiver: &Receiver, round: u32, pps: f64) -> bool {
+    if receiver.peak_pps.is_some_and(|peak_pps| pps > peak_pps) {
+        return false;
+    }
     let no_key = !scale.rates.iter().any(|rate| KEY_RATES.contains(rate));
     SWEPT.contains(&receiver.name.as_str()) || round < scale.other_rounds && (no_key || KEY_RATES.contains(&pps))
 }

@@ -233,6 +233,8 @@ impl Args {
             if self.backend == Backend::Vfio && self.ring.is_none() { vfio::MOST_SLOTS.into() } else { u64::MAX };
         config.ring_slots = slots.min(most).try_into().unwrap_or(u32::MAX);
         config.frame_size = self.frame_size.map(|size| size.try_into().unwrap_or(u32::MAX));
+        // Who asks for small frames wants a small ring, not packets cut.
+        config.fetch_oversize = config.frame_size.is_some();
         config.huge_pages = self.huge_pages;
         config.incoming_only = match self.direction {
             Some(direction) => direction == Direction::In,
@@ -243,7 +245,14 @@ impl Args {
         config.cpus = self.engine_cpus();
         config.napi_pause = match self.napi_pacing.0 {
             Some(ns) => NapiPause::anywhere(ns),
-            None => plan.map(|plan| plan.napi_pause).unwrap_or_default(),
+            None => {
+                let pause = plan.map(|plan| plan.napi_pause).unwrap_or_default();
+                let has_planned_timer = self.wait == Wait::Hybrid && self.threshold.is_empty() && self.period.is_none();
+                NapiPause {
+                    instead_of_timer_ns: if has_planned_timer { pause.instead_of_timer_ns } else { 0 },
+                    ..pause
+                }
+            }
         };
         Ok(config)
     }

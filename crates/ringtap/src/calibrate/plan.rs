@@ -25,13 +25,20 @@ const VIRTUAL_PAUSE_NS: u64 = 10_000_000;
 const SHORTEST_PERIOD_NS: u64 = 20_000;
 /// Packets that may come during a pause of the kernel's NAPI: a device queue as short as veth's 256 slots then holds them
 /// beside what comes while the poll itself is late (at 1.5 Mpps, 75 and 100 µs lost packets and 50 µs none).
-const NAPI_PACE_PACKETS: f64 = 75.0;
-/// The same where NAPI shares the engine's CPU: each wake-up of its thread is taken from the engine then, and the packets
-/// that such a CPU loses at the peak rate it loses because it is busy, not because of the pause.
-const NAPI_SHARED_PACKETS: f64 = 150.0;
-/// The pause is to be small beside the bound, and not so short that it saves nothing.
-const NAPI_PACE_SHARE: u64 = 7;
-const SHORTEST_NAPI_PACE_NS: u64 = 50_000;
+const NAPI_APART_PACKETS: f64 = 75.0;
+/// The same where NAPI shares the engine's CPU: each wake-up of its thread is taken from the engine then (at 500 kpps 300 µs
+/// lost one packet in two hundred, 200 µs one in three thousand, as 142 µs did).
+const NAPI_SHARED_PACKETS: f64 = 100.0;
+/// At peaks beyond a million a second such a CPU is full, and loses for want of itself: there a pause of 100 µs is kept
+/// until this many packets come in it.
+const NAPI_FULL_PACKETS: f64 = 150.0;
+const NAPI_FULL_PAUSE_NS: u64 = 100_000;
+/// Beside our own timer, the pause takes this part of the bound at most.
+const NAPI_PAUSE_SHARE: u64 = 3;
+/// Below such a bound, what a pause saves the kernel costs us in a shorter period.
+const SHORTEST_PAUSED_BOUND_NS: u64 = 350_000;
+/// A shorter pause saves nothing.
+const SHORTEST_NAPI_PAUSE_NS: u64 = 50_000;
 /// The fewest and most slots a plan gives.
 const FEWEST_SLOTS: u32 = 256;
 const MOST_SLOTS: u32 = 65_536;
@@ -55,14 +62,31 @@ impl Default for Wishes {
 }
 
 impl Wishes {
-    /// The pause of the kernel's NAPI: as told, or what the peak rate and the bound leave room for.
+    /// The pause of the kernel's NAPI beside a timer of ours: as told, or what the peak rate and the bound leave room for.
     pub fn napi_pause(&self) -> NapiPause {
+        if let Some(told_ns) = self.napi_pace_ns {
+            return NapiPause::anywhere(told_ns);
+        }
         let bound_ns = self.max_latency.as_nanos() as u64;
-        let pause = |packets: f64| {
-            let fits = ((packets / self.peak_pps * 1e9).round() as u64).min(bound_ns / NAPI_PACE_SHARE);
-            self.napi_pace_ns.unwrap_or(if fits < SHORTEST_NAPI_PACE_NS { 0 } else { fits })
-        };
-        NapiPause { apart_ns: pause(NAPI_PACE_PACKETS), shared_ns: pause(NAPI_SHARED_PACKETS) }
+        if bound_ns < SHORTEST_PAUSED_BOUND_NS {
+            return NapiPause::default();
+        }
+        self.longest_napi_pause(bound_ns / NAPI_PAUSE_SHARE)
+    }
+
+    /// As long as the device's queue holds what comes at the peak rate, `most_ns` at most.
+    fn longest_napi_pause(&self, most_ns: u64) -> NapiPause {
+        let lasting = |packets: f64| (packets / self.peak_pps * 1e9).round() as u64;
+        let pause = |fits_ns: u64| Some(fits_ns.min(most_ns)).filter(|ns| *ns >= SHORTEST_NAPI_PAUSE_NS).unwrap_or(0);
+        let shared_ns = lasting(NAPI_FULL_PACKETS).min(NAPI_FULL_PAUSE_NS).max(lasting(NAPI_SHARED_PACKETS));
+        NapiPause { apart_ns: pause(lasting(NAPI_APART_PACKETS)), shared_ns: pause(shared_ns), instead_of_timer_ns: 0 }
+    }
+
+    /// The pause that makes a timer of ours superfluous where NAPI shares our CPU: the device's queue holds what comes during
+    /// half of the wait that the bound allows, or more. Kernel and engine then wake up together, once in that time; 0: none.
+    fn pause_instead_of_timer(&self, wait_ns: u64) -> u64 {
+        let pause_ns = self.longest_napi_pause(wait_ns).shared_ns;
+        if self.napi_pace_ns.is_some() || pause_ns < wait_ns / 2 { 0 } else { pause_ns }
     }
 }
 
@@ -102,10 +126,12 @@ impl Calibration {
             return Err(Error::usage("plan for", format!("--peak-rate {}", wishes.peak_pps), "out of range")
                 .way_out("use 1 to 1000M packets per second"));
         }
-        let napi_pause = wishes.napi_pause();
         let per_packet = wishes.peak_pps * self.per_packet_ns / 1e9;
-        let room_ns = bound_ns as f64 / REPORTING - self.jitter_p99_ns as f64 - napi_pause.shared_ns as f64;
-        let period_ns = (room_ns / (1.0 + per_packet)).max(0.0) as u64;
+        let wait_ns = bound_ns as f64 / REPORTING - self.jitter_p99_ns as f64;
+        let longest_ns = |wait_ns: f64| (wait_ns / (1.0 + per_packet)).max(0.0) as u64;
+        let instead_of_timer_ns = wishes.pause_instead_of_timer(longest_ns(wait_ns));
+        let napi_pause = NapiPause { instead_of_timer_ns, ..wishes.napi_pause() };
+        let period_ns = longest_ns(wait_ns - napi_pause.shared_ns as f64);
         let mut sums = vec![format!(
             "period = (bound {} / {REPORTING:.3} − jitter p99 {} − NAPI pause {}) / (1 + peak {} × t_PP {:.0} ns) = {}",
             us(bound_ns),
@@ -117,7 +143,7 @@ impl Calibration {
         )];
         let period_ns = if period_ns < SHORTEST_PERIOD_NS { 0 } else { period_ns };
         let (timer_share, threshold_pps) = self.threshold(period_ns, &mut sums);
-        let ring_slots = self.ring_slots(period_ns, wishes.peak_pps, &mut sums);
+        let ring_slots = self.ring_slots(period_ns.max(instead_of_timer_ns), wishes.peak_pps, &mut sums);
         let waiting_share = if threshold_pps.is_finite() { timer_share } else { 0.0 };
         let peak_share = waiting_share + per_packet;
         let no_loss_bound_pps = (1.0 - waiting_share) / self.per_packet_ns * 1e9;
@@ -129,6 +155,13 @@ impl Calibration {
             peak_share * 100.0,
             rate(no_loss_bound_pps)
         ));
+        if instead_of_timer_ns > 0 {
+            sums.push(format!(
+                "where NAPI shares the engine's CPU: no timer of ours, NAPI pause {} ({NAPI_SHARED_PACKETS} packets at the peak, \
+                 at most what the bound leaves)",
+                us(instead_of_timer_ns)
+            ));
+        }
         Ok(Plan { period_ns, napi_pause, threshold_pps, ring_slots, timer_share, peak_share, no_loss_bound_pps, sums })
     }
 
@@ -170,14 +203,14 @@ impl Calibration {
     }
 
     /// Slots for the longest time nobody looks at the ring (spec S16).
-    fn ring_slots(&self, period_ns: u64, peak_pps: f64, sums: &mut Vec<String>) -> u32 {
+    fn ring_slots(&self, wait_ns: u64, peak_pps: f64, sums: &mut Vec<String>) -> u32 {
         let pause_ns = self.jitter_max_ns.max(if self.virtual_machine { VIRTUAL_PAUSE_NS } else { PAUSE_NS });
-        let worst_ns = period_ns + pause_ns;
+        let worst_ns = wait_ns + pause_ns;
         let wanted = model::ring_slots(worst_ns, peak_pps as u64, RING_SAFETY).unwrap_or(u32::MAX);
         let slots = wanted.clamp(FEWEST_SLOTS, MOST_SLOTS);
         sums.push(format!(
             "ring = (period {} + longest pause {}) × peak {} × safety {RING_SAFETY} = {:.0} → {slots} slots",
-            us(period_ns),
+            us(wait_ns),
             us(pause_ns),
             rate(peak_pps),
             worst_ns as f64 / 1e9 * peak_pps * f64::from(RING_SAFETY),
@@ -251,7 +284,7 @@ mod tests {
         // 1236 polls/s: 0.03 + 0.236 × 0.02 = 3.47 %; interrupts reach that at 1000 + (3.47 − 0.5)/3.5 × 9000 = 8640/s
         assert!((plan.timer_share - 0.03471).abs() < 1e-4, "{}", plan.timer_share);
         assert!((plan.threshold_pps - 8640.0).abs() < 10.0, "{}", plan.threshold_pps);
-        assert_eq!(plan.napi_pause, NapiPause { apart_ns: 50_000, shared_ns: 100_000 });
+        assert_eq!(plan.napi_pause, NapiPause { apart_ns: 50_000, shared_ns: 100_000, instead_of_timer_ns: 0 });
         // (0.809 + 10) ms × 1.5 Mpps × 4 = 64856
         assert_eq!(plan.ring_slots, 65_536);
         assert!(matches!(plan.policy(), Policy::Hybrid(_)));
@@ -266,12 +299,30 @@ mod tests {
             (pause.apart_ns / 1000, pause.shared_ns / 1000)
         };
         assert_eq!(pause_us(1.5e6, 1000), (50, 100));
-        assert_eq!(pause_us(5e5, 1000), (142, 142), "a seventh of the bound");
-        assert_eq!(pause_us(5e5, 5000), (150, 300));
+        assert_eq!(pause_us(5e5, 1000), (150, 200));
+        assert_eq!(pause_us(5e5, 400), (133, 133), "a third of the bound");
+        assert_eq!(pause_us(1e6, 1000), (75, 100));
         assert_eq!(pause_us(3e6, 1000), (0, 50), "the device queue would not hold what comes meanwhile");
         assert_eq!(pause_us(1.5e6, 250), (0, 0));
         let wishes = Wishes { napi_pace_ns: Some(70_000), ..Wishes::default() };
         assert_eq!(calibration().plan(&wishes).unwrap().napi_pause, NapiPause::anywhere(70_000), "as told");
+    }
+
+    #[test]
+    fn a_low_peak_needs_no_timer_of_ours() {
+        let plan_of = |peak_pps, napi_pace_ns| {
+            calibration().plan(&Wishes { peak_pps, napi_pace_ns, ..Wishes::default() }).unwrap()
+        };
+        let plan = plan_of(150e3, None);
+        // (1000 / 1.03125 − 30) / (1 + 150e3 × 25e-9) = 936.2 µs, of which 100 packets take 667; beside a timer a third.
+        let pauses = NapiPause { apart_ns: 333_333, shared_ns: 333_333, instead_of_timer_ns: 666_667 };
+        assert_eq!(plan.napi_pause, pauses);
+        assert!(matches!(plan.policy(), Policy::Hybrid(_)), "for where NAPI runs elsewhere, or can't be paced");
+        // (0.667 + 10) ms × 150 kpps × 4 = 6400
+        assert_eq!((plan.ring_slots, plan.sums.len()), (8192, 6), "{plan}");
+        assert_eq!(plan_of(50e3, None).napi_pause.instead_of_timer_ns, 938_523, "all that the bound leaves");
+        assert_eq!(plan_of(250e3, None).napi_pause.instead_of_timer_ns, 0, "100 packets come in less than half of it");
+        assert_eq!(plan_of(150e3, Some(100_000)).napi_pause, NapiPause::anywhere(100_000), "as told");
     }
 
     #[test]

@@ -203,19 +203,19 @@ fn open_members<T>(count: u32, open: impl Fn(Fanout) -> Result<(T, Option<u16>)>
         .collect()
 }
 
-/// Paces the NAPI of an AF_XDP receiver's interface, `cpus` being where its engines run.
+/// Paces the NAPI of an AF_XDP receiver's interface, `cpus` being where its engines run; whether they need no timer then.
 pub(super) fn pace_napi(
     config: &ReceiverConfig,
     interface: &Interface,
     queues: &[(AnySource, Option<TransmitRing>)],
     cpus: &[usize],
     warnings: &mut Vec<String>,
-) -> Option<NapiPacing> {
+) -> (Option<NapiPacing>, bool) {
     const DEFER_HARD_IRQS: u64 = 2;
     /// What our wake-ups are late, and more.
     const NET_BELOW_NS: u64 = 100_000;
     let busy_poll = queues.iter().any(|(source, _)| source.description().busy_poll);
-    let flush_ns = if busy_poll {
+    let (flush_ns, instead_of_timer) = if busy_poll {
         warnings.extend(card_ring_warning(
             &interface.name,
             config.ring_slots,
@@ -225,16 +225,19 @@ pub(super) fn pace_napi(
         // (Documentation/networking/napi.rst, busy polling). Little longer: while we wait for the interrupt at low rates it
         // still defers that after each packet, and the next one then waits for this timer, which must not break the bound.
         // When our poll comes later than the net, the kernel polls once more and the interrupt stays deferred.
-        let period_ns = longest_period_ns(&config.policy)?;
-        period_ns + (period_ns / 8).min(NET_BELOW_NS)
+        let net_ns = longest_period_ns(&config.policy).map(|period_ns| period_ns + (period_ns / 8).min(NET_BELOW_NS));
+        (net_ns.unwrap_or(0), false)
     } else {
         // Generic XDP runs behind the driver's NAPI as well, on packets that GRO leaves alone.
         config.napi_pause.at(interface.index, cpus)
     };
     if flush_ns == 0 {
-        return None;
+        return (None, false);
     }
-    NapiPacing::set(&interface.name, interface.index, DEFER_HARD_IRQS, flush_ns, config.across_fork, warnings)
+    let (name, index) = (&interface.name, interface.index);
+    let in_force = NapiPacing::set(name, index, DEFER_HARD_IRQS, flush_ns, config.across_fork, warnings);
+    let needs_no_timer = instead_of_timer && in_force.is_some();
+    (in_force, needs_no_timer)
 }
 
 /// Between two polls of our thread packets wait in the card's own ring, not in ours: it should not be the smaller one.

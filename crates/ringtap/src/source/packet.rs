@@ -27,7 +27,8 @@ pub struct PacketRingConfig {
     pub ring_slots: u32,
     /// Transmit slots, or 0 for no transmit ring.
     pub transmit_slots: u32,
-    /// Bytes per frame, a power of two from 2048 to 65536; longer packets are cut, unless fetched.
+    /// Bytes per frame, a power of two from 256 (2048 where the kernel copies each packet by a call) to 65536. A ring's frame
+    /// begins with some 80 bytes of its own; longer packets are cut, unless fetched.
     pub frame_size: u32,
     /// Fetch packets that exceed a frame (merged ones: GRO, TSO) whole, up to 64 KiB, at the price of a system call each.
     pub fetch_oversize: bool,
@@ -77,14 +78,15 @@ impl FrameOwner for PacketReceiveOwner {
 }
 
 impl PacketRingConfig {
-    pub(super) fn check(&self, operation: &str) -> Result<()> {
+    pub(super) fn check(&self, operation: &str, least_frame: u32) -> Result<()> {
         let usage =
             |cause: String, way_out: &str| Err(Error::usage(operation, &self.interface, cause).way_out(way_out));
         if !(64..=1 << 20).contains(&self.ring_slots) {
             return usage(format!("{} ring slots", self.ring_slots), "use 64 to 1048576");
         }
-        if !self.frame_size.is_power_of_two() || !(2048..=65536).contains(&self.frame_size) {
-            return usage(format!("frame size {}", self.frame_size), "use a power of two from 2048 to 65536");
+        if !self.frame_size.is_power_of_two() || !(least_frame..=65536).contains(&self.frame_size) {
+            let way_out = format!("use a power of two from {least_frame} to 65536");
+            return usage(format!("frame size {}", self.frame_size), &way_out);
         }
         Ok(())
     }
@@ -107,7 +109,7 @@ impl PacketSource {
     /// # Errors
     /// A number out of range, memory, privileges, the interface down.
     pub fn open(config: &PacketRingConfig, fanout: Fanout) -> Result<(Self, Option<TransmitRing>, Option<u16>)> {
-        config.check("open packet ring on")?;
+        config.check("open packet ring on", 256)?;
         let (ring, group) =
             PacketReceive::open(&config.socket(), config.ring_slots, config.frame_size, fanout.argument())?;
         let transmit = match config.transmit_slots {

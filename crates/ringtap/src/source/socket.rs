@@ -36,7 +36,7 @@ impl SocketSource {
     /// # Errors
     /// A number out of range, memory, privileges, the interface down.
     pub fn open(config: &PacketRingConfig, fanout: Fanout) -> Result<(Self, Option<u16>)> {
-        config.check("open packet socket on")?;
+        config.check("open packet socket on", 2048)?;
         let buffer_bytes = config.ring_slots.saturating_mul(config.frame_size).min(i32::MAX as u32);
         let (socket, group) =
             PlainSocket::open(&config.socket(), buffer_bytes, config.frame_size as usize, fanout.argument())?;

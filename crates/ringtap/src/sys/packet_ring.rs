@@ -256,11 +256,14 @@ impl Frames {
     ) -> Result<Self> {
         /// Contiguous kernel memory asked for at a time; the kernel falls back to vmalloc when it has none.
         const BLOCK: u32 = 256 * 1024;
+        const PAGE: u32 = 4096;
         let failed = |error: &io::Error| {
             Error::os("make a packet ring of", format!("{interface} ({count} frames of {frame_size} bytes)"), error)
                 .way_out("use a smaller --ring")
         };
-        let block_size = BLOCK.max(frame_size);
+        // A small ring is one block, of whole pages.
+        let small = u64::from(count).saturating_mul(frame_size.into()).next_power_of_two().max(PAGE.into());
+        let block_size = u32::try_from(small).unwrap_or(BLOCK).min(BLOCK).max(frame_size);
         let per_block = block_size / frame_size;
         let blocks = count.div_ceil(per_block);
         let count = blocks * per_block;
