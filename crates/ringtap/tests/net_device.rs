@@ -245,6 +245,28 @@ fn net_jumbo_frames_need_the_large_frame_size() {
     );
 }
 
+#[test]
+fn net_a_ring_of_small_frames_cuts_no_packet() {
+    let bench = bench("net_a_ring_of_small_frames_cuts_no_packet");
+    let sizes = [64, 128, 1514];
+    let small = ReceiverConfig { frame_size: Some(256), ring_slots: 512, ..config(&bench, Way::Packet) };
+    for (fetch_oversize, cut) in [(true, 0), (false, 100)] {
+        let config = ReceiverConfig { fetch_oversize, ..small.clone() };
+        let running = bench.start(config, |_| net_support::Count::new(300, &sizes));
+        assert_eq!(running.descriptions()[0].ring_slots, 512, "no more than asked for");
+        bench.send_numbered(2e3, 300, |config| config.frame.sizes = sizes.to_vec());
+        net_support::settle(&running);
+        let outcome = bench.finish(running);
+        let handler = &outcome.engines[0].handler;
+        let seen = (handler.checker.received(), handler.wrong_lengths);
+        assert_eq!(seen, (300, cut), "fetched: {fetch_oversize}: {}", outcome.ledger);
+        assert_eq!(outcome.ledger.unaccounted(), Some(0));
+    }
+    let too_small = ReceiverConfig { frame_size: Some(128), ..small };
+    let (text, kind) = refusal(&bench, too_small);
+    assert!(kind == ErrorKind::Usage && text.contains("frame size 128") && text.contains("from 256"), "{text}");
+}
+
 fn refusal_of_native(bench: &Bench) -> Option<String> {
     bench.open(config(bench, Way::Native)).err().map(|error| error.to_string())
 }

@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use ringtap::burst::Packet;
 use ringtap::engine::Handler;
 use ringtap::napi::NapiPause;
-use ringtap::pacer::Policy;
+use ringtap::pacer::{Hybrid, Policy};
 use ringtap::realtime::RealTime;
 use ringtap::receiver::{Backend, Receiver, ReceiverConfig};
 use ringtap::steer::Attach;
@@ -313,9 +313,39 @@ fn net_napi_on_the_engines_cpu_pauses_longer() {
             bench.testbed.pin_napi(core).unwrap();
         }
         let mut config = config(&bench, Way::Native);
-        config.napi_pause = NapiPause { apart_ns: 20_000, shared_ns: 40_000 };
+        config.napi_pause = NapiPause { apart_ns: 20_000, shared_ns: 40_000, instead_of_timer_ns: 0 };
         let running = bench.start(config, |_| Keep::default());
         assert_eq!(settings(&bench).1, expected, "NAPI on {napi_on:?}, engine on {engine}");
+        bench.finish(running);
+        assert_eq!(settings(&bench), before);
+    }
+    bench.testbed.unpin_napi().unwrap();
+}
+
+#[test]
+fn net_a_long_pause_on_the_engines_cpu_replaces_its_timer() {
+    let bench = bench("net_a_long_pause_on_the_engines_cpu_replaces_its_timer");
+    bench.testbed.enable_receiver_napi().unwrap();
+    let before = settings(&bench);
+    let (engine, other) = (bench.testbed.config().receiver_core, bench.testbed.config().generator_core);
+    for (napi_on, way, pause, has_timer) in [
+        (other, Way::Native, "20000", true),
+        (engine, Way::Native, "400000", false),
+        // Its NAPI is not paced, so its timer stays.
+        (engine, Way::Packet, before.1.as_str(), true),
+    ] {
+        bench.testbed.pin_napi(napi_on).unwrap();
+        let mut config = config(&bench, way);
+        config.policy = Policy::Hybrid(Hybrid::new(1000.0, 300_000));
+        config.napi_pause = NapiPause { apart_ns: 20_000, shared_ns: 40_000, instead_of_timer_ns: 400_000 };
+        let keep = Keep::default();
+        let running = bench.start(config, |_| keep.clone());
+        assert_eq!(settings(&bench).1, pause, "NAPI on {napi_on}, engine on {engine}, {way:?}");
+        bench.send_numbered(10e3, 2000, |_| {});
+        assert!(eventually(Duration::from_secs(2), || keep.len() == 2000), "{} came", keep.len());
+        let counters = running.counters();
+        assert_eq!(counters.timer_wakes > 0, has_timer, "NAPI on {napi_on}, {way:?}: {counters:?}");
+        assert!(has_timer || counters.interrupt_wakes > 0, "{counters:?}");
         bench.finish(running);
         assert_eq!(settings(&bench), before);
     }

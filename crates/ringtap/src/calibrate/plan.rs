@@ -209,7 +209,7 @@ impl Calibration {
         let wanted = model::ring_slots(worst_ns, peak_pps as u64, RING_SAFETY).unwrap_or(u32::MAX);
         let slots = wanted.clamp(FEWEST_SLOTS, MOST_SLOTS);
         sums.push(format!(
-            "ring = (period {} + longest pause {}) × peak {} × safety {RING_SAFETY} = {:.0} → {slots} slots",
+            "ring = (longest wait {} + longest pause {}) × peak {} × safety {RING_SAFETY} = {:.0} → {slots} slots",
             us(wait_ns),
             us(pause_ns),
             rate(peak_pps),
