@@ -62,7 +62,7 @@ pub struct Decoded<'a> {
     pub(crate) fragment: Option<Fragment<'a>>,
     /// It was put together from fragments.
     pub rebuilt: bool,
-    /// The transport checksum is wrong.
+    /// The TCP checksum is wrong; of others it is not asked for, as no stream depends on it.
     pub bad_checksum: bool,
     /// Length on the wire in bytes, for the flow's counters.
     pub wire_len: u32,
@@ -183,9 +183,7 @@ impl<'a> Decoded<'a> {
         self.flow = FlowKey::inner(layers, data);
         if let Transport::Tcp(tcp) = self.transport {
             self.tcp_options(&tcp);
-        }
-        if checksums {
-            self.bad_checksum = layers.verify_transport(data) == Verdict::Invalid;
+            self.bad_checksum = checksums && layers.verify_transport(data) == Verdict::Invalid;
         }
     }
 
