@@ -59,7 +59,7 @@ pub struct Args {
     /// Longest time from a packet's arrival to its handling, 10us to 1s; period, threshold and ring follow from it
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration, help_heading = "Waiting")]
     max_latency: Duration,
-    /// Greatest packet rate the ring must hold back
+    /// Greatest packet rate to be ready for: it sizes the ring, and a lower one lets the kernel pause longer
     #[arg(long, value_name = "RATE", default_value = "1.5M", value_parser = units::rate, help_heading = "Waiting")]
     peak_rate: f64,
     /// How to wait for packets

@@ -25,7 +25,7 @@ pub struct Args {
     /// Longest time from a packet's arrival to the handler (10us to 1s)
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration)]
     max_latency: Duration,
-    /// Greatest packet rate the ring must hold back
+    /// Greatest packet rate to be ready for: it sizes the ring, and a lower one lets the kernel pause longer
     #[arg(long, value_name = "RATE", default_value = "1.5M", value_parser = units::rate)]
     peak_rate: f64,
     /// CPU of the engine [default: the last one allowed]
