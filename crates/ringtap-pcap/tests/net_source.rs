@@ -33,7 +33,7 @@ fn net_the_core_captures_through_our_library() {
     let testbed = bench("net_the_core_captures_through_our_library");
     testbed.enable_receiver_napi().unwrap();
     for pause in [None, Some(Duration::from_millis(600))] {
-        let device = format!("ringtap:{}?ring=1024&backend=packet", testbed.receiver().interface());
+        let device = format!("ringtap:{}?ring=8192&backend=packet", testbed.receiver().interface());
         let mut config = ReceiverConfig::new(device, Policy::Interrupt);
         config.backend = Backend::Pcap;
         config.pcap_library = Some(our_library());
@@ -43,9 +43,10 @@ fn net_the_core_captures_through_our_library() {
         let library = receiver.descriptions()[0].library.clone().unwrap();
         assert!(library.contains("live capture by Ringtap") && library.contains("libringtap_pcap"), "{library}");
         assert_eq!(receiver.link_type(), Some(1));
-        // The library asks the network namespace of the thread that calls it.
+        // The library asks the network namespace of the thread that calls it. At 20,000 a second its ring holds 0.4 s, for a
+        // machine that looks away; the sleeper sleeps longer.
         let running = testbed.receiver().run(|| receiver.start(|_, _| Sleeper(pause)).unwrap()).unwrap();
-        let profile = Profile::lasting(Pattern::Constant { pps: 50e3 }, Duration::from_secs(2));
+        let profile = Profile::lasting(Pattern::Constant { pps: 20e3 }, Duration::from_secs(2));
         let traffic = GeneratorConfig::for_testbed(&testbed, 64, profile).count(COUNT);
         let report = testbed.generate(traffic).unwrap().join().unwrap();
         assert_eq!(report.stamped, COUNT, "{report}");

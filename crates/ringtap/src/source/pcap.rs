@@ -107,18 +107,11 @@ impl Totals {
 /// What the engine's thread tells the others: a libpcap handle may be asked by one thread at a time.
 #[derive(Debug)]
 pub(crate) struct Published {
-    counts: Mutex<Option<Counts>>,
+    counts: Mutex<Option<Totals>>,
     taken: AtomicU64,
     is_interface: bool,
     /// As in [`PcapConfig`].
     pub(crate) leaves_out: bool,
-}
-
-/// The counters as of one moment, and how many packets had been taken then.
-#[derive(Debug, Clone, Copy)]
-struct Counts {
-    totals: Totals,
-    taken: u64,
 }
 
 /// What [`Published`] comes to.
@@ -131,14 +124,14 @@ pub(crate) struct LibraryDrops {
 }
 
 impl Published {
-    /// As of the last reading; packets taken since then count as offered, and what was lost since then is not known yet.
-    /// `None` where the device has no counters.
+    /// As of the last reading; what came since then counts as offered once it is taken, and what was lost since then is not
+    /// known yet. `None` where the device has no counters.
     pub(crate) fn read(&self) -> Option<LibraryDrops> {
-        let counts = (*self.counts.lock().unwrap_or_else(PoisonError::into_inner))?;
-        let since = self.taken.load(Ordering::Relaxed).saturating_sub(counts.taken);
-        let totals = counts.totals;
+        let totals = (*self.counts.lock().unwrap_or_else(PoisonError::into_inner))?;
+        // What is taken now may have been in the buffer when the counters were read, and is in them then.
+        let taken = self.taken.load(Ordering::Relaxed);
         Some(LibraryDrops {
-            offered: totals.offered() + since,
+            offered: totals.offered().max(taken + totals.dropped),
             dropped: totals.dropped,
             before: if self.is_interface { 0 } else { totals.before },
         })
@@ -250,7 +243,7 @@ impl PcapSource {
         };
         self.totals.add(statistics, taken);
         if let Ok(mut counts) = self.published.counts.try_lock() {
-            *counts = Some(Counts { totals: self.totals, taken });
+            *counts = Some(self.totals);
             self.read_at_taken = taken;
         }
     }
@@ -326,8 +319,7 @@ impl Source for PcapSource {
         // They are counted before they are in the ring.
         grace_period();
         self.end = Some(self.totals.offered().saturating_sub(self.totals.dropped));
-        let counts = Counts { totals: self.totals, taken };
-        *self.published.counts.lock().unwrap_or_else(PoisonError::into_inner) = Some(counts);
+        *self.published.counts.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.totals);
         true
     }
 
@@ -374,17 +366,20 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_since_the_last_reading_is_offered_too() {
-        let published = |counts| Published {
+    fn what_was_taken_since_the_last_reading_is_offered_once() {
+        let published = |counts, taken| Published {
             counts: Mutex::new(counts),
-            taken: AtomicU64::new(12),
+            taken: AtomicU64::new(taken),
             is_interface: false,
             leaves_out: false,
         };
+        // 11 came, 1 was dropped, 9 were taken, 1 is in the buffer.
         let mut totals = Totals::default();
         totals.add(Statistics { received: 11, dropped: 1, dropped_by_interface: 4 }, 9);
-        let read = published(Some(Counts { totals, taken: 9 })).read();
-        assert_eq!(read, Some(LibraryDrops { offered: 14, dropped: 1, before: 4 }));
-        assert_eq!(published(None).read(), None, "no counters are unknown, not 0");
+        for (taken, offered) in [(9, 11), (10, 11), (12, 13)] {
+            let read = published(Some(totals), taken).read();
+            assert_eq!(read, Some(LibraryDrops { offered, dropped: 1, before: 4 }), "{taken} taken");
+        }
+        assert_eq!(published(None, 12).read(), None, "no counters are unknown, not 0");
     }
 }
