@@ -77,7 +77,7 @@ pub(crate) enum Level {
 
 impl<'a> Decoded<'a> {
     /// Nothing.
-    fn empty(wire_len: u32) -> Self {
+    pub(crate) fn empty(wire_len: u32) -> Self {
         Self {
             events: EventSet::default(),
             ip: None,
@@ -106,61 +106,57 @@ impl<'a> Decoded<'a> {
         Self { source, destination, ports, protocol: key.protocol(), vlan: key.vlan(), ..Self::empty(wire_len) }
     }
 
-    /// Reads one level of a packet.
-    pub(crate) fn new(layers: &Layers, data: &'a [u8], level: Level, checksums: bool, wire_len: u32) -> Self {
-        let mut this = Self::empty(wire_len);
-        for (slot, tag) in this.vlan.iter_mut().zip(layers.vlan_tags(data)) {
-            *slot = tag.id();
-        }
+    /// Reads one level of a packet into what is empty yet: where it stands, as it is too large to be moved for each packet.
+    pub(crate) fn read(&mut self, layers: &Layers, data: &'a [u8], level: Level, checksums: bool) {
+        self.vlan = layers.vlan_ids(data);
         let innermost = level == Level::Inner || layers.ip_count() <= 1;
         if innermost {
-            this.stop_events(layers, data);
+            self.stop_events(layers, data);
         }
         let span = if level == Level::Outer { layers.outer_ip() } else { layers.inner_ip() };
-        let Some(span) = span else { return this };
-        let Some(ip) = span.view(data) else { return this };
-        this.ip = Some(ip);
-        (this.source, this.destination) = (ip.source(), ip.destination());
-        this.protocol = span.protocol();
-        this.ip_header = data.get(span.at()..span.payload_at()).unwrap_or_default();
+        let Some(span) = span else { return };
+        let Some(ip) = span.view(data) else { return };
+        self.ip = Some(ip);
+        (self.source, self.destination) = (ip.source(), ip.destination());
+        self.protocol = span.protocol();
+        self.ip_header = data.get(span.at()..span.payload_at()).unwrap_or_default();
         match ip {
             Ip::V4(header) => {
                 if header.options().any(|option| option.is_err()) {
-                    this.events.add(Event::Ipv4OptionInvalid);
+                    self.events.add(Event::Ipv4OptionInvalid);
                 }
                 if header.is_fragment() && span.missing() == 0 {
-                    this.fragment = Some(Fragment {
-                        source: this.source,
-                        destination: this.destination,
+                    self.fragment = Some(Fragment {
+                        source: self.source,
+                        destination: self.destination,
                         protocol: header.protocol(),
                         identification: header.identification().into(),
-                        vlan: this.vlan,
+                        vlan: self.vlan,
                         offset: header.fragment_offset(),
                         more: header.more_fragments(),
                         payload: data.get(span.at() + header.header_len()..span.end()).unwrap_or_default(),
                     });
                 }
             }
-            Ip::V6(_) => this.extensions(data, span),
+            Ip::V6(_) => self.extensions(data, span),
         }
         if span.missing() > 0 {
             // What is there of the transport is not to be trusted: no host takes such a packet.
-            this.events.add(if ip.version() == ringtap_wire::IpVersion::V4 {
+            self.events.add(if ip.version() == ringtap_wire::IpVersion::V4 {
                 Event::Ipv4Truncated
             } else {
                 Event::Ipv6Truncated
             });
-            return this;
+            return;
         }
-        if this.fragment.is_some() || span.is_fragment() {
-            return this;
+        if self.fragment.is_some() || span.is_fragment() {
+            return;
         }
         if innermost {
-            this.innermost(layers, data, checksums);
+            self.innermost(layers, data, checksums);
         } else {
-            this.outer(layers, data, span);
+            self.outer(layers, data, span);
         }
-        this
     }
 
     /// The transport of the innermost packet, which the parser has found.

@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::bytes::{array, within};
 use crate::icmp::{Icmpv4, Icmpv6};
-use crate::ip::{Ip, IpVersion, protocol};
+use crate::ip::{IpVersion, protocol};
 use crate::layers::{IpSpan, Layers, ports_at};
 
 /// Which way a packet goes in its flow.
@@ -52,20 +52,15 @@ impl FlowKey {
     }
 
     fn of(span: &IpSpan, layers: &Layers, data: &[u8]) -> Option<(Self, Direction)> {
-        let (source, destination) = match span.view(data)? {
-            Ip::V4(header) => (widen(header.source()), widen(header.destination())),
-            Ip::V6(header) => (header.source().octets(), header.destination().octets()),
-        };
+        let (source, destination) = addresses(span, data)?;
         let (source_port, destination_port) = ports(span, data).unwrap_or((0, 0));
-        let mut vlan = [0; 2];
-        for (slot, tag) in vlan.iter_mut().zip(layers.vlan_tags(data)) {
-            *slot = tag.id();
-        }
-        let forward = (source, source_port) <= (destination, destination_port);
+        // As numbers: comparing arrays is a call.
+        let place = |address, port| (u128::from_be_bytes(address), port);
+        let forward = place(source, source_port) <= place(destination, destination_port);
         let key = Self {
             addresses: if forward { [source, destination] } else { [destination, source] },
             ports: if forward { [source_port, destination_port] } else { [destination_port, source_port] },
-            vlan,
+            vlan: layers.vlan_ids(data),
             protocol: span.protocol(),
             version: span.version(),
         };
@@ -152,10 +147,26 @@ fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
+/// Source and destination, from a header that was measured when the span was made.
 #[inline]
-fn widen(address: Ipv4Addr) -> [u8; 16] {
+fn addresses(span: &IpSpan, data: &[u8]) -> Option<([u8; 16], [u8; 16])> {
+    let header = within(data, span.at(), span.end());
+    match span.version() {
+        IpVersion::V4 => {
+            let [source, destination] = header.get(12..20)?.as_chunks().0 else { return None };
+            Some((widen(source), widen(destination)))
+        }
+        IpVersion::V6 => {
+            let [source, destination] = header.get(8..40)?.as_chunks().0 else { return None };
+            Some((*source, *destination))
+        }
+    }
+}
+
+#[inline]
+fn widen(address: &[u8; 4]) -> [u8; 16] {
     let mut bytes = [0; 16];
-    bytes[..4].copy_from_slice(&address.octets());
+    bytes[..4].copy_from_slice(address);
     bytes
 }
 

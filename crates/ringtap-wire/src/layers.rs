@@ -249,6 +249,19 @@ impl Layers {
         tags.chunks_exact(VlanTag::LEN).filter_map(|tag| VlanTag::new(tag).ok())
     }
 
+    /// Identifiers of the two outermost tags, outer first; 0 for none (and for priority tags, which name no VLAN).
+    #[inline]
+    #[must_use]
+    pub fn vlan_ids(&self, data: &[u8]) -> [u16; 2] {
+        let mut ids = [0; 2];
+        if self.vlan_count > 0 {
+            for (id, tag) in ids.iter_mut().zip(self.vlan_tags(data)) {
+                *id = tag.id();
+            }
+        }
+        ids
+    }
+
     /// The labels of the outermost frame, top first, at most [`MAX_MPLS_LABELS`].
     #[inline]
     pub fn mpls_labels<'a>(&self, data: &'a [u8]) -> impl Iterator<Item = MplsEntry<'a>> + use<'a> {

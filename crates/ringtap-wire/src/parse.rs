@@ -180,7 +180,7 @@ impl<'a> Pass<'a> {
             Next::Ethernet => {
                 let ether_type = Ethernet::new(self.rest())?.ether_type();
                 self.advance(Ethernet::LEN);
-                Ok(Next::EtherType(ether_type))
+                self.ether_type(ether_type)
             }
             Next::EtherType(value) => self.ether_type(value),
             Next::Llc => self.llc(),

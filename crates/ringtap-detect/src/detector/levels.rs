@@ -33,7 +33,8 @@ impl Detector {
         let checksums = self.limits.checksums;
         let rebuilt = nesting.rebuilt;
         if layers.ip_count() > 1 {
-            let mut outer = Decoded::new(&layers, data, Level::Outer, checksums, wire_len);
+            let mut outer = Decoded::empty(wire_len);
+            outer.read(&layers, data, Level::Outer, checksums);
             outer.rebuilt = rebuilt;
             // Passed as a whole, with what is inside.
             if self.level(&mut outer, now_ns, sink) {
@@ -41,7 +42,8 @@ impl Detector {
             }
             self.counters.tunnelled += 1;
         }
-        let mut inner = Decoded::new(&layers, data, Level::Inner, checksums, wire_len);
+        let mut inner = Decoded::empty(wire_len);
+        inner.read(&layers, data, Level::Inner, checksums);
         inner.rebuilt = rebuilt;
         if let Some(vlan) = nesting.vlan {
             inner.vlan = [vlan, inner.vlan[0]];

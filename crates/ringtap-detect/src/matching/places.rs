@@ -104,10 +104,9 @@ impl ByPort {
         let by_destination = self.destination[usize::from(destination)];
         let by_source = self.source[usize::from(source)];
         let second = if by_source == by_destination { 0 } else { by_source };
-        std::iter::once(0)
-            .chain((by_destination != 0).then_some(by_destination))
-            .chain((second != 0).then_some(second))
-            .map(|group| &self.groups[usize::from(group)])
+        let is_one = |&(at, group): &(usize, u16)| at == 0 || group != 0;
+        let numbers = [0, by_destination, second].into_iter().enumerate().filter(is_one);
+        numbers.map(|(_, group)| &self.groups[usize::from(group)])
     }
 
     /// Groups, and memory of their matchers in bytes.
