@@ -96,7 +96,7 @@ mod tests {
         thread.join().unwrap();
         // It is joined a moment before the kernel takes it off its list.
         let since = std::time::Instant::now();
-        while clock.nanoseconds().is_some() && since.elapsed() < std::time::Duration::from_secs(2) {
+        while clock.nanoseconds().is_some() && since.elapsed() < Duration::from_secs(2) {
             std::thread::yield_now();
         }
         assert_eq!(clock.nanoseconds(), None);
