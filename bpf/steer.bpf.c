@@ -47,7 +47,7 @@ struct counters {
 	__u64 value[COUNTERS];
 };
 
-/* In front of the frame; the cookie tells a stamp of this run from what an earlier frame left there. */
+/* Put before the frame's first byte, as part of what is delivered; the cookie tells it from a frame that has none. */
 struct stamp {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u64 cookie;
@@ -291,12 +291,13 @@ int ringtap_steer(struct xdp_md *context)
 	}
 	count->value[TAKEN]++;
 	/*
-	 * Only now, as metadata on a passed frame would keep GRO from merging it. A frame without room for the stamp is
-	 * taken all the same: user space sees no cookie and reports no latency.
+	 * Only now, as a passed frame must begin with its own header. Not as metadata: that would lie in front of what is
+	 * delivered, where packed frames have their predecessor's end. A frame without room for the stamp is taken all the
+	 * same: user space sees no cookie and reports no latency.
 	 */
-	if (bpf_xdp_adjust_meta(context, -(int)sizeof(*stamp)) == 0) {
-		stamp = (void *)(long)context->data_meta;
-		if ((void *)(stamp + 1) <= (void *)(long)context->data) {
+	if (bpf_xdp_adjust_head(context, -(int)sizeof(*stamp)) == 0) {
+		stamp = (void *)(long)context->data;
+		if ((void *)(stamp + 1) <= (void *)(long)context->data_end) {
 			stamp->time_ns = bpf_ktime_get_ns();
 			stamp->cookie = cookie;
 		}

@@ -94,6 +94,7 @@ fn receiver(plan: &Plan) -> ReceiverConfig {
         backend: Backend::Xdp,
         take: true,
         ring_slots: plan.ring_slots,
+        packed_slots: Some(plan.packed_slots),
         napi_pause: plan.napi_pause,
         ..ReceiverConfig::new("", plan.policy())
     }

@@ -14,6 +14,7 @@ use ringtap::napi::NapiPause;
 use ringtap::pacer::{Hybrid, Pacer, Policy};
 use ringtap::realtime::RealTime;
 use ringtap::receiver::{Backend, Receiver, ReceiverConfig};
+use ringtap::source::xdp::XdpSource;
 use ringtap::sys::{netlink, sched};
 
 use crate::abi::{
@@ -213,6 +214,9 @@ fn config(wanted: &Wanted, interface: &Interface) -> ReceiverConfig {
     let unasked = (RING_SLOTS.max(asked) / queues).min(RING_BYTES / frame).max(512);
     let slots = settings.ring.unwrap_or(unasked);
     config.ring_slots = if xdp { slots.next_power_of_two() } else { slots };
+    // As many packets as long as the MTU allows, however short they are.
+    let packed = config.ring_slots.saturating_mul(XdpSource::packed_frames(interface.mtu)).min(1 << 20);
+    config.packed_slots = settings.ring.is_none().then(|| packed.next_power_of_two());
     // The thread, its priority and its memory are the client's.
     config.realtime = RealTime { priority: 0, lock_memory: false, shallow_idle: false };
     config.napi_pause = napi_pause;

@@ -17,7 +17,10 @@ pub(crate) struct SocketAccounts(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    Xdp(Arc<OwnedFd>),
+    Xdp {
+        fd: Arc<OwnedFd>,
+        packed: bool,
+    },
     /// PACKET_STATISTICS starts at zero after each reading, so the sum is kept here.
     Packet {
         fd: Arc<OwnedFd>,
@@ -52,8 +55,8 @@ impl SocketDrops {
 }
 
 impl SocketAccounts {
-    pub(crate) fn xdp(fd: Arc<OwnedFd>) -> Self {
-        Self(Kind::Xdp(fd))
+    pub(crate) fn xdp(fd: Arc<OwnedFd>, packed: bool) -> Self {
+        Self(Kind::Xdp { fd, packed })
     }
 
     pub(crate) fn packet(fd: Arc<OwnedFd>) -> Self {
@@ -76,10 +79,12 @@ impl SocketAccounts {
     /// `None` when the kernel does not answer.
     pub(crate) fn read(&mut self) -> Option<SocketDrops> {
         match &mut self.0 {
-            Kind::Xdp(fd) => {
+            Kind::Xdp { fd, packed } => {
                 let counted = xsk::statistics(fd.as_fd()).ok()?;
                 // rx_dropped counts packets that found no frame or did not fit one; the empty fill ring is counted beside it.
-                let fill_ring_empty = counted.rx_dropped.min(counted.rx_fill_ring_empty_descs);
+                // Of packed frames any packet would fit enough, but a fill ring with too few for it is not called empty.
+                let fill_ring_empty =
+                    if *packed { counted.rx_dropped } else { counted.rx_dropped.min(counted.rx_fill_ring_empty_descs) };
                 Some(SocketDrops {
                     offered: None,
                     ring_full: counted.rx_ring_full,

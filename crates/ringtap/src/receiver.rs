@@ -89,7 +89,10 @@ pub struct ReceiverConfig {
     pub queues: Queues,
     /// Slots of each ring.
     pub ring_slots: u32,
-    /// Bytes per frame; `None` chooses by the MTU.
+    /// Slots of each ring where frames are packed and the frame size was not told, as a packet may take several there; `None`:
+    /// `ring_slots`.
+    pub packed_slots: Option<u32>,
+    /// Bytes per frame; `None` chooses: packed frames where AF_XDP copies, else by the MTU.
     pub frame_size: Option<u32>,
     /// Packets longer than a frame are fetched whole, by a system call each (packet ring).
     pub fetch_oversize: bool,
@@ -133,6 +136,7 @@ impl ReceiverConfig {
             attach: None,
             queues: Queues::All,
             ring_slots: 4096,
+            packed_slots: None,
             frame_size: None,
             fetch_oversize: false,
             huge_pages: false,

@@ -193,7 +193,11 @@ fn net_what_can_t_be_opened_says_why_and_what_to_do() {
     }
     expect(ReceiverConfig { transmit_slots: 100, ..xdp() }, ErrorKind::Usage, &["100 transmit slots"]);
     expect(ReceiverConfig { transmit_slots: 1 << 31, ..xdp() }, ErrorKind::Usage, &["transmit slots"]);
-    expect(ReceiverConfig { frame_size: Some(1024), ..xdp() }, ErrorKind::Usage, &["frame size 1024", "2048 or 4096"]);
+    expect(
+        ReceiverConfig { frame_size: Some(1024), ..xdp() },
+        ErrorKind::Usage,
+        &["frame size 1024", "448 (packed frames), 2048 or 4096"],
+    );
     expect(ReceiverConfig { policy: Policy::Timer { period_ns: 0 }, ..xdp() }, ErrorKind::Usage, &[&interface]);
     for way in [Way::Packet, Way::Socket] {
         let other = || config(&bench, way);
@@ -224,7 +228,8 @@ fn net_jumbo_frames_need_the_large_frame_size() {
     let sizes = [64, 3300];
     // Native XDP on a veth takes packets of one page at most, less the room the kernel needs around them.
     for way in [Way::Generic, Way::Packet, Way::Socket] {
-        let running = bench.start(config(&bench, way), |_| net_support::Count::new(200, &sizes));
+        let whole = ReceiverConfig { frame_size: Some(4096), ..config(&bench, way) };
+        let running = bench.start(whole, |_| net_support::Count::new(200, &sizes));
         bench.send_numbered(2e3, 200, |config| config.frame.sizes = sizes.to_vec());
         net_support::settle(&running);
         let outcome = bench.finish(running);
@@ -238,11 +243,37 @@ fn net_jumbo_frames_need_the_large_frame_size() {
     let refused = refusal_of_native(&bench);
     assert!(refused.is_none_or(|text| text.contains("--xdp generic") && text.contains("MTU")), "told what to do");
     bench.ip(&format!("link set dev {} mtu {}", bench.receiver().interface(), mtu + 1));
-    let (text, _) = refusal(&bench, config(&bench, Way::Native));
+    let (text, _) = refusal(&bench, ReceiverConfig { frame_size: Some(4096), ..config(&bench, Way::Native) });
     assert!(
         text.contains("MTU 3803") && text.contains("--backend packet") && text.contains(&format!("mtu {mtu}")),
         "{text}"
     );
+}
+
+/// AF_XDP has whole frames of one page at most; packed ones hold what a driver lets through.
+#[test]
+fn net_packed_frames_hold_packets_of_all_sizes() {
+    let mtu = 9000;
+    let name = "net_packed_frames_hold_packets_of_all_sizes";
+    let bench = bench_with(name, TestbedConfig { mtu, ..TestbedConfig::default() });
+    let sizes = [64, 432, 433, 1514, 3000, 3300];
+    // The whole ring goes by several times; the shortest that an MTU of 9,000 fits in is 28 KiB.
+    for (ring_slots, pps) in [(64, 300.0), (1024, 2e3)] {
+        let packed = ReceiverConfig { ring_slots, ..config(&bench, Way::Generic) };
+        let running = bench.start(packed, |_| net_support::Count::new(600, &sizes));
+        let memory = running.descriptions()[0].memory_bytes;
+        assert!(memory < ring_slots as usize * 512 + 65536, "{memory} bytes for {ring_slots} slots");
+        bench.send_numbered(pps, 600, |config| config.frame.sizes = sizes.to_vec());
+        net_support::settle(&running);
+        let outcome = bench.finish(running);
+        let handler = &outcome.engines[0].handler;
+        let seen = (handler.checker.received(), handler.wrong_lengths);
+        assert_eq!(seen, (600, 0), "{ring_slots} slots: {}", outcome.ledger);
+        assert_eq!(outcome.ledger.unaccounted(), Some(0));
+    }
+    let (text, kind) =
+        refusal(&bench, ReceiverConfig { frame_size: Some(448), huge_pages: true, ..config(&bench, Way::Generic) });
+    assert!(kind == ErrorKind::Usage && text.contains("--huge-pages"), "{text}");
 }
 
 #[test]

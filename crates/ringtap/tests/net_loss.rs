@@ -13,7 +13,7 @@ use ringtap::burst::Packet;
 use ringtap::engine::Handler;
 use ringtap::ledger::{Cause, Ledger};
 use ringtap::pacer::Policy;
-use ringtap::receiver::Outcome;
+use ringtap::receiver::{Outcome, ReceiverConfig};
 use ringtap::transmit::Outbox;
 use ringtap_testbed::{LossBurst, TestbedConfig};
 
@@ -27,10 +27,11 @@ fn balanced<H>(outcome: &Outcome<H>, sent: u64, what: &str) {
 }
 
 /// The smallest ring and a handler that now and then sleeps, at 200 kpps and more.
-fn slow_handler(name: &str, way: Way) -> (Outcome<Count>, u64) {
+fn slow_handler(name: &str, way: Way, frame_size: Option<u32>) -> (Outcome<Count>, u64) {
     let bench = bench(name);
     let mut config = config(&bench, way);
     config.ring_slots = 64;
+    config.frame_size = frame_size;
     let running = bench.start(config, |_| {
         let mut count = Count::new(SENT, &[64]);
         count.pause = Duration::from_micros(300);
@@ -65,25 +66,31 @@ fn only<H>(outcome: &Outcome<H>, queue: u64, cause: Cause) {
 
 #[test]
 fn net_native_loss_is_an_empty_fill_ring() {
-    let (outcome, queue) = slow_handler("net_native_loss_is_an_empty_fill_ring", Way::Native);
+    let (outcome, queue) = slow_handler("net_native_loss_is_an_empty_fill_ring", Way::Native, None);
     only(&outcome, queue, Cause::FillRingEmpty);
 }
 
 #[test]
 fn net_generic_loss_is_an_empty_fill_ring() {
-    let (outcome, queue) = slow_handler("net_generic_loss_is_an_empty_fill_ring", Way::Generic);
+    let (outcome, queue) = slow_handler("net_generic_loss_is_an_empty_fill_ring", Way::Generic, None);
+    only(&outcome, queue, Cause::FillRingEmpty);
+}
+
+#[test]
+fn net_loss_of_whole_frames_is_an_empty_fill_ring() {
+    let (outcome, queue) = slow_handler("net_loss_of_whole_frames_is_an_empty_fill_ring", Way::Native, Some(2048));
     only(&outcome, queue, Cause::FillRingEmpty);
 }
 
 #[test]
 fn net_packet_loss_is_a_full_ring() {
-    let (outcome, queue) = slow_handler("net_packet_loss_is_a_full_ring", Way::Packet);
+    let (outcome, queue) = slow_handler("net_packet_loss_is_a_full_ring", Way::Packet, None);
     only(&outcome, queue, Cause::RingFull);
 }
 
 #[test]
 fn net_socket_loss_is_a_full_buffer() {
-    let (outcome, queue) = slow_handler("net_socket_loss_is_a_full_buffer", Way::Socket);
+    let (outcome, queue) = slow_handler("net_socket_loss_is_a_full_buffer", Way::Socket, None);
     only(&outcome, queue, Cause::RingFull);
 }
 
@@ -128,17 +135,23 @@ fn net_a_stopped_engine_loses_all_but_its_ring_and_the_intervals_add_up() {
     }
 }
 
-/// Frames that the interface takes and a ring's frame does not: only after the MTU was raised under a running receiver.
+/// Packets that the interface takes and a ring's frame does not: only after the MTU was raised under a running receiver. Packed
+/// frames take them all the same.
 #[test]
 fn net_frames_longer_than_the_ring_s_are_oversize() {
     let bench = bench_with(
         "net_frames_longer_than_the_ring_s_are_oversize",
         TestbedConfig { mtu: 1700, ..TestbedConfig::default() },
     );
-    for way in [Way::Native, Way::Generic] {
+    let packed = (None, BTreeMap::new());
+    let whole = (Some(2048), BTreeMap::from([(Cause::Oversize, 200)]));
+    for (way, (frame_size, lost)) in
+        [(Way::Native, &packed), (Way::Generic, &packed), (Way::Native, &whole), (Way::Generic, &whole)]
+    {
         let interface = bench.receiver().interface().to_owned();
         bench.ip(&format!("link set dev {interface} mtu 1700"));
-        let running = bench.start(config(&bench, way), |_| Count::new(400, &[64, 2000]));
+        let config = ReceiverConfig { frame_size: *frame_size, ..config(&bench, way) };
+        let running = bench.start(config, |_| Count::new(400, &[64, 2000]));
         bench.ip(&format!("link set dev {interface} mtu 3400"));
         net_support::ip(
             bench.testbed.sender(),
@@ -149,7 +162,8 @@ fn net_frames_longer_than_the_ring_s_are_oversize() {
         let outcome = bench.finish(running);
         assert_eq!(report.sent(), 400, "{way:?} {report}");
         balanced(&outcome, 400, &format!("{way:?}"));
-        assert_eq!(drops(&outcome), BTreeMap::from([(Cause::Oversize, 200)]), "{way:?}: {}", outcome.ledger);
+        assert_eq!(&drops(&outcome), lost, "{way:?}: {}", outcome.ledger);
+        assert_eq!(outcome.engines[0].handler.wrong_lengths, 0, "{way:?}");
     }
 }
 

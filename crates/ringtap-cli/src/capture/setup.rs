@@ -232,6 +232,7 @@ impl Args {
         let most =
             if self.backend == Backend::Vfio && self.ring.is_none() { vfio::MOST_SLOTS.into() } else { u64::MAX };
         config.ring_slots = slots.min(most).try_into().unwrap_or(u32::MAX);
+        config.packed_slots = plan.as_ref().filter(|_| self.ring.is_none()).map(|plan| plan.packed_slots);
         config.frame_size = self.frame_size.map(|size| size.try_into().unwrap_or(u32::MAX));
         // Who asks for small frames wants a small ring, not packets cut.
         config.fetch_oversize = config.frame_size.is_some();

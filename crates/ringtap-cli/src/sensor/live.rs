@@ -265,7 +265,7 @@ fn receiver_config(
         Backend::Xdp => receiver::Backend::Xdp,
         Backend::Packet => receiver::Backend::Packet,
     };
-    config.ring_slots = plan.ring_slots;
+    (config.ring_slots, config.packed_slots) = (plan.ring_slots, Some(plan.packed_slots));
     config.transmit_slots = if sends { TRANSMIT_SLOTS } else { 0 };
     config.incoming_only = interface.is_loopback();
     config.realtime.priority = args.priority;

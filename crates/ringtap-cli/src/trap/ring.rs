@@ -17,6 +17,7 @@ use ringtap::ledger::Ledger;
 use ringtap::pacer::Policy;
 use ringtap::receiver::{self, Receiver, ReceiverConfig, Running};
 use ringtap::source::StampClock;
+use ringtap::source::xdp::XdpSource;
 use ringtap::steer::{Rule, Side};
 use ringtap::sys::{clock, sched};
 use ringtap::transmit::Outbox;
@@ -101,7 +102,11 @@ pub(super) fn open(name: &str, args: &Args, snmp: &[SocketAddr], syslog: &[Socke
     let cpu = sched::allowed_cpus().last().copied().unwrap_or(0);
     let calibration = Calibration::load_or_measure(cpu, &mut |text| eprintln!("ringtap: {text}"))?;
     let plan = calibration.plan(&Wishes { max_latency: MAX_LATENCY, ..Wishes::default() })?;
-    let slots = (args.buffer / SLOT_BYTES).clamp(u64::from(plan.ring_slots), 1 << 16).next_power_of_two() as u32;
+    let slots_of = |slot_bytes: u64, planned: u32, most: u64| {
+        (args.buffer / slot_bytes).clamp(planned.into(), most).next_power_of_two() as u32
+    };
+    let slots = slots_of(SLOT_BYTES, plan.ring_slots, 1 << 16);
+    let packed_slots = slots_of(XdpSource::PACKED.into(), plan.packed_slots, 1 << 18);
     let policy =
         if plan.period_ns == 0 || plan.threshold_pps.is_infinite() { Policy::Interrupt } else { plan.policy() };
     Receiver::open(ReceiverConfig {
@@ -114,6 +119,7 @@ pub(super) fn open(name: &str, args: &Args, snmp: &[SocketAddr], syslog: &[Socke
         take: true,
         rules,
         ring_slots: slots,
+        packed_slots: Some(packed_slots),
         filter: Some(Filter::compile(&words.join(" or "), ETHERNET)?.in_kernel()),
         incoming_only: true,
         promiscuous: false,

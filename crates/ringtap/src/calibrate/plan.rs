@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::napi::NapiPause;
 use crate::pacer::model;
 use crate::pacer::{Hybrid, Policy};
+use crate::source::xdp::XdpSource;
 
 /// A histogram bucket reports its upper edge, up to 1/32 above the true value: the bound is kept as reported.
 const REPORTING: f64 = 1.0 + 1.0 / 32.0;
@@ -39,6 +40,14 @@ const NAPI_PAUSE_SHARE: u64 = 3;
 const SHORTEST_PAUSED_BOUND_NS: u64 = 350_000;
 /// A shorter pause saves nothing.
 const SHORTEST_NAPI_PAUSE_NS: u64 = 50_000;
+/// What a link brings at the default peak rate, and what a plan expects at any: 1 Gbit/s, bytes per second. Of it each packet
+/// also takes 24 bytes for preamble, gap and check sequence (IEEE 802.3).
+const LINK_BYTES_PER_S: f64 = 125e6;
+const BESIDE_PACKET_BYTES: f64 = 24.0;
+/// The arrival stamp, which lies with the packet in its packed frames.
+const STAMP_BYTES: f64 = 16.0;
+/// Longest packet expected, bytes: an MTU of 1,500, header and one tag.
+const LONGEST_BYTES: f64 = 1518.0;
 /// The fewest and most slots a plan gives.
 const FEWEST_SLOTS: u32 = 256;
 const MOST_SLOTS: u32 = 65_536;
@@ -101,6 +110,8 @@ pub struct Plan {
     pub threshold_pps: f64,
     /// Slots of each ring.
     pub ring_slots: u32,
+    /// The same where frames are packed, of which longer packets take several: as many as 1 Gbit/s leaves each at the peak.
+    pub packed_slots: u32,
     /// Share of the core the timer takes at this period.
     pub timer_share: f64,
     /// Expected share of the core at the peak rate.
@@ -143,7 +154,8 @@ impl Calibration {
         )];
         let period_ns = if period_ns < SHORTEST_PERIOD_NS { 0 } else { period_ns };
         let (timer_share, threshold_pps) = self.threshold(period_ns, &mut sums);
-        let ring_slots = self.ring_slots(period_ns.max(instead_of_timer_ns), wishes.peak_pps, &mut sums);
+        let (ring_slots, packed_slots) =
+            self.ring_slots(period_ns.max(instead_of_timer_ns), wishes.peak_pps, &mut sums);
         let waiting_share = if threshold_pps.is_finite() { timer_share } else { 0.0 };
         let peak_share = waiting_share + per_packet;
         let no_loss_bound_pps = (1.0 - waiting_share) / self.per_packet_ns * 1e9;
@@ -162,7 +174,17 @@ impl Calibration {
                 us(instead_of_timer_ns)
             ));
         }
-        Ok(Plan { period_ns, napi_pause, threshold_pps, ring_slots, timer_share, peak_share, no_loss_bound_pps, sums })
+        Ok(Plan {
+            period_ns,
+            napi_pause,
+            threshold_pps,
+            ring_slots,
+            packed_slots,
+            timer_share,
+            peak_share,
+            no_loss_bound_pps,
+            sums,
+        })
     }
 
     /// What the timer takes, and the rate at which interrupts take as much.
@@ -202,21 +224,32 @@ impl Calibration {
         (timer_share, threshold)
     }
 
-    /// Slots for the longest time nobody looks at the ring (spec S16).
-    fn ring_slots(&self, wait_ns: u64, peak_pps: f64, sums: &mut Vec<String>) -> u32 {
+    /// Slots for the longest time nobody looks at the ring (spec S16), and packed ones.
+    fn ring_slots(&self, wait_ns: u64, peak_pps: f64, sums: &mut Vec<String>) -> (u32, u32) {
         let pause_ns = self.jitter_max_ns.max(if self.virtual_machine { VIRTUAL_PAUSE_NS } else { PAUSE_NS });
         let worst_ns = wait_ns + pause_ns;
-        let wanted = model::ring_slots(worst_ns, peak_pps as u64, RING_SAFETY).unwrap_or(u32::MAX);
-        let slots = wanted.clamp(FEWEST_SLOTS, MOST_SLOTS);
+        let slots_of = |frames_per_s: f64| {
+            let wanted = model::ring_slots(worst_ns, frames_per_s as u64, RING_SAFETY).unwrap_or(u32::MAX);
+            wanted.clamp(FEWEST_SLOTS, MOST_SLOTS)
+        };
+        let frames = packed_frames_per_packet(peak_pps);
+        let (slots, packed_slots) = (slots_of(peak_pps), slots_of(peak_pps * frames));
         sums.push(format!(
-            "ring = (longest wait {} + longest pause {}) × peak {} × safety {RING_SAFETY} = {:.0} → {slots} slots",
+            "ring = (longest wait {} + longest pause {}) × peak {} × safety {RING_SAFETY} = {:.0} → {slots} slots; \
+             packed × {frames} frames → {packed_slots}",
             us(wait_ns),
             us(pause_ns),
             rate(peak_pps),
             worst_ns as f64 / 1e9 * peak_pps * f64::from(RING_SAFETY),
         ));
-        slots
+        (slots, packed_slots)
     }
+}
+
+/// How many packed frames a packet takes in the mean, at most, when so many share 1 Gbit/s.
+fn packed_frames_per_packet(peak_pps: f64) -> f64 {
+    let longest = (LINK_BYTES_PER_S / peak_pps - BESIDE_PACKET_BYTES).min(LONGEST_BYTES);
+    ((longest + STAMP_BYTES) / f64::from(XdpSource::PACKED)).ceil().max(1.0)
 }
 
 impl Plan {
@@ -286,7 +319,11 @@ mod tests {
         assert!((plan.threshold_pps - 8640.0).abs() < 10.0, "{}", plan.threshold_pps);
         assert_eq!(plan.napi_pause, NapiPause { apart_ns: 50_000, shared_ns: 100_000, instead_of_timer_ns: 0 });
         // (0.809 + 10) ms × 1.5 Mpps × 4 = 64856
-        assert_eq!(plan.ring_slots, 65_536);
+        assert_eq!(
+            (plan.ring_slots, plan.packed_slots),
+            (65_536, 65_536),
+            "at the most a gigabit brings, packets are small"
+        );
         assert!(matches!(plan.policy(), Policy::Hybrid(_)));
         assert_eq!(plan.sums.len(), 5, "{plan}");
     }
@@ -320,6 +357,8 @@ mod tests {
         assert!(matches!(plan.policy(), Policy::Hybrid(_)), "for where NAPI runs elsewhere, or can't be paced");
         // (0.667 + 10) ms × 150 kpps × 4 = 6400
         assert_eq!((plan.ring_slots, plan.sums.len()), (8192, 6), "{plan}");
+        // 125e6 / 150e3 − 24 + 16 = 825 bytes: two frames, 12,800 of them
+        assert_eq!(plan.packed_slots, 16_384, "{plan}");
         assert_eq!(plan_of(50e3, None).napi_pause.instead_of_timer_ns, 938_523, "all that the bound leaves");
         assert_eq!(plan_of(250e3, None).napi_pause.instead_of_timer_ns, 0, "100 packets come in less than half of it");
         assert_eq!(plan_of(150e3, Some(100_000)).napi_pause, NapiPause::anywhere(100_000), "as told");

@@ -14,8 +14,8 @@ use crate::source::pcap::{PcapConfig, PcapSource};
 use crate::source::socket::SocketSource;
 use crate::source::vfio::{VfioConfig, VfioSource};
 use crate::source::xdp::{XdpConfig, XdpSource};
-use crate::steer::Steering;
-use crate::sys::{ethtool, sched};
+use crate::steer::{Attach, Steering};
+use crate::sys::{ethtool, netdev, sched};
 use crate::transmit::TransmitRing;
 
 /// What opening a back end gives.
@@ -38,19 +38,29 @@ pub(super) fn choose(config: &ReceiverConfig, interface: &Interface, warnings: &
         }
         Backend::Auto => {
             let may_take = !interface.used_by_host || (config.take && config.rules_are_exact);
-            let fits = config.frame_size.is_some() || frame_size_for(interface).is_some();
+            let fits = config.frame_size.is_some() || frame_sizes(config, interface).next().is_some();
             if may_take && fits && interface.ethernet { (Backend::Xdp, true) } else { (Backend::Packet, false) }
         }
         other => (other, false),
     }
 }
 
-fn frame_size_for(interface: &Interface) -> Option<u32> {
-    XdpSource::frame_size_for(interface.mtu, interface.driver.as_deref())
+/// The frame sizes to try, if none was told: packed where the kernel has to copy, then whole ones that hold a packet.
+fn frame_sizes(config: &ReceiverConfig, interface: &Interface) -> impl Iterator<Item = u32> {
+    let copies = config.attach == Some(Attach::Generic) || netdev::has_zero_copy(interface.index).is_ok_and(|has| !has);
+    let packed = (copies && !config.huge_pages).then_some(XdpSource::PACKED);
+    packed.into_iter().chain(XdpSource::frame_size_for(interface.mtu, interface.driver.as_deref()))
 }
 
 pub(super) fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result<Opened> {
-    let frame_size = config.frame_size.or_else(|| frame_size_for(interface)).unwrap_or(4096);
+    let mut frame_sizes: Vec<u32> = match config.frame_size {
+        Some(told) => vec![told],
+        None => frame_sizes(config, interface).collect(),
+    };
+    if frame_sizes.is_empty() {
+        // Refused, with what to do about it.
+        frame_sizes.push(4096);
+    }
     let queue_ids = match &config.queues {
         Queues::All => (0..interface.queues).collect(),
         Queues::Count(count) => (0..*count).collect(),
@@ -68,28 +78,35 @@ pub(super) fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result
         return Err(Error::usage("open AF_XDP queue on", &interface.name, format!("there is no queue {queue}"))
             .way_out(format!("the interface has {} receive queues, from 0", interface.queues)));
     }
-    let mut configs: Vec<XdpConfig> = queue_ids
-        .iter()
-        .map(|&queue| XdpConfig {
+    let queue_config = |queue: u32, frame_size: u32| {
+        let packed_slots =
+            config.packed_slots.filter(|_| frame_size == XdpSource::PACKED && config.frame_size.is_none());
+        XdpConfig {
             interface: interface.name.clone(),
             ifindex: interface.index,
             mtu: interface.mtu,
             driver: interface.driver.clone(),
             queue,
-            ring_slots: config.ring_slots,
+            ring_slots: packed_slots.unwrap_or(config.ring_slots),
             transmit_slots: config.transmit_slots,
             frame_size,
             huge_pages: config.huge_pages,
             across_fork: config.across_fork,
-        })
-        .collect();
-    for config in &configs {
-        config.check()?;
+        }
+    };
+    for &frame_size in &frame_sizes {
+        queue_config(queue_ids[0], frame_size).check()?;
     }
     let mut steering = Steering::attach(&interface.name, interface.index, &config.rules, config.attach)?;
     let mut queues = Vec::new();
-    for config in configs.drain(..) {
-        let (source, transmit) = XdpSource::open(&config, &mut steering)?;
+    for queue in queue_ids {
+        let mut opened = XdpSource::open(&queue_config(queue, frame_sizes[0]), &mut steering);
+        // A kernel that has no packets in several pieces, or wants more room in a frame than a packed one has.
+        if matches!(&opened, Err(error) if error.errno() == Some(libc::EINVAL)) && frame_sizes.len() > 1 {
+            frame_sizes.remove(0);
+            opened = XdpSource::open(&queue_config(queue, frame_sizes[0]), &mut steering);
+        }
+        let (source, transmit) = opened?;
         queues.push((AnySource::Xdp(source), transmit));
     }
     if let Some(filter) = &config.sent_beside {

@@ -49,7 +49,7 @@ impl AnySource {
     /// Reads the kernel's counters of this source from any thread, if it has some.
     pub(crate) fn accounts(&self) -> Option<SocketAccounts> {
         match self {
-            Self::Xdp(source) => Some(SocketAccounts::xdp(source.fd())),
+            Self::Xdp(source) => Some(SocketAccounts::xdp(source.fd(), source.is_packed())),
             Self::Packet(source) => Some(SocketAccounts::packet(source.fd())),
             Self::Socket(source) => Some(SocketAccounts::packet(source.fd())),
             Self::Pcap(source) => Some(SocketAccounts::library(source.published())),

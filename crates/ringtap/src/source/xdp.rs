@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::steer::{Attach, Gates, Steering};
 use crate::sys::event::Stop;
 use crate::sys::memory::{Region, Slot};
-use crate::sys::xsk::{XskConfig, XskSocket};
+use crate::sys::xsk::{PACKED_FRAME, XskConfig, XskSocket};
 use crate::transmit::TransmitRing;
 
 /// How to open an AF_XDP queue.
@@ -23,17 +23,17 @@ pub struct XdpConfig {
     pub interface: String,
     /// Its index.
     pub ifindex: u32,
-    /// Its MTU in bytes; with the link-layer header and two VLAN tags it must fit one frame.
+    /// Its MTU in bytes; with the link-layer header and two VLAN tags it must fit one frame, or the ring when frames are packed.
     pub mtu: u32,
     /// Its driver's name, which may leave less room in a frame.
     pub driver: Option<String>,
     /// Receive queue, from 0.
     pub queue: u32,
-    /// Ring slots, a power of two from 64 to 2^20.
+    /// Ring slots, a power of two from 64 to 2^20. A packed frame holds packets of up to 432 bytes, longer ones take several.
     pub ring_slots: u32,
     /// Transmit slots, a power of two, or 0 for no transmit ring.
     pub transmit_slots: u32,
-    /// Bytes per frame, 2048 or 4096.
+    /// Bytes per frame: 2048 or 4096, or 448 for packed frames ([`XdpSource::PACKED`]).
     pub frame_size: u32,
     /// Keep the frames in huge pages.
     pub huge_pages: bool,
@@ -49,6 +49,7 @@ pub struct XdpSource {
     description: Description,
     ifindex: u32,
     queue: u32,
+    packed: bool,
     gates: Arc<Gates>,
 }
 
@@ -67,9 +68,18 @@ impl XdpSource {
     /// Link-layer header with two VLAN tags, bytes.
     const LINK_HEADER: u32 = 14 + 2 * 4;
 
+    /// Size of packed frames, bytes. They need Linux 6.6, and a queue that the kernel copies from.
+    pub const PACKED: u32 = PACKED_FRAME;
+
     /// The smallest frame size that holds a whole packet of this MTU from this driver, if there is one.
     pub fn frame_size_for(mtu: u32, driver: Option<&str>) -> Option<u32> {
-        [2048, 4096].into_iter().find(|&size| mtu + Self::LINK_HEADER <= XskConfig::longest_frame(size, driver))
+        [2048, 4096].into_iter().find(|&size| mtu + Self::LINK_HEADER <= XskConfig::longest_frame(size, 1, driver))
+    }
+
+    /// Packed frames that a packet as long as this MTU allows takes, with a VLAN tag and its stamp.
+    pub fn packed_frames(mtu: u32) -> u32 {
+        const BESIDE: u32 = 14 + 4 + 16;
+        mtu.saturating_add(BESIDE).div_ceil(PACKED_FRAME)
     }
 
     /// Opens the queue and has the steering feed it once its gates are open ([`Steering::open`]).
@@ -111,6 +121,7 @@ impl XdpSource {
             description,
             ifindex: config.ifindex,
             queue: config.queue,
+            packed: config.frame_size == PACKED_FRAME,
             gates: steering.gates(),
         };
         Ok((source, transmit.map(TransmitRing::of_xsk)))
@@ -127,6 +138,11 @@ impl XdpSource {
     /// The socket, for reading its counters from another thread.
     pub(crate) fn fd(&self) -> Arc<OwnedFd> {
         Arc::clone(self.rings.socket.fd())
+    }
+
+    /// Whether its frames are packed.
+    pub(crate) fn is_packed(&self) -> bool {
+        self.packed
     }
 
     /// Descriptors from the kernel that did not name a receive frame.
@@ -146,11 +162,14 @@ impl XdpConfig {
         if self.transmit_slots != 0 && (!self.transmit_slots.is_power_of_two() || self.transmit_slots > 1 << 20) {
             return usage(format!("{} transmit slots", self.transmit_slots), "use a power of two up to 1048576, or 0");
         }
-        if ![2048, 4096].contains(&self.frame_size) {
-            return usage(format!("frame size {}", self.frame_size), "use 2048 or 4096");
+        if ![PACKED_FRAME, 2048, 4096].contains(&self.frame_size) {
+            return usage(format!("frame size {}", self.frame_size), "use 448 (packed frames), 2048 or 4096");
+        }
+        if self.frame_size == PACKED_FRAME && self.huge_pages {
+            return usage("packed frames in huge pages".to_owned(), "leave --huge-pages out, or use --frame-size 2048");
         }
         let driver = self.driver.as_deref();
-        let longest = XskConfig::longest_frame(self.frame_size, driver);
+        let longest = XskConfig::longest_frame(self.frame_size, self.ring_slots, driver);
         if self.mtu + XdpSource::LINK_HEADER > longest {
             return Err(Error::failed(
                 "open AF_XDP queue on",
@@ -165,7 +184,7 @@ impl XdpConfig {
                 None => format!(
                     "use --backend packet, or lower the MTU: ip link set dev {} mtu {}",
                     self.interface,
-                    XskConfig::longest_frame(4096, driver) - XdpSource::LINK_HEADER
+                    XskConfig::longest_frame(4096, 1, driver) - XdpSource::LINK_HEADER
                 ),
             }));
         }

@@ -4,7 +4,7 @@
 //! modules beside this one can make a slot, and they do so when the kernel has handed the frame over.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 use crate::error::{Error, Result};
@@ -35,8 +35,17 @@ impl Slot {
     }
 
     /// Where the packet starts in its region.
+    #[cfg(test)]
     pub(super) fn offset(&self) -> usize {
         self.offset
+    }
+
+    /// Leaves out the first `count` bytes, of which there must be so many: they are no part of the packet.
+    pub(super) fn skip(&mut self, count: u32) {
+        debug_assert!(count <= self.len);
+        self.offset += count as usize;
+        self.len -= count;
+        self.wire_len -= count;
     }
 }
 
@@ -105,6 +114,58 @@ impl Region {
         Self::map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0).map_err(|error| {
             Error::os("map", format!("{what} ({} MiB)", len >> 20), &error).way_out("use a smaller ring")
         })
+    }
+
+    /// Shared memory of `ring` bytes that goes on at its own beginning: the `tail` bytes mapped behind it are its first ones
+    /// once more, so that what runs over its end is one piece. Behind both lie `beyond` bytes of their own. All three are
+    /// multiples of the page size; processes that are forked share it.
+    ///
+    /// # Errors
+    /// Not enough memory.
+    pub(super) fn endless(ring: usize, tail: usize, beyond: usize, what: &str) -> Result<Self> {
+        let len = ring + beyond;
+        if let Some(available) = available_memory_bytes().filter(|&available| len as u64 > available) {
+            let cause = format!("{} MiB asked for, {} MiB available", len >> 20, available >> 20);
+            return Err(Error::failed("map", what, cause).way_out("use a smaller --ring"));
+        }
+        Self::map_endless(ring, tail, beyond).map_err(|error| {
+            Error::os("map", format!("{what} ({} MiB)", len >> 20), &error).way_out("use a smaller --ring")
+        })
+    }
+
+    fn map_endless(ring: usize, tail: usize, beyond: usize) -> io::Result<Self> {
+        // SAFETY: a name that lives as long as the call; the result is checked and owned once.
+        let file = unsafe {
+            let fd = libc::memfd_create(c"ringtap".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_NOEXEC_SEAL);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        // SAFETY: plain system call on a descriptor that is owned here.
+        if unsafe { libc::ftruncate(file.as_raw_fd(), (ring + beyond) as libc::off_t) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let reserved = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let this = Self::map(ring + tail + beyond, libc::PROT_NONE, reserved, -1, 0)?;
+        let mut parts = vec![(0, 0, ring)];
+        // A ring shorter than the tail goes round more than once.
+        parts.extend((0..tail).step_by(ring).map(|at| (ring + at, 0, ring.min(tail - at))));
+        parts.extend((beyond > 0).then_some((ring + tail, ring, beyond)));
+        for (at, offset, len) in parts {
+            let (protection, flags) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE | libc::MAP_FIXED);
+            // SAFETY: the range is a part of the mapping just made, which nothing refers to: replacing it is what MAP_FIXED
+            // is for.
+            let mapped = unsafe {
+                let place = this.base.as_ptr().add(at).cast();
+                libc::mmap(place, len, protection, flags, file.as_raw_fd(), offset as libc::off_t)
+            };
+            if mapped == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(this)
     }
 
     /// Prefaulted memory in transparent huge pages as far as the kernel has some (madvise(2), MADV_HUGEPAGE): with pages of
@@ -324,6 +385,23 @@ mod tests {
         assert_eq!(region.len(), 2 * HUGE_PAGE + 4096);
         let last = Slot::new(&region, region.len() - 8, 8).unwrap();
         assert_eq!(region.bytes(&last), [0; 8]);
+    }
+
+    #[test]
+    fn endless_memory_goes_on_at_its_beginning() {
+        let page = 4096;
+        for tail in [page, 5 * page] {
+            let region = Region::endless(2 * page, tail, page, "test memory").unwrap();
+            assert_eq!(region.len(), 3 * page + tail);
+            // SAFETY: inside the mapping, which only this test knows.
+            unsafe {
+                region.base().add(5).write(7);
+                region.base().add(2 * page + tail).write(9);
+            }
+            let byte = |at| region.bytes(&Slot::new(&region, at, 1).unwrap())[0];
+            assert!((2 * page + 5..2 * page + tail).step_by(2 * page).all(|at| byte(at) == 7), "{tail}");
+            assert_eq!((byte(5), byte(0), byte(2 * page + tail)), (7, 0, 9), "{tail}");
+        }
     }
 
     #[test]

@@ -14,12 +14,21 @@ use super::xsk_transmit::XskTransmit;
 use super::{getsockopt, setsockopt};
 use crate::error::{Error, Result};
 
-/// What the steering program writes in front of a frame: arrival time and the run's cookie (struct stamp in steer.bpf.c).
-const STAMP_BYTES: usize = 16;
-/// Room in front of each frame besides the kernel's own 256 bytes: stamp and packet then share cache lines.
-const HEADROOM: u32 = STAMP_BYTES as u32;
-/// XDP_PACKET_HEADROOM, always kept by the kernel in front of a received frame.
+/// What the steering program puts before a packet: arrival time and the run's cookie (struct stamp in steer.bpf.c).
+const STAMP_BYTES: u32 = 16;
+/// XDP_PACKET_HEADROOM, always kept by the kernel in front of what it delivers.
 const XDP_PACKET_HEADROOM: u32 = 256;
+/// Bytes of a packed frame: the least that a kernel accepts which wants room for a short packet and struct skb_shared_info in each
+/// chunk (seen on 6.18.44 with cache lines of 64 bytes). An odd number of lines, so that packets' beginnings use all sets of a cache.
+pub(crate) const PACKED_FRAME: u32 = 448;
+/// Chunk of the UMEM that a packed frame ends.
+const PACKED_CHUNK: u32 = 2048;
+/// Longest packet from Linux's segmentation offload with header, tags and stamp, and the chunk it begins in; whole pages.
+const PACKED_TAIL: usize = 68 << 10;
+/// Bind flag: packets may come in several pieces (XDP_USE_SG, Linux 6.6).
+const XDP_USE_SG: u16 = 1 << 4;
+/// In unaligned mode an address has the chunk's in its low 48 bits and the packet's place in it above.
+const UNALIGNED_SHIFT: u32 = 48;
 /// A descriptor's option: the frame goes on in the next one.
 const XDP_PKT_CONTD: u32 = 1;
 /// Socket option: descriptors one send call may take in copy mode (32 where the kernel lacks it).
@@ -40,7 +49,7 @@ pub(crate) struct XskConfig {
     pub(crate) rx_frames: u32,
     /// Frames for transmitting = slots of TX and completion ring; a power of two, or 0 for none.
     pub(crate) tx_frames: u32,
-    /// Bytes per frame: 2048 or 4096 (UMEM chunk size in aligned mode).
+    /// Bytes per frame: 2048 or 4096 (UMEM chunk size in aligned mode), or [`PACKED_FRAME`].
     pub(crate) frame_size: u32,
     pub(crate) huge_pages: bool,
     pub(crate) across_fork: bool,
@@ -50,14 +59,76 @@ pub(crate) struct XskConfig {
 }
 
 impl XskConfig {
-    /// The longest frame that fits one UMEM chunk, bytes from the link-layer header on.
+    /// The longest packet that fits, bytes from the link-layer header on: one UMEM chunk, or as many packed frames as there are.
     ///
     /// Some of Intel's controllers are told their buffers' size in KiB (SRRCTL.BSIZEPACKET, 82576 data sheet section
     /// 8.10.2), and their drivers round down in zero-copy mode: what a 2 KiB chunk leaves becomes 1 KiB, and a longer
     /// packet would come in two pieces that nobody puts together.
-    pub(crate) fn longest_frame(frame_size: u32, driver: Option<&str>) -> u32 {
-        let room = frame_size - XDP_PACKET_HEADROOM - HEADROOM;
+    pub(crate) fn longest_frame(frame_size: u32, rx_frames: u32, driver: Option<&str>) -> u32 {
+        if frame_size == PACKED_FRAME {
+            return rx_frames.saturating_mul(PACKED_FRAME).min(1 << 16) - STAMP_BYTES;
+        }
+        let room = frame_size - XDP_PACKET_HEADROOM - STAMP_BYTES;
         if driver.is_some_and(|name| ["igb", "igc", "ixgbe"].contains(&name)) { room & !1023 } else { room }
+    }
+}
+
+/// How receive frames lie in the UMEM, from its beginning on.
+///
+/// Whole frames are the UMEM's chunks, which the kernel wants to be of 2 KiB at least. **Packed** frames are smaller: chunks
+/// that overlap (XDP_UMEM_UNALIGNED_CHUNK_FLAG), each 448 bytes behind the one before, with so much headroom that the
+/// kernel writes to the last 448 bytes of each and to nothing else. A longer packet comes in several pieces, and as frames are
+/// used and given back in the order of their addresses, these lie one behind the other: one packet again, without a copy.
+/// The memory goes on at its own beginning ([`Region::endless`]), so that holds for the last frame too. Only in copy mode, where
+/// it is the kernel that writes: a device would fill its buffers to the end.
+#[derive(Debug, Clone, Copy)]
+struct Frames {
+    /// A power of two.
+    count: u32,
+    size: u32,
+}
+
+impl Frames {
+    fn packed(self) -> bool {
+        self.size == PACKED_FRAME
+    }
+
+    fn chunk_size(self) -> u32 {
+        if self.packed() { PACKED_CHUNK } else { self.size }
+    }
+
+    fn headroom(self) -> u32 {
+        if self.packed() { PACKED_CHUNK - XDP_PACKET_HEADROOM - PACKED_FRAME } else { 0 }
+    }
+
+    fn bytes(self) -> usize {
+        self.count as usize * self.size as usize
+    }
+
+    /// Memory that shows its beginning once more behind its end.
+    fn tail(self) -> usize {
+        if self.packed() { PACKED_TAIL } else { 0 }
+    }
+
+    /// What the fill ring calls a frame.
+    fn address(self, frame: u32) -> u64 {
+        u64::from(frame) * u64::from(self.size)
+    }
+
+    /// The frame that a descriptor names, and where in the UMEM its bytes are; `None` when it names none, or bytes outside.
+    fn find(self, descriptor: &libc::xdp_desc) -> Option<(u32, usize)> {
+        let size = u64::from(self.size);
+        let (chunk, inside, room) = if self.packed() {
+            let inside = descriptor.addr >> UNALIGNED_SHIFT;
+            let lead = u64::from(PACKED_CHUNK - PACKED_FRAME);
+            (descriptor.addr & ((1 << UNALIGNED_SHIFT) - 1), inside, (inside == lead).then_some(size)?)
+        } else {
+            let inside = descriptor.addr & (size - 1);
+            (descriptor.addr - inside, inside, size - inside)
+        };
+        let frame = u32::try_from(chunk).ok()? / if self.packed() { PACKED_FRAME } else { self.size };
+        let fits = frame < self.count && self.address(frame) == chunk && u64::from(descriptor.len) <= room;
+        fits.then_some((frame, (chunk + inside) as usize))
     }
 }
 
@@ -68,10 +139,8 @@ pub(crate) struct XskSocket {
     umem: Arc<Region>,
     rx: Consumer<libc::xdp_desc>,
     fill: Producer<u64>,
-    frame_size: u32,
-    rx_frames: u32,
+    frames: Frames,
     cookie: u64,
-    last_stamp_ns: u64,
     zero_copy: bool,
     ring_bytes: usize,
     /// Packets since this thread last ran the device's poll; `None` while that is left to the kernel.
@@ -101,15 +170,18 @@ impl XskSocket {
         // SAFETY: a fresh descriptor that nobody else owns.
         let fd = Arc::new(unsafe { OwnedFd::from_raw_fd(raw) });
 
-        let frames = u64::from(config.rx_frames) + u64::from(config.tx_frames);
-        let bytes = frames * u64::from(config.frame_size);
+        let frames = Frames { count: config.rx_frames, size: config.frame_size };
+        let transmit_bytes = config.tx_frames as usize * frames.chunk_size() as usize;
+        let bytes = frames.bytes() + frames.tail() + transmit_bytes;
         let what = format!("UMEM of {object}");
-        let umem = if config.across_fork {
-            Region::shared(bytes as usize, &what)?
+        let umem = if frames.packed() {
+            Region::endless(frames.bytes(), frames.tail(), transmit_bytes, &what)?
+        } else if config.across_fork {
+            Region::shared(bytes, &what)?
         } else {
-            Region::anonymous(bytes as usize, config.huge_pages, &what)?
+            Region::anonymous(bytes, config.huge_pages, &what)?
         };
-        register_umem(fd.as_fd(), &umem, bytes, config.frame_size).map_err(|e| {
+        register_umem(fd.as_fd(), &umem, bytes, frames).map_err(|e| {
             failed("register UMEM of", &e).way_out("use a smaller --ring, or raise RLIMIT_MEMLOCK (ulimit -l)")
         })?;
         let tx_slots = config.tx_frames.max(1).next_power_of_two();
@@ -165,17 +237,15 @@ impl XskSocket {
             umem: Arc::clone(&umem),
             rx,
             fill,
-            frame_size: config.frame_size,
-            rx_frames: config.rx_frames,
+            frames,
             cookie: config.cookie,
-            last_stamp_ns: 0,
             zero_copy: false,
-            ring_bytes: ring_bytes + umem.len(),
+            ring_bytes: ring_bytes + umem.len() - frames.tail(),
             polled: None,
             invalid_descriptors: 0,
         };
         for frame in 0..config.rx_frames {
-            this.fill.push(u64::from(frame) * u64::from(config.frame_size));
+            this.fill.push(frames.address(frame));
         }
         this.fill.publish();
         if config.tx_frames > 0 {
@@ -205,9 +275,9 @@ impl XskSocket {
         let options: libc::xdp_options =
             getsockopt(fd.as_fd(), libc::SOL_XDP, libc::XDP_OPTIONS).map_err(|e| failed("read XDP_OPTIONS of", &e))?;
         this.zero_copy = options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0;
-        let first = u64::from(config.rx_frames) * u64::from(config.frame_size);
+        let first = (frames.bytes() + frames.tail()) as u64;
         let transmit = tx.map(|tx| {
-            let mut ring = XskTransmit::new(fd, umem, tx, completion, config.frame_size, first, config.tx_frames);
+            let mut ring = XskTransmit::new(fd, umem, tx, completion, frames.chunk_size(), first, config.tx_frames);
             ring.zero_copy = this.zero_copy;
             ring
         });
@@ -215,9 +285,11 @@ impl XskSocket {
     }
 
     fn bind(&self, config: &XskConfig) -> io::Result<()> {
+        let pieces = if self.frames.packed() { XDP_USE_SG | libc::XDP_COPY } else { 0 };
+        let copy = if config.force_copy { libc::XDP_COPY } else { 0 };
         let address = libc::sockaddr_xdp {
             sxdp_family: libc::AF_XDP as u16,
-            sxdp_flags: libc::XDP_USE_NEED_WAKEUP | if config.force_copy { libc::XDP_COPY } else { 0 },
+            sxdp_flags: libc::XDP_USE_NEED_WAKEUP | copy | pieces,
             sxdp_ifindex: config.ifindex,
             sxdp_queue_id: config.queue,
             sxdp_shared_umem_fd: 0,
@@ -253,11 +325,11 @@ impl XskSocket {
 
     fn take(&mut self, slots: &mut Vec<Slot>, max: usize) {
         debug_assert!(slots.capacity() >= max);
-        let mut taken = false;
+        let (mut taken, before) = (false, slots.len());
         while slots.len() < max {
             let Some(descriptor) = self.rx.pop() else { break };
             taken = true;
-            match self.slot(&descriptor) {
+            match self.slot(descriptor) {
                 Some(slot) => {
                     self.umem.prefetch(&slot);
                     slots.push(slot);
@@ -269,54 +341,53 @@ impl XskSocket {
         if taken {
             self.rx.release();
         }
-        for slot in slots {
-            slot.arrival_ns = self.stamp(slot);
+        for slot in &mut slots[before..] {
+            self.unstamp(slot);
         }
     }
 
-    /// Checks a descriptor against the UMEM's receive frames.
-    fn slot(&self, descriptor: &libc::xdp_desc) -> Option<Slot> {
-        let frame_size = u64::from(self.frame_size);
-        let frame = descriptor.addr & !(frame_size - 1);
-        let inside = descriptor.addr - frame;
-        // A frame in several pieces was not asked for (XDP_USE_SG), so nothing may continue in the next descriptor.
-        if frame / frame_size >= u64::from(self.rx_frames)
-            || inside + u64::from(descriptor.len) > frame_size
-            || descriptor.options & XDP_PKT_CONTD != 0
-        {
-            return None;
+    /// The packet that begins with this descriptor, whose further pieces it takes off the ring.
+    ///
+    /// Checked against the receive frames: a descriptor that names something else makes no packet.
+    fn slot(&mut self, mut piece: libc::xdp_desc) -> Option<Slot> {
+        let frames = self.frames;
+        let found = frames.find(&piece);
+        let (mut len, mut count, mut whole) = (piece.len, 1u32, true);
+        while piece.options & XDP_PKT_CONTD != 0 {
+            // The kernel shows a packet when all its pieces are there.
+            let next = self.rx.pop()?;
+            // It must go on where the last one ends, and that at the end of a frame.
+            let follows = |(first, _): (u32, usize)| {
+                frames.find(&next).is_some_and(|(frame, _)| frame == (first + count) & (frames.count - 1))
+            };
+            whole &= frames.packed() && piece.len == PACKED_FRAME && found.is_some_and(follows);
+            (len, count, piece) = (len.saturating_add(next.len), count + 1, next);
         }
-        let mut slot = Slot::new(&self.umem, descriptor.addr as usize, descriptor.len)?;
-        slot.token = frame;
+        let (first, offset) = found.filter(|_| whole)?;
+        let end = frames.bytes() + frames.tail();
+        let mut slot = Slot::new(&self.umem, offset, len).filter(|_| offset + len as usize <= end)?;
+        slot.token = u64::from(first) << 32 | u64::from(count);
         Some(slot)
     }
 
-    /// The arrival stamp in front of a frame, or 0 when it bears none of this run.
-    ///
-    /// A frame that was taken without a stamp may still have the one of an earlier packet in front of it. Stamps of one
-    /// queue never go back in time, so such a one is told by being older than the last: no write to the frame is needed.
-    fn stamp(&mut self, slot: &Slot) -> u64 {
-        if slot.offset() - (slot.token as usize) < STAMP_BYTES {
-            return 0;
+    /// Takes the stamp off a packet; one that bears none of this run has no arrival time.
+    fn unstamp(&self, slot: &mut Slot) {
+        let Some(stamp) = self.umem.bytes(slot).first_chunk::<{ STAMP_BYTES as usize }>() else { return };
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| stamp[at + i]));
+        if word(8) == self.cookie {
+            slot.arrival_ns = word(0);
+            slot.skip(STAMP_BYTES);
         }
-        // SAFETY: the frame is ours (the kernel has handed its descriptor over), the 16 bytes in front of the packet lie
-        // inside that frame (checked above), and unaligned access is used.
-        let (time_ns, cookie) = unsafe {
-            let at = self.umem.base().as_ptr().add(slot.offset() - STAMP_BYTES).cast::<u64>();
-            (at.read_unaligned(), at.add(1).read_unaligned())
-        };
-        if cookie != self.cookie || time_ns < self.last_stamp_ns {
-            return 0;
-        }
-        self.last_stamp_ns = time_ns;
-        time_ns
     }
 
     /// Returns frames to the fill ring.
     pub(crate) fn give_back(&mut self, slots: &[Slot]) {
         for slot in slots {
-            // The fill ring has a slot for every receive frame, so there is always room.
-            self.fill.push(slot.token);
+            let (first, count) = ((slot.token >> 32) as u32, slot.token as u32);
+            for frame in first..first + count {
+                // The fill ring has a slot for every receive frame, so there is always room.
+                self.fill.push(self.frames.address(frame & (self.frames.count - 1)));
+            }
         }
         self.fill.publish();
     }
@@ -392,7 +463,7 @@ impl XskSocket {
     }
 }
 
-fn register_umem(fd: BorrowedFd<'_>, umem: &Region, bytes: u64, frame_size: u32) -> io::Result<()> {
+fn register_umem(fd: BorrowedFd<'_>, umem: &Region, bytes: usize, frames: Frames) -> io::Result<()> {
     // The first layout of struct xdp_umem_reg (24 bytes + flags) is understood by every kernel that has need_wakeup.
     #[repr(C)]
     struct UmemReg {
@@ -405,10 +476,10 @@ fn register_umem(fd: BorrowedFd<'_>, umem: &Region, bytes: u64, frame_size: u32)
     }
     let registration = UmemReg {
         addr: umem.base().as_ptr() as u64,
-        len: bytes,
-        chunk_size: frame_size,
-        headroom: HEADROOM,
-        flags: 0,
+        len: bytes as u64,
+        chunk_size: frames.chunk_size(),
+        headroom: frames.headroom(),
+        flags: if frames.packed() { libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG } else { 0 },
         padding: 0,
     };
     setsockopt(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)

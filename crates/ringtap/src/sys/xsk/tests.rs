@@ -7,10 +7,14 @@ const FRAMES: u32 = 8;
 const FRAME_SIZE: u32 = 2048;
 const COOKIE: u64 = 0x1234_5678_9abc_def0;
 /// Where the kernel puts a packet in its frame.
-const DATA: u64 = (XDP_PACKET_HEADROOM + HEADROOM) as u64;
+const DATA: u64 = XDP_PACKET_HEADROOM as u64;
 
 /// A socket whose kernel is the test: the last frames belong to transmission. The other end of the pair sees kicks.
 fn socket(start: u32) -> (XskSocket, XskTransmit, OwnedFd) {
+    socket_of(start, Frames { count: FRAMES, size: FRAME_SIZE })
+}
+
+fn socket_of(start: u32, frames: Frames) -> (XskSocket, XskTransmit, OwnedFd) {
     let mut pair = [0; 2];
     // SAFETY: two writable descriptors, each owned once below.
     let (ours, other) = unsafe {
@@ -18,22 +22,26 @@ fn socket(start: u32) -> (XskSocket, XskTransmit, OwnedFd) {
         (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1]))
     };
     let fd = Arc::new(ours);
-    let umem = Arc::new(Region::anonymous((FRAMES * FRAME_SIZE * 2) as usize, false, "test UMEM").unwrap());
+    let transmit_bytes = (FRAMES * FRAME_SIZE) as usize;
+    let umem = if frames.packed() {
+        Region::endless(frames.bytes(), frames.tail(), transmit_bytes, "test UMEM").unwrap()
+    } else {
+        Region::anonymous(frames.bytes() + transmit_bytes, false, "test UMEM").unwrap()
+    };
+    let umem = Arc::new(umem);
     let receive = XskSocket {
         fd: Arc::clone(&fd),
         umem: Arc::clone(&umem),
-        rx: Consumer::new(fake::region(start), fake::LAYOUT, FRAMES).unwrap(),
-        fill: Producer::new(fake::region(start), fake::LAYOUT, FRAMES).unwrap(),
-        frame_size: FRAME_SIZE,
-        rx_frames: FRAMES,
+        rx: Consumer::new(fake::region(start), fake::LAYOUT, frames.count).unwrap(),
+        fill: Producer::new(fake::region(start), fake::LAYOUT, frames.count).unwrap(),
+        frames,
         cookie: COOKIE,
-        last_stamp_ns: 0,
         zero_copy: false,
         ring_bytes: 0,
         polled: None,
         invalid_descriptors: 0,
     };
-    let first = u64::from(FRAMES * FRAME_SIZE);
+    let first = (frames.bytes() + frames.tail()) as u64;
     let tx = Producer::new(fake::region(start), fake::LAYOUT, FRAMES).unwrap();
     let completion = Consumer::new(fake::region(start), fake::LAYOUT, FRAMES).unwrap();
     let transmit = XskTransmit::new(fd, umem, tx, completion, FRAME_SIZE, first, FRAMES);
@@ -85,7 +93,7 @@ fn descriptors_outside_the_receive_frames_are_counted_and_their_slots_returned()
     }
     assert!(socket.rx.kernel_puts(bad[1]) && socket.rx.kernel_puts(descriptor(frame * 7 + DATA, 60)));
     socket.receive(&mut slots, 64);
-    assert_eq!((slots.len(), slots[0].token), (1, frame * 7));
+    assert_eq!((slots.len(), slots[0].token), (1, 7 << 32 | 1));
 }
 
 #[test]
@@ -100,35 +108,125 @@ fn frames_go_round_across_the_wrap_with_their_stamps() {
         let frames = socket.fill.kernel_takes();
         assert_eq!(frames.len(), FRAMES as usize, "all frames come back");
         for (i, frame) in frames.iter().enumerate() {
-            let at = (frame + DATA) as usize;
-            // SAFETY: inside the test's UMEM, which nobody refers to now.
-            unsafe {
-                let data = socket.umem.base().as_ptr().add(at);
-                data.write(i as u8);
-                data.sub(16).cast::<u64>().write_unaligned(1000 + round);
-                // Every second frame bears another run's cookie.
-                data.sub(8).cast::<u64>().write_unaligned(if i % 2 == 0 { COOKIE } else { !COOKIE });
-            }
-            assert!(socket.rx.kernel_puts(descriptor(at as u64, 60)));
+            // Every second packet bears another run's cookie.
+            let cookie = if i % 2 == 0 { COOKIE } else { !COOKIE };
+            write(&socket.umem, (frame + DATA) as usize, &stamped(1000 + round, cookie, &[i as u8; 60]));
+            assert!(socket.rx.kernel_puts(descriptor(frame + DATA, 76)));
         }
         socket.receive(&mut slots, 64);
         for (i, slot) in slots.iter().enumerate() {
-            assert_eq!(socket.umem.bytes(slot)[0], i as u8);
-            assert_eq!(slot.arrival_ns, if i % 2 == 0 { 1000 + round } else { 0 });
+            let (stamp, len) = if i % 2 == 0 { (1000 + round, 60) } else { (0, 76) };
+            assert_eq!((slot.arrival_ns, slot.wire_len), (stamp, len));
+            assert_eq!(socket.umem.bytes(slot)[len as usize - 60..], [i as u8; 60]);
         }
         socket.give_back(&slots);
         slots.clear();
     }
-    // What an earlier packet left in front of a frame is no stamp of a later one.
-    let frames = socket.fill.kernel_takes();
-    let addresses = [frames[2] + DATA, frames[4] + DATA];
-    // SAFETY: as above.
-    unsafe { socket.umem.base().as_ptr().add(addresses[0] as usize - 16).cast::<u64>().write_unaligned(2000) };
-    for addr in addresses {
-        assert!(socket.rx.kernel_puts(descriptor(addr, 60)));
+}
+
+/// A packet as the steering program delivers it.
+fn stamped(time_ns: u64, cookie: u64, packet: &[u8]) -> Vec<u8> {
+    [&time_ns.to_ne_bytes(), &cookie.to_ne_bytes(), packet].concat()
+}
+
+fn write(umem: &Region, at: usize, bytes: &[u8]) {
+    assert!(at + bytes.len() <= umem.len());
+    // SAFETY: inside the test's UMEM, which nobody refers to now.
+    unsafe { umem.base().add(at).copy_from_nonoverlapping(std::ptr::NonNull::from(bytes).cast(), bytes.len()) };
+}
+
+/// Copies a packet into packed frames as the kernel does: piece by piece, each to where its chunk's headroom ends.
+fn deliver(socket: &mut XskSocket, chunks: &mut impl Iterator<Item = u64>, packet: &[u8]) -> Vec<libc::xdp_desc> {
+    let lead = u64::from(PACKED_CHUNK - PACKED_FRAME);
+    let pieces = packet.chunks(PACKED_FRAME as usize);
+    let count = pieces.len();
+    let put = |(i, piece): (usize, &[u8])| {
+        let chunk = chunks.next().unwrap();
+        write(&socket.umem, (chunk + lead) as usize, piece);
+        let options = if i + 1 < count { XDP_PKT_CONTD } else { 0 };
+        libc::xdp_desc { addr: chunk | lead << UNALIGNED_SHIFT, len: piece.len() as u32, options }
+    };
+    pieces.enumerate().map(put).collect()
+}
+
+#[test]
+fn packets_in_packed_frames_are_whole_wherever_they_lie() {
+    const COUNT: u32 = 64;
+    let (mut socket, _, _other) = socket_of(u32::MAX - 5, Frames { count: COUNT, size: PACKED_FRAME });
+    for frame in 0..COUNT {
+        socket.fill.push(u64::from(frame * PACKED_FRAME));
     }
+    socket.fill.publish();
+    let mut slots = Vec::with_capacity(64);
+    let mut given = Vec::new();
+    // Of 1, 1, 2, 4, 21 and 5 frames: the ring's end falls at another place of them in each round.
+    let sizes = [60, 432, 433, 1514, 9000, 1900];
+    for round in 0..200u64 {
+        given.extend(socket.fill.kernel_takes());
+        let mut chunks = std::mem::take(&mut given).into_iter();
+        let packet = |len: usize| (0..len).map(|i| (i as u64 * 31 + round + len as u64) as u8).collect::<Vec<_>>();
+        // All are in memory before the first is read: none may have written over another.
+        let written: Vec<_> = sizes
+            .iter()
+            .flat_map(|&len| deliver(&mut socket, &mut chunks, &stamped(round, COOKIE, &packet(len))))
+            .collect();
+        assert!(written.into_iter().all(|descriptor| socket.rx.kernel_puts(descriptor)));
+        given.extend(chunks);
+        socket.receive(&mut slots, 64);
+        assert_eq!((slots.len(), socket.invalid_descriptors), (sizes.len(), 0), "round {round}");
+        for (slot, len) in slots.iter().zip(sizes) {
+            assert_eq!((slot.arrival_ns, slot.wire_len), (round, len as u32));
+            assert!(socket.umem.bytes(slot) == packet(len), "round {round}, {len} bytes at {}", slot.offset());
+        }
+        socket.give_back(&slots);
+        slots.clear();
+    }
+    assert_eq!(given.len() + socket.fill.kernel_takes().len(), COUNT as usize, "all frames come back");
+}
+
+#[test]
+fn pieces_that_do_not_follow_each_other_make_no_packet() {
+    let (mut socket, _, _other) = socket_of(0, Frames { count: 64, size: PACKED_FRAME });
+    let mut slots = Vec::with_capacity(64);
+    let lead = u64::from(PACKED_CHUNK - PACKED_FRAME);
+    let piece = |frame: u32, len: u32, options| {
+        let addr = u64::from(frame * PACKED_FRAME) | lead << UNALIGNED_SHIFT;
+        libc::xdp_desc { addr, len, options }
+    };
+    let full = |frame| piece(frame, PACKED_FRAME, XDP_PKT_CONTD);
+    let at = |addr| libc::xdp_desc { addr, len: 60, options: 0 };
+    let bad: [&[libc::xdp_desc]; 8] = [
+        &[full(3), piece(5, 60, 0)],
+        &[full(3), full(3), piece(5, 60, 0)],
+        &[piece(3, 200, XDP_PKT_CONTD), piece(4, 60, 0)],
+        &[full(3), piece(64, 60, 0)],
+        &[piece(3, PACKED_FRAME + 1, 0)],
+        &[at(u64::from(PACKED_FRAME) | (lead - 1) << UNALIGNED_SHIFT)],
+        &[at(u64::from(PACKED_FRAME + 1) | lead << UNALIGNED_SHIFT)],
+        // The kernel's last word is that more comes, and nothing does.
+        &[full(3)],
+    ];
+    for (count, descriptors) in bad.iter().enumerate() {
+        assert!(descriptors.iter().all(|&descriptor| socket.rx.kernel_puts(descriptor)));
+        socket.receive(&mut slots, 64);
+        assert_eq!((slots.len(), socket.invalid_descriptors), (0, count as u64 + 1));
+    }
+    // 64 KiB in the last place of all fit, and more than the memory goes on behind its end does not.
+    let longest = (1u32 << 16).div_ceil(PACKED_FRAME);
+    let (mut socket, _, _other) = socket_of(0, Frames { count: 256, size: PACKED_FRAME });
+    for (first, pieces, fits) in [(255, 4, 1), (255, longest, 1), (255, longest + 8, 0)] {
+        for i in 0..pieces {
+            let descriptor = full((first + i) % 256);
+            let options = if i + 1 < pieces { XDP_PKT_CONTD } else { 0 };
+            assert!(socket.rx.kernel_puts(libc::xdp_desc { options, ..descriptor }));
+        }
+        slots.clear();
+        socket.receive(&mut slots, 64);
+        assert_eq!(slots.len(), fits, "{pieces} pieces");
+    }
+    assert!(socket.rx.kernel_puts(piece(0, 60, 0)));
     socket.receive(&mut slots, 64);
-    assert_eq!((slots[0].arrival_ns, slots[1].arrival_ns), (2000, 0));
+    assert_eq!(slots.len(), 1, "the ring goes on");
 }
 
 #[test]
@@ -165,9 +263,11 @@ fn a_poll_that_used_its_budget_up_is_run_again_and_one_that_did_not_is_not() {
 
 #[test]
 fn a_controller_that_counts_buffers_in_kib_gets_less_room() {
-    let room = XskConfig::longest_frame;
+    let room = |size, driver| XskConfig::longest_frame(size, 1, driver);
     assert_eq!((room(2048, None), room(2048, Some("veth")), room(2048, Some("igb"))), (1776, 1776, 1024));
     assert_eq!((room(4096, None), room(4096, Some("igb"))), (3824, 3072));
+    let packed = |frames| XskConfig::longest_frame(PACKED_FRAME, frames, Some("igb"));
+    assert_eq!((packed(64), packed(1 << 20)), (64 * 448 - 16, 65_520), "what a ring of packed frames holds");
 }
 
 #[test]
