@@ -174,7 +174,8 @@ impl Writer {
             "ringtap": { "sequence": alarm.sequence },
         });
         if !text.metadata.is_empty() {
-            rest["alert"]["metadata"] = json!(text.metadata);
+            let by_key = text.metadata.iter().map(|(key, values)| (key.clone(), json!(values)));
+            rest["alert"]["metadata"] = by_key.collect::<serde_json::Map<_, _>>().into();
         }
         if let Some(flow) = &alarm.flow {
             rest["flow"] = json!({

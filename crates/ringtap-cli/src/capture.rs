@@ -103,9 +103,12 @@ pub struct Args {
     #[arg(long, value_name = "all|N|LIST", default_value = "all", value_parser = setup::queues, help_heading = "Taking packets")]
     queues: setup::QueueChoice,
     /// Slots of each ring, 64 to 1048576, a power of two for AF_XDP [default: calibrated]
+    ///
+    /// A slot is a frame. Of packed ones (see --frame-size) a packet of more than 432 bytes takes several.
     #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Taking packets")]
     ring: Option<u64>,
-    /// Bytes per frame: 2KiB or 4KiB for AF_XDP, 256 to 64KiB of a packet ring [default: by the MTU]
+    /// Bytes per frame: 448 (packed, where it copies), 2KiB or 4KiB for AF_XDP, 256 to 64KiB of a packet ring [default: 448
+    /// where it can be had, else by the MTU]
     #[arg(long, value_name = "SIZE", value_parser = units::size, help_heading = "Taking packets")]
     frame_size: Option<u64>,
     /// Keep AF_XDP frames in huge pages

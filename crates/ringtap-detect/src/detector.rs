@@ -67,7 +67,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             flows: 65536,
-            bits: 1024,
+            bits: 512,
             early_bytes: 16 << 20,
             early_segments: 256,
             window: 2560,

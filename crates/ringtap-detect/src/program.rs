@@ -73,10 +73,10 @@ impl Program {
     /// More rules, groups or patterns than the indexes can number.
     pub fn new(mut set: RuleSet, rejected: &mut Vec<Rejected>) -> Result<(Self, BitNames), String> {
         rejected.append(&mut set.rejected);
-        let mut rules: Vec<Prepared> = Vec::with_capacity(set.rules.len());
+        let mut ready: Vec<(Prepared, Option<FastPattern>)> = Vec::with_capacity(set.rules.len());
         for rule in set.rules {
             match Prepared::new(rule) {
-                Ok(prepared) => rules.push(prepared),
+                Ok(prepared) => ready.push(prepared),
                 Err(refused) => {
                     let (rule, detail) = *refused;
                     let reason = Reason::Broken { option: "pcre".to_owned(), detail };
@@ -85,17 +85,18 @@ impl Program {
             }
         }
         // The order of a packet's rules: pass first, then writers of bits before their readers, then by priority.
-        rules.sort_by_key(|prepared| {
+        ready.sort_by_key(|(prepared, _)| {
             let rule = &prepared.rule;
             (rule.action, bit_order(rule, true), bit_order(rule, false), rule.meta.priority)
         });
-        u32::try_from(rules.len()).map_err(|_| "too many rules".to_owned())?;
+        u32::try_from(ready.len()).map_err(|_| "too many rules".to_owned())?;
+        let (rules, patterns): (Vec<Prepared>, Vec<_>) = ready.into_iter().unzip();
         let mut by_event = vec![Vec::new(); Event::ALL.len()];
         let (mut any, mut app_plain) = (Vec::new(), Vec::new());
         let mut app_patterns: [Vec<(Vec<u8>, u32, Position)>; Buffer::COUNT] = Default::default();
         let mut placed: [Vec<Placed<'_>>; 6] = Default::default();
         let mut address_rules: [Vec<Placed<'_>>; 6] = Default::default();
-        for (index, prepared) in rules.iter().enumerate() {
+        for (index, (prepared, pattern)) in rules.iter().zip(patterns).enumerate() {
             let (index, rule) = (index as u32, &prepared.rule);
             let event = rule.headers.iter().find_map(|test| match test {
                 HeaderTest::Event(event) => Some(*event),
@@ -109,8 +110,8 @@ impl Program {
                 any.push(index);
                 continue;
             }
-            let pattern = fast_pattern(rule);
-            let app_buffer = rule.buffers.iter().map(|(buffer, _)| *buffer).find(|buffer| app_of(*buffer).is_some());
+            let app_buffer =
+                prepared.buffers.iter().map(|(buffer, _)| *buffer).find(|buffer| app_of(*buffer).is_some());
             if let Some(buffer) = app_buffer {
                 match &pattern {
                     Some(FastPattern { buffer: at, bytes, position }) if app_of(*at).is_some() => {
@@ -158,7 +159,7 @@ impl Program {
         &self.classes[class as usize]
     }
 
-    /// The rules, in the order they are looked at.
+    /// The rules, in the order they are looked at; [`Rule::buffers`] is empty in them.
     pub fn rules(&self) -> impl ExactSizeIterator<Item = &Rule> {
         self.rules.iter().map(|prepared| &prepared.rule)
     }
@@ -174,7 +175,8 @@ impl Program {
 }
 
 impl Prepared {
-    fn new(rule: Rule) -> Result<Self, Box<(Rule, String)>> {
+    /// A rule without what the steps were made of, and the pattern that stands for it.
+    fn new(mut rule: Rule) -> Result<(Self, Option<FastPattern>), Box<(Rule, String)>> {
         let mut buffers = Vec::with_capacity(rule.buffers.len());
         for (buffer, tests) in &rule.buffers {
             match tests.iter().map(Step::new).collect::<Result<Vec<_>, _>>() {
@@ -188,7 +190,9 @@ impl Prepared {
             Some(tests) => places(&rule, tests),
         };
         let addresses_only = is_addresses_only(&rule);
-        Ok(Self { rule, buffers, in_packet, in_stream, addresses_only })
+        let pattern = fast_pattern(&rule);
+        rule.buffers = Vec::new();
+        Ok((Self { rule, buffers, in_packet, in_stream, addresses_only }, pattern))
     }
 }
 

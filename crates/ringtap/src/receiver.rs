@@ -37,6 +37,9 @@ use open::{choose, open_packet, open_pcap, open_socket, open_vfio, open_xdp, pac
 pub use direct::Attachment;
 pub use running::{Finished, Outcome, Running};
 
+/// Stack of the thread that watches the interface: where all of a process's memory is locked, what nobody uses is too.
+const WATCH_STACK_BYTES: usize = 128 << 10;
+
 /// How packets are taken from the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -413,6 +416,7 @@ fn watch_link(
     };
     std::thread::Builder::new()
         .name("ringtap-link".to_owned())
+        .stack_size(WATCH_STACK_BYTES)
         .spawn(watch)
         .map_err(|error| Error::os("start a thread to watch", &interface.name, &error))
 }

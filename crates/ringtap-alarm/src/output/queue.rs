@@ -12,6 +12,8 @@ use ringtap::{Error, Result};
 const NAP: Duration = Duration::from_millis(2);
 /// Most records of one producer before the next one's turn.
 const TURN: usize = 256;
+/// Stack of the thread that writes: a sensor locks all its memory, what nobody uses too.
+const STACK_BYTES: usize = 512 << 10;
 
 /// What the thread does with records.
 pub trait Work<R>: Send + 'static {
@@ -84,6 +86,7 @@ impl<W> Queue<W> {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("ringtap-output".to_owned())
+            .stack_size(STACK_BYTES)
             .spawn(move || {
                 loop {
                     // Read before the queues: what was pushed before the stop is taken.

@@ -37,6 +37,8 @@ use crate::capture::user::Successor;
 
 /// How often to look at what rings no bell: the interface, an engine's end, programs that came back.
 const LOOK: Duration = Duration::from_millis(100);
+/// Stack of the thread that hears signals: all of the process's memory is locked, what nobody uses too.
+const HELPER_STACK_BYTES: usize = 128 << 10;
 /// Transmit slots of each queue, when alarms leave that way.
 const TRANSMIT_SLOTS: u32 = 512;
 
@@ -61,6 +63,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let loaded = rules::load(args, &config.variables, BitNames::default())?;
     rules::tell(&loaded.rejected);
     let Loaded { program, classes, mut bits, rejected, precedence } = loaded;
+    let left_out = rejected.len();
+    drop(rejected);
     let successor = args.user.as_deref().map(Successor::find).transpose()?;
     let interface = Interface::find_up(args.interface.as_deref().unwrap_or_default())?;
     let number = interface.link_type().unwrap_or(u16::MAX);
@@ -148,7 +152,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     eprintln!("ringtap: watching {} ({backend}) with {} rules", interface.name, program.rules().len());
 
     let started = Instant::now();
-    let mut reloads = Reloads { done: 0, catalogue, wishes, current: Arc::clone(&program), left_out: rejected.len() };
+    let mut reloads = Reloads { done: 0, catalogue, wishes, current: Arc::clone(&program), left_out };
     let ending = supervise(args, &told, &config, &mut running, &mut exchanges, &mut bits, &mut reloads, started);
     let elapsed_s = started.elapsed().as_secs_f64();
     let mut outcome = running.finish()?;
@@ -282,6 +286,7 @@ fn listen() -> Result<Arc<Told>> {
     let (ear, main) = (Arc::clone(&told), std::thread::current());
     std::thread::Builder::new()
         .name("ringtap-signals".to_owned())
+        .stack_size(HELPER_STACK_BYTES)
         .spawn(move || {
             for signal in &mut signals {
                 if signal == SIGHUP {

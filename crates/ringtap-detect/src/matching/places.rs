@@ -219,6 +219,9 @@ impl Index {
             this.rules.extend(&open);
             this.ends.push(this.rules.len() as u32);
         }
+        this.starts.shrink_to_fit();
+        this.ends.shrink_to_fit();
+        this.rules.shrink_to_fit();
         this
     }
 
