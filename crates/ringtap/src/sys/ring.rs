@@ -122,7 +122,18 @@ impl<T: Copy> Producer<T> {
         true
     }
 
-    /// Makes everything pushed visible to the kernel.
+    /// Writes one entry, not yet visible to the kernel, into a ring with a slot for all that can ever be in it at once.
+    ///
+    /// Asks no index: the kernel shows how far it has read a fill ring only after the packets that it filled (xsk_flush), so to
+    /// whoever gives those back at once the ring may still look full. They came by the RX ring's index, written after the
+    /// kernel had read their entries, so these are free.
+    pub(super) fn put(&mut self, value: T) {
+        // SAFETY: the entry is free, as said above.
+        unsafe { self.shared.entry(self.next).write(value) };
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// Makes everything written visible to the kernel.
     pub(super) fn publish(&self) {
         self.shared.producer().store(self.next, Ordering::Release);
     }
@@ -285,6 +296,22 @@ mod tests {
         }
         assert_eq!(seen, (0..value).collect::<Vec<_>>());
         assert_eq!(value, u64::from(SIZE) * 5);
+    }
+
+    #[test]
+    fn a_producer_that_owns_all_entries_needs_no_index_of_the_kernel() {
+        let mut ring: Producer<u64> = Producer::new(region(u32::MAX - 2), LAYOUT, SIZE).unwrap();
+        for value in 0..u64::from(SIZE) {
+            ring.put(value);
+        }
+        ring.publish();
+        // Three were read, delivered and given back before the kernel's index said so.
+        for value in 0..3 {
+            ring.put(value);
+        }
+        ring.publish();
+        assert_eq!(kernel_takes(&ring, 3).len(), 3);
+        assert_eq!(kernel_takes(&ring, SIZE), [3, 4, 5, 6, 7, 0, 1, 2]);
     }
 
     #[test]

@@ -245,7 +245,7 @@ impl XskSocket {
             invalid_descriptors: 0,
         };
         for frame in 0..config.rx_frames {
-            this.fill.push(frames.address(frame));
+            this.fill.put(frames.address(frame));
         }
         this.fill.publish();
         if config.tx_frames > 0 {
@@ -385,8 +385,7 @@ impl XskSocket {
         for slot in slots {
             let (first, count) = ((slot.token >> 32) as u32, slot.token as u32);
             for frame in first..first + count {
-                // The fill ring has a slot for every receive frame, so there is always room.
-                self.fill.push(self.frames.address(frame & (self.frames.count - 1)));
+                self.fill.put(self.frames.address(frame & (self.frames.count - 1)));
             }
         }
         self.fill.publish();

@@ -101,7 +101,7 @@ fn frames_go_round_across_the_wrap_with_their_stamps() {
     let (mut socket, _, _other) = socket(u32::MAX - 5);
     let mut slots = Vec::with_capacity(64);
     for frame in 0..FRAMES {
-        socket.fill.push(u64::from(frame * FRAME_SIZE));
+        socket.fill.put(u64::from(frame * FRAME_SIZE));
     }
     socket.fill.publish();
     for round in 0..10u64 {
@@ -154,7 +154,7 @@ fn packets_in_packed_frames_are_whole_wherever_they_lie() {
     const COUNT: u32 = 64;
     let (mut socket, _, _other) = socket_of(u32::MAX - 5, Frames { count: COUNT, size: PACKED_FRAME });
     for frame in 0..COUNT {
-        socket.fill.push(u64::from(frame * PACKED_FRAME));
+        socket.fill.put(u64::from(frame * PACKED_FRAME));
     }
     socket.fill.publish();
     let mut slots = Vec::with_capacity(64);
