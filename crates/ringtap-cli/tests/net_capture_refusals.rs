@@ -3,7 +3,9 @@
 
 mod capture_support;
 
-use capture_support::{Capture, NUMBERS, RINGTAP, assert_clean, folder, ip, ringtap, send_numbered, testbed};
+use capture_support::{
+    Capture, NUMBERS, RINGTAP, assert_clean, folder, ip, ringtap, send_frames, send_numbered, testbed,
+};
 use ringtap_testbed::{Testbed, TestbedConfig};
 
 /// Starts a capture that must end by itself.
@@ -129,14 +131,19 @@ fn net_capture_names_who_has_the_interface_already() {
 }
 
 #[test]
-fn net_capture_leaves_large_frames_to_the_packet_ring() {
-    const TEST: &str = "net_capture_leaves_large_frames_to_the_packet_ring";
+fn net_capture_takes_large_frames_in_pieces_or_not_at_all() {
+    const TEST: &str = "net_capture_takes_large_frames_in_pieces_or_not_at_all";
     let testbed = testbed(TEST, TestbedConfig { mtu: 9000, ..TestbedConfig::default() });
     let name = testbed.receiver().interface();
-    let ended = refused(&testbed, &["--backend", "xdp"]);
+    let ended = refused(&testbed, &["--backend", "xdp", "--frame-size", "4096"]);
     ended.assert_refused(1, &[name, "MTU 9000 does not fit", "--backend packet"]);
-    let capture = Capture::start(&testbed, &["--backend", "auto", "--duration", "50ms"]);
-    assert_eq!(capture.end().summary()["backend"], "packet");
+    let capture = Capture::start(&testbed, &["--backend", "xdp"]);
+    send_frames(&testbed, &vec![vec![0xff; 9014]; 100]);
+    let summary = capture.interrupt().summary();
+    assert_eq!(
+        (&summary["backend"], &summary["packets"], &summary["bytes"]),
+        (&"xdp".into(), &100.into(), &901_400.into())
+    );
 }
 
 #[test]

@@ -200,7 +200,7 @@ pub fn send_frames(testbed: &Testbed, frames: &[Vec<u8>]) {
         ifindex: host.link().index,
         ring_slots: 64,
         transmit_slots: 64,
-        frame_size: 2048,
+        frame_size: 16384,
         fetch_oversize: false,
         incoming_only: true,
         filter: None,

@@ -14,6 +14,9 @@ use super::recording::{Folder, judge};
 use super::{PeerKind, PeerOptions, PeerReport, Receiving, SNAPLEN};
 use crate::testbed::Testbed;
 
+/// How long one may take to be ready: on a fast interface netsniff-ng wants a ring of 2.4 GB, and a guest whose host has yet to
+/// give it that memory needed more than ten seconds for it.
+const READY: Duration = Duration::from_secs(60);
 /// What they write, when numbered.
 const FILE: &str = "packets.pcap";
 
@@ -137,7 +140,7 @@ pub(super) fn start(testbed: &Testbed, kind: PeerKind, options: &PeerOptions) ->
     let file = recording.as_ref().map_or_else(|| PathBuf::from("/dev/null"), |folder| folder.inside().join(FILE));
     let arguments = tool.arguments(testbed.receiver().interface(), file, options);
     let mut program = Program::start(testbed, tool.known(), &arguments, |_| {})?;
-    program.wait_for(tool.ready(), Duration::from_secs(10))?;
+    program.wait_for(tool.ready(), READY)?;
     let mut note = Vec::new();
     if options.numbered {
         note.push(match tool {
