@@ -7,6 +7,7 @@ mod config;
 mod handler;
 mod live;
 mod output;
+mod pages;
 mod replay;
 mod rules;
 mod snmp;

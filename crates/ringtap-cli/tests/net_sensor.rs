@@ -33,7 +33,10 @@ fn write_rules(path: &Path, marker: &str) {
 fn sensor(testbed: &Testbed, rules: &Path, extra: &[&str]) -> Capture {
     let host = testbed.receiver();
     let mut command: Command = host.command(RINGTAP);
-    command.args(["sensor", "-i", host.interface(), "--json", "--flows", "4096", "-S", rules.to_str().unwrap()]);
+    command.args(["sensor", "-i", host.interface(), "--json", "-S", rules.to_str().unwrap()]);
+    if !extra.contains(&"--flows") {
+        command.args(["--flows", "4096"]);
+    }
     command.args(extra);
     let sensor = Capture::of(host, command);
     sensor.wait_for("watching");
@@ -144,6 +147,33 @@ fn net_sensor_accounts_for_every_packet_at_500_kpps() {
     assert_eq!(summary["records"]["unaccounted"], 0, "{summary}");
 }
 
+/// A flow takes 312 bytes and more: most of them are there when there are flows, not before.
+#[test]
+fn net_sensor_has_no_pages_for_what_it_does_not_use() {
+    const TEST: &str = "net_sensor_has_no_pages_for_what_it_does_not_use";
+    const FLOWS: u16 = 40_000;
+    let testbed = testbed(TEST, TestbedConfig::default());
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("my.rules");
+    write_rules(&rules, "EVIL");
+    let mut sensor = sensor(&testbed, &rules, &["--backend", "xdp", "--flows", "65536"]);
+    testbed.enable_receiver_napi().unwrap();
+    let before = sensor.resident_bytes();
+    let profile = Profile::lasting(Pattern::Constant { pps: 20e3 }, std::time::Duration::from_secs(4));
+    let mut traffic = GeneratorConfig::for_testbed(&testbed, 64, profile).count(FLOWS.into());
+    (traffic.frame.source_port, traffic.frame.flows) = (1024, FLOWS);
+    let report = testbed.generate(traffic).unwrap().join().unwrap();
+    assert_eq!(report.stamped, u64::from(FLOWS), "{report}");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let grown = sensor.resident_bytes() - before;
+    let summary = sensor.interrupt().summary();
+    assert_eq!(summary["ledger"]["unaccounted"], 0, "{summary}");
+    assert_eq!(summary["engines"][0]["flow"]["total"], FLOWS, "{summary}");
+    let (flows, late) = (u64::from(FLOWS) * 312, summary["tables_late_bytes"].as_u64().unwrap());
+    assert!(grown > flows / 4 * 3 && grown < 2 * flows, "{grown} bytes more; {summary}");
+    assert!(late < flows / 2, "{summary}");
+}
+
 #[test]
 fn net_sensor_loads_rules_again_without_losing_a_packet() {
     const TEST: &str = "net_sensor_loads_rules_again_without_losing_a_packet";
@@ -230,7 +260,7 @@ fn net_sensor_keeps_each_flow_on_one_queue() {
     let sensor = sensor(&testbed, &rules, &["--backend", "packet", "--queues", "2"]);
     let profile = Profile::lasting(Pattern::Constant { pps: 20e3 }, std::time::Duration::from_secs(4));
     let mut traffic = GeneratorConfig::for_testbed(&testbed, 64, profile).count(20_000);
-    traffic.frame.flows = FLOWS;
+    (traffic.frame.source_port, traffic.frame.flows) = (1024, FLOWS);
     let report = testbed.generate(traffic).unwrap().join().unwrap();
     assert_eq!(report.stamped, 20_000, "{report}");
     send_frames(&testbed, &attacks("EVIL"));

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use crate::event::{Event, EventSet};
+use crate::filling::Spares;
 use crate::overlap::Policies;
 use crate::pieces::{List, Pieces};
 
@@ -94,6 +95,10 @@ impl Defrag {
             seed: std::hash::RandomState::new(),
             counters: DefragCounters::default(),
         }
+    }
+
+    pub(crate) fn show_spare(&mut self, to: &mut impl Spares) {
+        self.pieces.show_spare(to);
     }
 
     /// Takes one fragment. When the packet is whole, its payload is put into `out` (with capacity for 64 KiB) and the

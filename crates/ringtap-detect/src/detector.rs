@@ -12,6 +12,7 @@ use ringtap_wire::LinkType;
 use crate::alert::{FlowEnd, FlowView, Sink};
 use crate::decode::Decoded;
 use crate::defrag::{Defrag, DefragCounters};
+use crate::filling::Spares;
 use crate::overlap::Policies;
 use crate::pieces::Pieces;
 use crate::program::Program;
@@ -223,6 +224,18 @@ impl Detector {
             limits: Limits { bits, ..limits },
             counters: Counters::default(),
         }
+    }
+
+    /// Shows the tables that fill as they are used: most of its memory when all are full, next to none of it at the beginning.
+    pub fn show_spare(&mut self, to: &mut impl Spares) {
+        let Track { flows, pieces, windows, hosts, thresholds, tags } = &mut self.track;
+        flows.show_spare(to);
+        pieces.show_spare(to);
+        windows.show_spare(to);
+        hosts.show_spare(to);
+        thresholds.show_spare(to);
+        tags.show_spare(to);
+        self.defrag.show_spare(to);
     }
 
     /// The rules in use.

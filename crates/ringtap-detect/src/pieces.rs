@@ -1,6 +1,7 @@
 //! Owns: memory for bytes that arrive out of order: fixed blocks, and per owner a list of pieces sorted by position.
 //! Does not: know packets or streams, or whose bytes count where pieces overlap (`overlap.rs`). All memory is taken at start; what does not fit is refused and told.
 
+use crate::filling::{Filling, Spares};
 use crate::overlap::Newer;
 
 /// Bytes of one block.
@@ -47,10 +48,14 @@ pub(crate) struct Inserted {
 
 /// Memory for all owners.
 pub(crate) struct Pieces {
-    bytes: Vec<u8>,
-    next_block: Vec<u32>,
+    /// Blocks and nodes that there can be.
+    capacity: usize,
+    /// Those of all blocks ever used.
+    bytes: Filling<u8>,
+    /// Of each of them the one behind it, in its piece or in the list of free ones.
+    next_block: Filling<u32>,
     free_block: u32,
-    nodes: Vec<Node>,
+    nodes: Filling<Node>,
     free_node: u32,
     /// Blocks in use.
     pub(crate) blocks_used: usize,
@@ -62,22 +67,22 @@ impl Pieces {
     /// Memory for `bytes` bytes; one owner has at most `most` pieces.
     pub(crate) fn new(bytes: usize, most: u16) -> Self {
         let blocks = (bytes / BLOCK).max(1);
-        let chain =
-            |count: usize| (1..=count as u32).map(|next| if next == count as u32 { NONE } else { next }).collect();
-        let empty = Node { start: 0, end: 0, whole: (0, 0), block: NONE, skip: 0, next: NONE };
-        let mut nodes = vec![empty; blocks];
-        for (index, node) in nodes.iter_mut().enumerate() {
-            node.next = if index + 1 == blocks { NONE } else { index as u32 + 1 };
-        }
         Self {
-            bytes: vec![0; blocks * BLOCK],
-            next_block: chain(blocks),
-            free_block: 0,
-            nodes,
-            free_node: 0,
+            capacity: blocks,
+            bytes: Filling::with_capacity(blocks * BLOCK),
+            next_block: Filling::with_capacity(blocks),
+            free_block: NONE,
+            nodes: Filling::with_capacity(blocks),
+            free_node: NONE,
             blocks_used: 0,
             most,
         }
+    }
+
+    pub(crate) fn show_spare(&mut self, to: &mut impl Spares) {
+        self.bytes.show_spare(to);
+        self.next_block.show_spare(to);
+        self.nodes.show_spare(to);
     }
 
     /// Adds `data` at `start`.
@@ -171,13 +176,20 @@ impl Pieces {
         whole: (u64, u64),
         data: &[u8],
     ) -> Option<u32> {
-        if list.count == self.most || self.free_node == NONE {
+        if list.count == self.most || (self.free_node == NONE && self.nodes.len() == self.capacity) {
             return None;
         }
         let block = self.store(data)?;
+        let new = Node { start, end: start + data.len() as u64, whole, block, skip: 0, next };
         let node = self.free_node;
-        self.free_node = self.nodes[node as usize].next;
-        self.nodes[node as usize] = Node { start, end: start + data.len() as u64, whole, block, skip: 0, next };
+        let node = if node == NONE {
+            self.nodes.push(new);
+            self.nodes.len() as u32 - 1
+        } else {
+            self.free_node = self.nodes[node as usize].next;
+            self.nodes[node as usize] = new;
+            node
+        };
         match previous {
             NONE => list.head = node,
             _ => self.nodes[previous as usize].next = node,
@@ -222,14 +234,10 @@ impl Pieces {
     fn store(&mut self, data: &[u8]) -> Option<u32> {
         let (mut first, mut last) = (NONE, NONE);
         for part in data.chunks(BLOCK) {
-            let block = self.free_block;
-            if block == NONE {
+            let Some(block) = self.take_block() else {
                 self.free(first);
                 return None;
-            }
-            self.free_block = self.next_block[block as usize];
-            self.next_block[block as usize] = NONE;
-            self.blocks_used += 1;
+            };
             let base = block as usize * BLOCK;
             self.bytes[base..base + part.len()].copy_from_slice(part);
             match last {
@@ -239,6 +247,22 @@ impl Pieces {
             last = block;
         }
         Some(first)
+    }
+
+    fn take_block(&mut self) -> Option<u32> {
+        let mut block = self.free_block;
+        if block != NONE {
+            self.free_block = self.next_block[block as usize];
+            self.next_block[block as usize] = NONE;
+        } else if self.next_block.len() < self.capacity {
+            block = self.next_block.len() as u32;
+            self.next_block.push(NONE);
+            self.bytes.reach(self.next_block.len() * BLOCK, 0);
+        } else {
+            return None;
+        }
+        self.blocks_used += 1;
+        Some(block)
     }
 
     fn free(&mut self, mut block: u32) {

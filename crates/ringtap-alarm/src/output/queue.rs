@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ringtap::{Error, Result};
+use ringtap_detect::{Filled, Spares};
 
 /// How long the thread sleeps when there is nothing: nobody has to wake it, so the data path makes no system call.
 const NAP: Duration = Duration::from_millis(2);
@@ -28,6 +29,9 @@ pub trait Work<R>: Send + 'static {
 pub struct Producer<R> {
     queue: rtrb::Producer<R>,
     lost: Arc<AtomicU64>,
+    /// Records pushed, as long as they are fewer than the queue has slots: these were used at least once.
+    pushed: usize,
+    filled: Filled,
 }
 
 impl<R> Producer<R> {
@@ -37,8 +41,20 @@ impl<R> Producer<R> {
         let done = self.queue.push(record).is_ok();
         if !done {
             self.lost.store(self.lost.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        } else if self.pushed < self.queue.buffer().capacity() {
+            self.pushed += 1;
+            self.filled.tell(self.pushed);
         }
         done
+    }
+
+    /// Shows the slots of a queue that was not used yet.
+    pub fn show_spare(&mut self, to: &mut impl Spares) {
+        let slots = self.queue.slots();
+        if let Ok(mut unused) = self.queue.write_chunk_uninit(slots) {
+            let (memory, _) = unused.as_mut_slices();
+            to.spare(memory, &self.filled);
+        }
     }
 
     /// Puts a record into the queue and waits for room: for files, which can wait. If the thread has gone it is lost.
@@ -79,7 +95,7 @@ impl<W> Queue<W> {
         let (mut ends, mut queues) = (Vec::new(), Vec::new());
         for _ in 0..producers {
             let (queue, consumer) = rtrb::RingBuffer::new(slots.max(1));
-            ends.push(Producer { queue, lost: Arc::default() });
+            ends.push(Producer { queue, lost: Arc::default(), pushed: 0, filled: Filled::default() });
             queues.push(consumer);
         }
         let stop = Arc::new(AtomicBool::new(false));

@@ -29,6 +29,7 @@ use signal_hook::iterator::Signals;
 use super::config::Config;
 use super::handler::{Finds, NEVER, Sensor, Shedding, Swap, Wanted};
 use super::output::{Wishes as OutputWishes, Writing, wants};
+use super::pages::Tables;
 use super::replay::conclude;
 use super::rules::{self, Loaded};
 use super::summary::{Summary, records};
@@ -38,7 +39,7 @@ use crate::capture::user::Successor;
 /// How often to look at what rings no bell: the interface, an engine's end, programs that came back.
 const LOOK: Duration = Duration::from_millis(100);
 /// Stack of the thread that hears signals: all of the process's memory is locked, what nobody uses too.
-const HELPER_STACK_BYTES: usize = 128 << 10;
+pub(super) const HELPER_STACK_BYTES: usize = 128 << 10;
 /// Transmit slots of each queue, when alarms leave that way.
 const TRANSMIT_SLOTS: u32 = 512;
 
@@ -103,13 +104,16 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let program = Arc::new(program);
     let (sequence, latency) =
         (Arc::new(AtomicU64::new(0)), Vec::from_iter((0..engines).map(|_| Arc::<Histogram>::default())));
-    let (mut exchanges, mut handlers) = (Vec::new(), Vec::new());
-    for (end, latency) in ends.into_iter().zip(&latency) {
+    let (mut exchanges, mut handlers, mut tables) = (Vec::new(), Vec::new(), Tables::default());
+    for (mut end, latency) in ends.into_iter().zip(&latency) {
+        end.show_spare(&mut tables);
         let (to, incoming) = rtrb::RingBuffer::new(1);
         let (outgoing, back) = rtrb::RingBuffer::new(1);
         exchanges.push(Exchange { to, back, sent: None });
+        let mut detector = Detector::new(Arc::clone(&program), config.limits.clone());
+        detector.show_spare(&mut tables);
         handlers.push(Sensor {
-            detector: Detector::new(Arc::clone(&program), config.limits.clone()),
+            detector,
             link,
             finds: Finds {
                 queue: end,
@@ -137,6 +141,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             in_cycle: false,
         });
     }
+    let tables = tables.watched()?;
     let mut handlers = handlers.into_iter();
     // One handler was made for each source, and start asks for each once, in this order.
     let mut running =
@@ -156,6 +161,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let ending = supervise(args, &told, &config, &mut running, &mut exchanges, &mut bits, &mut reloads, started);
     let elapsed_s = started.elapsed().as_secs_f64();
     let mut outcome = running.finish()?;
+    let late_bytes = tables.finish();
     let mut counters = Vec::new();
     let (mut profile, mut made) = (None, 0);
     for engine in &mut outcome.engines {
@@ -193,6 +199,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         latency_us: Some(meters.latency.quantiles_us()),
         detection,
         reloads: reloads.done,
+        late_bytes,
         warnings,
         profile,
     };

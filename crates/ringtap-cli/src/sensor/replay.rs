@@ -116,6 +116,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         latency_us: None,
         detection: None,
         reloads: 0,
+        late_bytes: 0,
         warnings,
         profile,
     };

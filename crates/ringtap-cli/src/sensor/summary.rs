@@ -36,6 +36,8 @@ pub(super) struct Summary {
     /// From the arrival stamp to the alarm, of each alarm.
     pub(super) detection: Option<HistogramSnapshot>,
     pub(super) reloads: u64,
+    /// Of the detectors' tables, what was used before it had its pages.
+    pub(super) late_bytes: u64,
     pub(super) warnings: Vec<String>,
     /// What rules cost: program and profile.
     pub(super) profile: Option<(Arc<Program>, Vec<Profile>)>,
@@ -84,6 +86,7 @@ impl Summary {
             "latency_us": self.latency_us,
             "detection_us": self.detection.as_ref().map(distribution),
             "reloads": self.reloads,
+            "tables_late_bytes": self.late_bytes,
             "warnings": self.warnings,
             "profile": self.profile.as_ref().map(|(program, profile)| {
                 costly(program, profile).into_iter().map(|(sid, profile)| json!({
@@ -147,6 +150,9 @@ impl Summary {
         }
         if self.reloads > 0 {
             line("rules reloaded", grouped(self.reloads));
+        }
+        if self.late_bytes > 0 {
+            line("tables, late", format!("{} KiB in pages that were not there yet", grouped(self.late_bytes >> 10)));
         }
         for warning in &self.warnings {
             line("warning", warning.clone());

@@ -16,6 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use ringtap::source::packet::{Fanout, PacketRingConfig, PacketSource};
 use ringtap::sys::netlink;
+use ringtap_testbed::peer::resident_bytes;
 use ringtap_testbed::{GeneratorConfig, Host, Pattern, Profile, RunningProgram, Testbed, TestbedConfig};
 use serde_json::Value;
 
@@ -144,6 +145,11 @@ impl Capture {
             }),
             lines,
         }
+    }
+
+    /// What it has in RAM.
+    pub fn resident_bytes(&mut self) -> u64 {
+        resident_bytes(self.program.child().id()).unwrap()
     }
 
     /// Waits for a line on standard error with this text.

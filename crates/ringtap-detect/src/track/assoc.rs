@@ -3,6 +3,8 @@
 
 use std::hash::{BuildHasher, Hash, RandomState};
 
+use crate::filling::{Filling, Spares};
+
 /// Entries of a bucket.
 const WAYS: usize = 8;
 
@@ -14,8 +16,10 @@ struct Entry<K, V> {
 
 /// A table of fixed size.
 pub(crate) struct Assoc<K, V> {
-    entries: Vec<Option<Entry<K, V>>>,
-    buckets: usize,
+    /// All entries there have been, in the order of their coming; each keeps its place.
+    entries: Filling<Entry<K, V>>,
+    /// Where a bucket's entries are, plus one; 0: no entry there yet, nor in the places behind it.
+    places: Vec<[u32; WAYS]>,
     seed: RandomState,
     /// Entries that were forgotten for others.
     pub(crate) evicted: u64,
@@ -25,38 +29,53 @@ impl<K: Eq + Hash + Copy, V: Default> Assoc<K, V> {
     /// Room for at least `capacity` entries.
     pub(crate) fn new(capacity: usize) -> Self {
         let buckets = capacity.div_ceil(WAYS).max(1).next_power_of_two();
-        let entries = std::iter::repeat_with(|| None).take(buckets * WAYS).collect();
-        Self { entries, buckets, seed: RandomState::new(), evicted: 0 }
+        Self {
+            entries: Filling::with_capacity(buckets * WAYS),
+            places: vec![[0; WAYS]; buckets],
+            seed: RandomState::new(),
+            evicted: 0,
+        }
     }
 
-    fn bucket(&mut self, key: &K) -> &mut [Option<Entry<K, V>>] {
-        let first = (self.seed.hash_one(key) as usize & (self.buckets - 1)) * WAYS;
-        &mut self.entries[first..first + WAYS]
+    pub(crate) fn show_spare(&mut self, to: &mut impl Spares) {
+        self.entries.show_spare(to);
+    }
+
+    fn bucket(&self, key: &K) -> usize {
+        self.seed.hash_one(key) as usize & (self.places.len() - 1)
+    }
+
+    /// The numbers of a bucket's entries.
+    fn numbers(&self, bucket: usize) -> impl Iterator<Item = usize> {
+        self.places[bucket].iter().take_while(|&&place| place != 0).map(|&place| place as usize - 1)
     }
 
     /// The value of a key that is there.
     pub(crate) fn find(&mut self, key: &K) -> Option<&mut V> {
-        self.bucket(key).iter_mut().flatten().find(|entry| entry.key == *key).map(|entry| &mut entry.value)
+        let number = self.numbers(self.bucket(key)).find(|&number| self.entries[number].key == *key)?;
+        Some(&mut self.entries[number].value)
     }
 
     /// The value of a key, new if need be.
     pub(crate) fn entry(&mut self, key: K, now_ns: u64) -> &mut V {
         let bucket = self.bucket(&key);
-        let found = bucket.iter().position(|slot| slot.as_ref().is_some_and(|entry| entry.key == key));
-        let index = found.or_else(|| bucket.iter().position(Option::is_none));
-        let (index, evicts) = match index {
-            Some(index) => (index, false),
-            None => {
-                let oldest = bucket.iter().enumerate().min_by_key(|(_, slot)| slot.as_ref().map(|entry| entry.used_ns));
-                (oldest.map_or(0, |(index, _)| index), true)
+        let new = || Entry { key, value: V::default(), used_ns: now_ns };
+        let found = self.numbers(bucket).find(|&number| self.entries[number].key == key);
+        let number = match (found, self.places[bucket].iter().position(|&place| place == 0)) {
+            (Some(number), _) => number,
+            (None, Some(way)) => {
+                self.entries.push(new());
+                self.places[bucket][way] = self.entries.len() as u32;
+                self.entries.len() - 1
+            }
+            (None, None) => {
+                let oldest = self.numbers(bucket).min_by_key(|&number| self.entries[number].used_ns).unwrap_or(0);
+                self.entries[oldest] = new();
+                self.evicted += 1;
+                oldest
             }
         };
-        self.evicted += u64::from(evicts);
-        let slot = &mut self.bucket(&key)[index];
-        if slot.as_ref().is_none_or(|entry| entry.key != key) {
-            *slot = None;
-        }
-        let entry = slot.get_or_insert_with(|| Entry { key, value: V::default(), used_ns: now_ns });
+        let entry = &mut self.entries[number];
         entry.used_ns = now_ns;
         &mut entry.value
     }

@@ -5,6 +5,7 @@
 use ringtap_wire::{Direction, FlowKey, protocol};
 
 use super::session::{Session, State};
+use crate::filling::{Filling, Spares};
 use crate::rules::rule::App;
 
 const NONE: u32 = u32::MAX;
@@ -98,8 +99,8 @@ pub struct FlowCounters {
 }
 
 pub(crate) struct Flows {
-    flows: Vec<Flow>,
-    recent: Vec<Recent>,
+    flows: Filling<Flow>,
+    recent: Filling<Recent>,
     capacity: usize,
     buckets: Vec<u32>,
     free: u32,
@@ -112,7 +113,7 @@ pub(crate) struct Flows {
     next_id: u64,
     emergency: bool,
     /// Bits of each flow, one after the other.
-    bits: Vec<u64>,
+    bits: Filling<u64>,
     words: usize,
     pub(crate) counters: FlowCounters,
 }
@@ -123,8 +124,8 @@ impl Flows {
         let capacity = capacity.clamp(2, 1 << 28);
         let words = bits.div_ceil(64);
         Self {
-            flows: Vec::with_capacity(capacity),
-            recent: Vec::with_capacity(capacity),
+            flows: Filling::with_capacity(capacity),
+            recent: Filling::with_capacity(capacity),
             capacity,
             buckets: vec![NONE; capacity.next_power_of_two()],
             free: NONE,
@@ -136,10 +137,16 @@ impl Flows {
             swept_ns: 0,
             next_id: 1,
             emergency: false,
-            bits: vec![0; capacity * words],
+            bits: Filling::with_capacity(capacity * words),
             words,
             counters: FlowCounters::default(),
         }
+    }
+
+    pub(crate) fn show_spare(&mut self, to: &mut impl Spares) {
+        self.flows.show_spare(to);
+        self.recent.show_spare(to);
+        self.bits.show_spare(to);
     }
 
     fn bucket(&self, key: &FlowKey) -> usize {
@@ -239,6 +246,7 @@ impl Flows {
             NONE => {
                 self.flows.push(flow);
                 self.recent.push(Recent { last_ns: now_ns, newer: NONE, older: NONE });
+                self.bits.reach(self.flows.len() * self.words, 0);
                 self.flows.len() - 1
             }
             free => {

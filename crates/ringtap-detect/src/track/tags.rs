@@ -3,6 +3,7 @@
 
 use super::assoc::Assoc;
 use crate::decode::Decoded;
+use crate::filling::Spares;
 use crate::rules::address_number;
 use crate::rules::rule::{Meta, Tag, TagMetric, TagOwner};
 
@@ -50,6 +51,10 @@ pub(crate) struct Tags {
 impl Tags {
     pub(crate) fn new(capacity: usize) -> Self {
         Self { table: Assoc::new(capacity), open: 0, last_packet: 0 }
+    }
+
+    pub(crate) fn show_spare(&mut self, to: &mut impl Spares) {
+        self.table.show_spare(to);
     }
 
     /// Tags forgotten because the table was full.

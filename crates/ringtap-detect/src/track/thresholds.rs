@@ -3,6 +3,7 @@
 
 use super::assoc::Assoc;
 use crate::decode::Decoded;
+use crate::filling::Spares;
 use crate::rules::address_number;
 use crate::rules::rule::{Limit, Threshold, Track};
 
@@ -31,6 +32,10 @@ pub(crate) struct Thresholds {
 impl Thresholds {
     pub(crate) fn new(capacity: usize) -> Self {
         Self { table: Assoc::new(capacity) }
+    }
+
+    pub(crate) fn show_spare(&mut self, to: &mut impl Spares) {
+        self.table.show_spare(to);
     }
 
     /// Counts forgotten because the table was full.

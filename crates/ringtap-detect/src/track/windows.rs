@@ -1,6 +1,8 @@
 //! Owns: the last bytes of each stream that was inspected, in a fixed number of windows; the one used longest ago goes.
 //! Does not: know streams; they keep the number and stamp of their window.
 
+use crate::filling::{Filling, Spares};
+
 /// A stream's hold on a window: valid as long as nobody else was given it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
@@ -9,7 +11,10 @@ pub(crate) struct Window {
 }
 
 pub(crate) struct Windows {
-    bytes: Vec<u8>,
+    /// Those of all windows ever used, which come in order.
+    bytes: Filling<u8>,
+    /// Given back, the last one first.
+    free: Vec<u32>,
     lens: Vec<u32>,
     /// Stamp of the owner; 0: free.
     stamps: Vec<u64>,
@@ -27,7 +32,8 @@ impl Windows {
     pub(crate) fn new(count: usize, size: usize) -> Self {
         let count = count.max(1);
         Self {
-            bytes: vec![0; count * size],
+            bytes: Filling::with_capacity(count * size),
+            free: Vec::with_capacity(count),
             lens: vec![0; count],
             stamps: vec![0; count],
             used: vec![false; count],
@@ -36,6 +42,10 @@ impl Windows {
             next_stamp: 1,
             evicted: 0,
         }
+    }
+
+    pub(crate) fn show_spare(&mut self, to: &mut impl Spares) {
+        self.bytes.show_spare(to);
     }
 
     /// The bytes in a window; empty when it is lost.
@@ -66,24 +76,59 @@ impl Windows {
         if window.stamp != 0 && self.stamps[index] == window.stamp {
             self.stamps[index] = 0;
             self.used[index] = false;
+            self.free.push(window.index);
         }
         *window = Window::default();
     }
 
     /// A free window, or the first the hand finds that was not used since it last came by.
     fn take(&mut self) -> Window {
-        // Twice round at most: the first round clears the marks.
-        while self.stamps[self.hand] != 0 && self.used[self.hand] {
-            self.used[self.hand] = false;
-            self.hand = (self.hand + 1) % self.stamps.len();
-        }
-        let index = self.hand;
-        self.hand = (self.hand + 1) % self.stamps.len();
-        self.evicted += u64::from(self.stamps[index] != 0);
+        let ever_used = self.bytes.len() / self.size.max(1);
+        let index = match self.free.pop() {
+            Some(index) => index as usize,
+            None if ever_used < self.stamps.len() => ever_used,
+            None => {
+                // Twice round at most: the first round clears the marks.
+                while self.used[self.hand] {
+                    self.used[self.hand] = false;
+                    self.hand = (self.hand + 1) % self.stamps.len();
+                }
+                let index = self.hand;
+                self.hand = (self.hand + 1) % self.stamps.len();
+                self.evicted += 1;
+                index
+            }
+        };
         let stamp = self.next_stamp;
         self.next_stamp += 1;
         self.stamps[index] = stamp;
         self.lens[index] = 0;
+        self.bytes.reach((index + 1) * self.size, 0);
         Window { index: index as u32, stamp }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_free_is_used_before_anything_new_and_before_another_s() {
+        let mut windows = Windows::new(3, 4);
+        let mut owners = [Window::default(); 4];
+        windows.keep(&mut owners[0], b"first");
+        windows.free(&mut owners[0]);
+        windows.keep(&mut owners[0], b"0");
+        assert_eq!(windows.bytes.len(), 4, "the same again");
+        windows.keep(&mut owners[1], b"1");
+        windows.keep(&mut owners[2], b"2");
+        assert_eq!((windows.bytes.len(), windows.evicted), (12, 0));
+        windows.free(&mut owners[1]);
+        windows.keep(&mut owners[3], b"third");
+        assert_eq!(windows.evicted, 0);
+        assert_eq!(owners.map(|owner| windows.bytes(owner).to_vec()), [&b"0"[..], b"", b"2", b"hird"]);
+        windows.keep(&mut owners[1], b"4");
+        assert_eq!(windows.evicted, 1);
+        assert_eq!(owners.iter().filter(|owner| windows.bytes(**owner).is_empty()).count(), 1);
     }
 }

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 pub mod addresses;
+pub mod ahead;
 pub(crate) mod card_ring;
 pub mod clock;
 pub mod ethtool;

@@ -93,14 +93,14 @@ pub fn lock_memory() -> io::Result<()> {
     check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
 }
 
-/// Keeps what is locked, and no longer locks what comes: once privileges are dropped, locking more memory is beyond the
+/// Locks what there is, page by page as it is filled (what was locked before has its pages), and no longer locks what comes: once privileges are dropped, locking more memory is beyond the
 /// limit, and then every allocation would fail (mlockall(2), RLIMIT_MEMLOCK).
 ///
 /// # Errors
 /// EPERM or ENOMEM without CAP_IPC_LOCK beyond RLIMIT_MEMLOCK.
 pub fn lock_present_memory() -> io::Result<()> {
     // SAFETY: plain system call.
-    check(unsafe { libc::mlockall(libc::MCL_CURRENT) })
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_ONFAULT) })
 }
 
 /// Sets how late the calling thread's timers may fire for the sake of coalescing; `nanoseconds` ≥ 1.

@@ -1,0 +1,67 @@
+//! The thread that gives the detectors' tables their pages, a little ahead of use.
+//!
+//! Owns when to look; how it is done is `ringtap::sys::ahead`.
+
+use std::mem::MaybeUninit;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ringtap::sys::ahead::Ahead;
+use ringtap::{Error, Result};
+use ringtap_detect::{Filled, Spares};
+
+use super::live::HELPER_STACK_BYTES;
+
+/// The reserve of a table for 65,536 flows holds 4,000: 40,000 new flows a second find their pages in place.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The tables whose pages are not all there.
+#[derive(Default)]
+pub(super) struct Tables(Vec<(Ahead, Filled)>);
+
+impl Spares for Tables {
+    fn spare<T>(&mut self, memory: &mut [MaybeUninit<T>], filled: &Filled) {
+        self.0.extend(Ahead::over(memory).map(|ahead| (ahead, filled.clone())));
+    }
+}
+
+impl Tables {
+    fn follow(&mut self) {
+        for (ahead, filled) in &mut self.0 {
+            ahead.follow(filled.elements());
+        }
+    }
+
+    /// Follows them on a thread of its own. They must be those of detectors that have seen no packet.
+    pub(super) fn watched(mut self) -> Result<Watched> {
+        let (stop, told) = mpsc::channel();
+        let work = move || {
+            while told.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                self.follow();
+            }
+            self.follow();
+            self.0.iter().map(|(ahead, _)| ahead.late_bytes() as u64).sum()
+        };
+        let thread = std::thread::Builder::new()
+            .name("ringtap-pages".to_owned())
+            .stack_size(HELPER_STACK_BYTES)
+            .spawn(work)
+            .map_err(|error| Error::os("start", "the thread for the tables' pages", &error))?;
+        Ok(Watched { stop, thread })
+    }
+}
+
+/// That thread.
+pub(super) struct Watched {
+    stop: mpsc::Sender<()>,
+    thread: JoinHandle<u64>,
+}
+
+impl Watched {
+    /// Bytes that the engines used before they had their pages, each at the cost of a page fault.
+    pub(super) fn finish(self) -> u64 {
+        drop(self.stop);
+        self.thread.join().unwrap_or(0)
+    }
+}
