@@ -77,11 +77,7 @@ impl Program {
         for rule in set.rules {
             match Prepared::new(rule) {
                 Ok(prepared) => ready.push(prepared),
-                Err(refused) => {
-                    let (rule, detail) = *refused;
-                    let reason = Reason::Broken { option: "pcre".to_owned(), detail };
-                    rejected.push(Rejected { file: rule.meta.file, line: rule.meta.line, sid: rule.meta.sid, reason });
-                }
+                Err(refused) => rejected.push(refused),
             }
         }
         // The order of a packet's rules: pass first, then writers of bits before their readers, then by priority.
@@ -176,12 +172,15 @@ impl Program {
 
 impl Prepared {
     /// A rule without what the steps were made of, and the pattern that stands for it.
-    fn new(mut rule: Rule) -> Result<(Self, Option<FastPattern>), Box<(Rule, String)>> {
+    fn new(mut rule: Rule) -> Result<(Self, Option<FastPattern>), Rejected> {
         let mut buffers = Vec::with_capacity(rule.buffers.len());
         for (buffer, tests) in &rule.buffers {
             match tests.iter().map(Step::new).collect::<Result<Vec<_>, _>>() {
                 Ok(steps) => buffers.push((*buffer, steps)),
-                Err(detail) => return Err(Box::new((rule, detail))),
+                Err(detail) => {
+                    let reason = Reason::Broken { option: "pcre".to_owned(), detail };
+                    return Err(Rejected { file: rule.meta.file, line: rule.meta.line, sid: rule.meta.sid, reason });
+                }
             }
         }
         let payload = rule.buffers.iter().find(|(buffer, _)| *buffer == Buffer::Payload).map(|(_, tests)| tests);
