@@ -25,8 +25,11 @@
 #define SIZES 256
 // Late by more than this counts as a late packet.
 #define LATE_NS 100000ULL
-// Later than this, the core was away; shorter delays are made up for at once.
-#define PAUSE_NS 40000ULL
+// A delay of fewer packets than this is made up for at once: they are a quarter of veth's queue. Longer, the core was away.
+#define PAUSE_PACKETS 64
+// But what a device and its NAPI take between two batches is no pause at any rate, and half a millisecond is one at each.
+#define LEAST_PAUSE_NS 40000ULL
+#define LONGEST_PAUSE_NS 500000ULL
 
 enum segment_kind { CONSTANT = 0, RANDOM = 1, BURST = 2, RAMP = 3, SILENCE = 4 };
 
@@ -204,6 +207,15 @@ static __always_inline void advance(struct state *st, struct segment *seg)
 		next_segment(st, seg);
 }
 
+static __always_inline __u64 pause_ns(struct state *st)
+{
+	__u64 ns = (st->gap_q16 >> 16) * PAUSE_PACKETS;
+
+	if (ns < LEAST_PAUSE_NS)
+		return LEAST_PAUSE_NS;
+	return ns > LONGEST_PAUSE_NS ? LONGEST_PAUSE_NS : ns;
+}
+
 static __always_inline void count_lateness(struct state *st, __u64 late_ns)
 {
 	__u64 rest = late_ns;
@@ -354,9 +366,8 @@ int generate(struct xdp_md *ctx)
 		st->base_ns = spin.now;
 		due += spin.now;
 	}
-	// A pause of this core must not become a burst that overflows a ring: what it held back comes at 4/3 of the rate. The
-	// shorter times the core needs for the device and its NAPI between two batches are no pauses.
-	if (spin.now > due + st->lag_ns + PAUSE_NS)
+	// A pause of this core must not become a burst that overflows a ring: what it held back comes at 4/3 of the rate.
+	if (spin.now > due + st->lag_ns + pause_ns(st))
 		st->lag_ns = spin.now - due;
 	earliest = due + st->lag_ns;
 	// Better an unfilled batch, flushed now, than a frame that waits for its successors.
