@@ -18,6 +18,7 @@
 #define MAX_QUEUES 128
 #define MAX_TAGS 2
 #define MAX_EXTENSION_HEADERS 4
+#define LONGEST_METADATA 252 /* bytes, a multiple of 4 (xdp_metalen_invalid) */
 
 /* Which parts of a rule count; a rule with none set takes every frame. */
 #define MATCH_VLAN 0x01
@@ -266,6 +267,23 @@ static __always_inline int wanted(void *data, void *end)
 	return 0;
 }
 
+/*
+ * Takes away what another XDP program wrote in front of the packet before it redirected it here: the kernel would copy it to
+ * what lies in front of the packet's frame, and with packed frames that is another packet's end. In steps, as its length is
+ * not ours to compute; where the driver has no metadata it begins behind the data.
+ */
+static __always_inline void forget_metadata(struct xdp_md *context)
+{
+	__u32 i;
+
+	for (i = 0; i < LONGEST_METADATA / 4; i++) {
+		void *metadata = (void *)(long)context->data_meta;
+
+		if (metadata + 4 > (void *)(long)context->data || bpf_xdp_adjust_meta(context, 4))
+			break;
+	}
+}
+
 SEC("xdp")
 int ringtap_steer(struct xdp_md *context)
 {
@@ -290,6 +308,7 @@ int ringtap_steer(struct xdp_md *context)
 		return XDP_PASS;
 	}
 	count->value[TAKEN]++;
+	forget_metadata(context);
 	/*
 	 * Only now, as a passed frame must begin with its own header. Not as metadata: that would lie in front of what is
 	 * delivered, where packed frames have their predecessor's end. A frame without room for the stamp is taken all the

@@ -23,6 +23,8 @@ use crate::track::thresholds::Thresholds;
 use crate::track::windows::Windows;
 
 /// Longest IP packet.
+/// Room for bits that the rules in use do not name, and those loaded after them may.
+const SPARE_BITS: usize = 256;
 const MAX_PACKET: usize = 65535;
 /// Link-layer headers before a packet that is put together.
 const MAX_LINK: usize = 256;
@@ -68,7 +70,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             flows: 65536,
-            bits: 512,
+            bits: 1024,
             early_bytes: 16 << 20,
             early_segments: 256,
             window: 2560,
@@ -196,7 +198,7 @@ impl Detector {
             use std::hash::BuildHasher;
             std::hash::RandomState::new().hash_one(0)
         };
-        let bits = limits.bits.max(program.bits);
+        let bits = limits.bits.max(program.bits + SPARE_BITS);
         Self {
             track: Track {
                 flows: Flows::new(limits.flows, bits, seed),

@@ -159,6 +159,19 @@ fn rules_are_swapped_and_state_stays() {
 }
 
 #[test]
+fn rules_that_are_loaded_later_may_name_other_bits() {
+    let naming = |count: usize| {
+        let rule = |i| format!("alert udp any any -> any any (flowbits:set,b{i}; flowbits:noalert; sid:{};)\n", i + 1);
+        program(&(0..count).map(rule).collect::<String>())
+    };
+    let mut detector = Detector::new(naming(100), Limits { bits: 64, ..limits() });
+    let later = naming(300);
+    assert!(detector.swap(Arc::clone(&later), Spare::new(&later)).is_ok());
+    let too_many = naming(400);
+    assert!(detector.swap(Arc::clone(&too_many), Spare::new(&too_many)).is_err());
+}
+
+#[test]
 fn a_syn_alone_does_not_begin_a_stream_for_long() {
     let mut frames = vec![tcp(true, u32::MAX, 0, SYN, b"")];
     frames.push(tcp(true, 0, 0, ACK, b"attack"));

@@ -82,7 +82,8 @@ impl SocketAccounts {
             Kind::Xdp { fd, packed } => {
                 let counted = xsk::statistics(fd.as_fd()).ok()?;
                 // rx_dropped counts packets that found no frame or did not fit one; the empty fill ring is counted beside it.
-                // Of packed frames any packet would fit enough, but a fill ring with too few for it is not called empty.
+                // Packets of up to 64 KiB fit enough packed frames, but a fill ring with too few for one is not called empty. (A ring of
+                // 64 or 128 of them is smaller than that, and the two causes can't be told apart.)
                 let fill_ring_empty =
                     if *packed { counted.rx_dropped } else { counted.rx_dropped.min(counted.rx_fill_ring_empty_descs) };
                 Some(SocketDrops {

@@ -92,8 +92,8 @@ pub struct ReceiverConfig {
     pub queues: Queues,
     /// Slots of each ring.
     pub ring_slots: u32,
-    /// Slots of each ring where frames are packed and the frame size was not told, as a packet may take several there; `None`:
-    /// `ring_slots`.
+    /// Slots of each ring where frames are packed and the frame size was not told, as a packet may take several there
+    /// ([`XdpSource::packed_frames`](crate::source::xdp::XdpSource::packed_frames)); `None`: `ring_slots`.
     pub packed_slots: Option<u32>,
     /// Bytes per frame; `None` chooses: packed frames where AF_XDP copies, else by the MTU.
     pub frame_size: Option<u32>,

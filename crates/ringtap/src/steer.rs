@@ -3,6 +3,7 @@
 //! Owns the rules, the program's life on the interface and its counters. The program hangs on a bpf_link whose file
 //! descriptor only this process holds, so however the process ends, the kernel detaches it.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::str::FromStr;
@@ -16,7 +17,7 @@ use aya::{Ebpf, EbpfLoader};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::sys::{clock, grace_period, netlink};
+use crate::sys::{grace_period, netlink};
 
 const MATCH_VLAN: u32 = 0x01;
 const MATCH_ADDRESS: u32 = 0x02;
@@ -224,8 +225,8 @@ impl Steering {
                 .way_out("merge prefixes or port ranges"));
         }
         refuse_if_occupied(interface, ifindex)?;
-        // Any value the previous run did not use will do: it tells this run's stamps from old bytes in reused memory.
-        let cookie = clock::realtime_ns() ^ u64::from(std::process::id()).rotate_left(40);
+        // It tells stamps from the first bytes of packets that have none, so whoever sends those must not be able to guess it.
+        let cookie = RandomState::new().hash_one(0);
         let count = rules.len() as u32;
         let load_error = |error: &dyn std::fmt::Display, errno: Option<i32>| {
             let error = Error::failed("load the steering program for", interface, error).with_errno(errno);

@@ -276,6 +276,26 @@ fn net_packed_frames_hold_packets_of_all_sizes() {
     assert!(kind == ErrorKind::Usage && text.contains("--huge-pages"), "{text}");
 }
 
+/// The kernel copies metadata to what lies in front of a packet; that is its predecessor's end where frames are packed.
+#[test]
+fn net_metadata_of_others_changes_no_packet() {
+    let bench = bench("net_metadata_of_others_changes_no_packet");
+    let config = ReceiverConfig { ring_slots: 1024, ..config(&bench, Way::Native) };
+    let keep = Keep::default();
+    let running = bench.start(config, |_| keep.clone());
+    // With its stamp it fills two frames to the last byte.
+    let packet = vec![0xa5; 2 * 448 - 16];
+    for metadata in [0, 4, 32, 64] {
+        net_support::redirect::with_metadata(bench.testbed.sender(), &vec![0xee; metadata], &packet, 64);
+    }
+    net_support::settle(&running);
+    let outcome = bench.finish(running);
+    assert_eq!((keep.len(), outcome.ledger.unaccounted()), (256, Some(0)), "{}", outcome.ledger);
+    let changed = keep.frames().iter().filter(|seen| seen.data != packet).count();
+    let unstamped = keep.frames().iter().filter(|seen| seen.arrival_ns == 0).count();
+    assert_eq!((changed, unstamped), (0, 0));
+}
+
 #[test]
 fn net_a_ring_of_small_frames_cuts_no_packet() {
     let bench = bench("net_a_ring_of_small_frames_cuts_no_packet");

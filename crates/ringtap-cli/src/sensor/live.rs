@@ -38,7 +38,7 @@ use crate::capture::user::Successor;
 
 /// How often to look at what rings no bell: the interface, an engine's end, programs that came back.
 const LOOK: Duration = Duration::from_millis(100);
-/// Stack of the thread that hears signals: all of the process's memory is locked, what nobody uses too.
+/// Stack of a thread that does little: all of the process's memory is locked, what nobody uses too.
 pub(super) const HELPER_STACK_BYTES: usize = 128 << 10;
 /// Transmit slots of each queue, when alarms leave that way.
 const TRANSMIT_SLOTS: u32 = 512;
@@ -352,7 +352,7 @@ fn supervise(
         if asked != seen && ready {
             seen = asked;
             reloads.wishes.reopen.store(true, Ordering::Relaxed);
-            match rules::load(args, &config.variables, std::mem::take(bits)) {
+            match rules::load(args, &config.variables, bits.clone()) {
                 Ok(loaded) => hand_out(loaded, exchanges, bits, reloads),
                 Err(error) => eprintln!("ringtap: the rules in use stay: {error}"),
             }

@@ -18,30 +18,38 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// The tables whose pages are not all there.
 #[derive(Default)]
-pub(super) struct Tables(Vec<(Ahead, Filled)>);
+pub(super) struct Tables {
+    filling: Vec<(Ahead, Filled)>,
+    /// Bytes of those that have all their pages by now.
+    late: usize,
+}
 
 impl Spares for Tables {
     fn spare<T>(&mut self, memory: &mut [MaybeUninit<T>], filled: &Filled) {
-        self.0.extend(Ahead::over(memory).map(|ahead| (ahead, filled.clone())));
+        self.filling.extend(Ahead::over(memory).map(|ahead| (ahead, filled.clone())));
     }
 }
 
 impl Tables {
     fn follow(&mut self) {
-        for (ahead, filled) in &mut self.0 {
+        let late = &mut self.late;
+        self.filling.retain_mut(|(ahead, filled)| {
             ahead.follow(filled.elements());
-        }
+            let rest = ahead.empty_bytes() > 0;
+            *late += if rest { 0 } else { ahead.late_bytes() };
+            rest
+        });
     }
 
     /// Follows them on a thread of its own. They must be those of detectors that have seen no packet.
     pub(super) fn watched(mut self) -> Result<Watched> {
         let (stop, told) = mpsc::channel();
         let work = move || {
-            while told.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            while !self.filling.is_empty() && told.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 self.follow();
             }
             self.follow();
-            self.0.iter().map(|(ahead, _)| ahead.late_bytes() as u64).sum()
+            (self.late + self.filling.iter().map(|(ahead, _)| ahead.late_bytes()).sum::<usize>()) as u64
         };
         let thread = std::thread::Builder::new()
             .name("ringtap-pages".to_owned())

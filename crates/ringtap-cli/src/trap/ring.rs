@@ -102,8 +102,10 @@ pub(super) fn open(name: &str, args: &Args, snmp: &[SocketAddr], syslog: &[Socke
     let cpu = sched::allowed_cpus().last().copied().unwrap_or(0);
     let calibration = Calibration::load_or_measure(cpu, &mut |text| eprintln!("ringtap: {text}"))?;
     let plan = calibration.plan(&Wishes { max_latency: MAX_LATENCY, ..Wishes::default() })?;
+    // The power of two that the buffer has room for, and what is planned at least.
     let slots_of = |slot_bytes: u64, planned: u32, most: u64| {
-        (args.buffer / slot_bytes).clamp(planned.into(), most).next_power_of_two() as u32
+        let room = (args.buffer / slot_bytes).checked_ilog2().map_or(1, |bits| 1 << bits);
+        room.clamp(planned.into(), most) as u32
     };
     let slots = slots_of(SLOT_BYTES, plan.ring_slots, 1 << 16);
     let packed_slots = slots_of(XdpSource::PACKED.into(), plan.packed_slots, 1 << 18);

@@ -8,7 +8,7 @@ use super::parse::Fault;
 use super::rule::*;
 
 /// Names of flow, host and IP-pair bits, over all rules.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct BitNames(HashMap<(bool, String), u16>);
 
 /// Bits all rules together may use: what one flow can hold.

@@ -252,11 +252,11 @@ impl Flows {
             free => {
                 self.free = self.flows[free as usize].chain;
                 self.flows[free as usize] = flow;
+                self.bits[free as usize * self.words..][..self.words].fill(0);
                 free as usize
             }
         };
         self.recent[index].last_ns = now_ns;
-        self.bits[index * self.words..(index + 1) * self.words].fill(0);
         self.buckets[bucket] = index as u32;
         self.count += 1;
         self.make_newest(index);

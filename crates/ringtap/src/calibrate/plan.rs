@@ -13,6 +13,7 @@ use crate::napi::NapiPause;
 use crate::pacer::model;
 use crate::pacer::{Hybrid, Policy};
 use crate::source::xdp::XdpSource;
+use crate::sys::xsk::STAMP_BYTES;
 
 /// A histogram bucket reports its upper edge, up to 1/32 above the true value: the bound is kept as reported.
 const REPORTING: f64 = 1.0 + 1.0 / 32.0;
@@ -44,8 +45,6 @@ const SHORTEST_NAPI_PAUSE_NS: u64 = 50_000;
 /// also takes 24 bytes for preamble, gap and check sequence (IEEE 802.3).
 const LINK_BYTES_PER_S: f64 = 125e6;
 const BESIDE_PACKET_BYTES: f64 = 24.0;
-/// The arrival stamp, which lies with the packet in its packed frames.
-const STAMP_BYTES: f64 = 16.0;
 /// Longest packet expected, bytes: an MTU of 1,500, header and one tag.
 const LONGEST_BYTES: f64 = 1518.0;
 /// The fewest and most slots a plan gives.
@@ -249,7 +248,7 @@ impl Calibration {
 /// How many packed frames a packet takes in the mean, at most, when so many share 1 Gbit/s.
 fn packed_frames_per_packet(peak_pps: f64) -> f64 {
     let longest = (LINK_BYTES_PER_S / peak_pps - BESIDE_PACKET_BYTES).min(LONGEST_BYTES);
-    ((longest + STAMP_BYTES) / f64::from(XdpSource::PACKED)).ceil().max(1.0)
+    ((longest + f64::from(STAMP_BYTES)) / f64::from(XdpSource::PACKED)).ceil().max(1.0)
 }
 
 impl Plan {

@@ -101,8 +101,11 @@ pub(super) fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result
     let mut queues = Vec::new();
     for queue in queue_ids {
         let mut opened = XdpSource::open(&queue_config(queue, frame_sizes[0]), &mut steering);
-        // A kernel that has no packets in several pieces, or wants more room in a frame than a packed one has.
-        if matches!(&opened, Err(error) if error.errno() == Some(libc::EINVAL)) && frame_sizes.len() > 1 {
+        // A kernel that has no packets in several pieces, or wants more room in a frame than a packed one has; or memory of that
+        // kind is not allowed here. Not so where the queue is taken or the device is down.
+        let other_frames =
+            |error: &Error| !matches!(error.errno(), Some(libc::EBUSY | libc::ENETDOWN | libc::ENODEV | libc::ENXIO));
+        if frame_sizes.len() > 1 && opened.as_ref().is_err_and(other_frames) {
             frame_sizes.remove(0);
             opened = XdpSource::open(&queue_config(queue, frame_sizes[0]), &mut steering);
         }

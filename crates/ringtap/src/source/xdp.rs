@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::steer::{Attach, Gates, Steering};
 use crate::sys::event::Stop;
 use crate::sys::memory::{Region, Slot};
-use crate::sys::xsk::{PACKED_FRAME, XskConfig, XskSocket};
+use crate::sys::xsk::{PACKED_FRAME, STAMP_BYTES, XskConfig, XskSocket};
 use crate::transmit::TransmitRing;
 
 /// How to open an AF_XDP queue.
@@ -78,7 +78,7 @@ impl XdpSource {
 
     /// Packed frames that a packet as long as this MTU allows takes, with a VLAN tag and its stamp.
     pub fn packed_frames(mtu: u32) -> u32 {
-        const BESIDE: u32 = 14 + 4 + 16;
+        const BESIDE: u32 = 14 + 4 + STAMP_BYTES;
         mtu.saturating_add(BESIDE).div_ceil(PACKED_FRAME)
     }
 

@@ -25,6 +25,8 @@ pub struct Ahead {
     element_bytes: usize,
     /// Bytes from `start` on that have their pages.
     filled: usize,
+    /// Bytes from `start` on that were in use when last looked at.
+    seen: usize,
     /// Pages' bytes that were used before they were filled here.
     late: usize,
 }
@@ -37,7 +39,7 @@ impl Ahead {
         let start = address.checked_next_multiple_of(PAGE)?;
         let bytes = ((address + len) & !(PAGE - 1)).checked_sub(start).filter(|&bytes| bytes > 2 * LEAST_RESERVE)?;
         let mut this =
-            Self { start, bytes, before: start - address, element_bytes: size_of::<T>(), filled: 0, late: 0 };
+            Self { start, bytes, before: start - address, element_bytes: size_of::<T>(), filled: 0, seen: 0, late: 0 };
         // A first touch that nobody was ahead of must not wait for two megabytes; without huge pages the advice is not known.
         let _ = this.advise(0, bytes, libc::MADV_NOHUGEPAGE);
         // `spare` is borrowed for this call alone and holds no values, so nobody misses what is lost.
@@ -48,14 +50,15 @@ impl Ahead {
 
     /// Fills the pages behind what is in use: of the spare memory's elements the first `elements`.
     ///
-    /// Without memory they stay as they are; whoever uses them then takes the page itself, which costs it a page fault.
+    /// Without memory they stay as they are, to be tried again; whoever uses them meanwhile takes the page itself, at the cost of a
+    /// page fault.
     pub fn follow(&mut self, elements: usize) {
         let used = (elements.saturating_mul(self.element_bytes)).saturating_sub(self.before).min(self.bytes);
-        self.late += used.saturating_sub(self.filled);
+        self.late += used.saturating_sub(self.filled.max(self.seen));
+        self.seen = used.max(self.seen);
         let reserve = (self.bytes / RESERVE).max(LEAST_RESERVE);
         let wanted = (used + reserve).next_multiple_of(PAGE).min(self.bytes);
-        if wanted > self.filled {
-            let _ = self.advise(self.filled, wanted, libc::MADV_POPULATE_WRITE);
+        if wanted > self.filled && self.advise(self.filled, wanted, libc::MADV_POPULATE_WRITE).is_ok() {
             self.filled = wanted;
         }
     }

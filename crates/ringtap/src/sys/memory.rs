@@ -76,14 +76,8 @@ impl Region {
             .ok_or_else(|| {
                 Error::usage("map", what, format!("{len} bytes exceed the address space")).way_out("use a smaller ring")
             })?;
-        let available = available_memory_bytes();
-        if !huge_pages && available.is_some_and(|available| rounded as u64 > available) {
-            return Err(Error::failed(
-                "map",
-                what,
-                format!("{} MiB asked for, {} MiB available", rounded >> 20, available.unwrap_or(0) >> 20),
-            )
-            .way_out("use a smaller --ring or --frame-size"));
+        if !huge_pages {
+            check_available(rounded, what, "use a smaller --ring or --frame-size")?;
         }
         if huge_pages {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE | libc::MAP_HUGETLB;
@@ -105,11 +99,7 @@ impl Region {
     /// # Errors
     /// Not enough memory.
     pub(crate) fn shared(len: usize, what: &str) -> Result<Self> {
-        let available = available_memory_bytes();
-        if available.is_some_and(|available| len as u64 > available) {
-            let cause = format!("{} MiB asked for, {} MiB available", len >> 20, available.unwrap_or(0) >> 20);
-            return Err(Error::failed("map", what, cause).way_out("use a smaller ring"));
-        }
+        check_available(len, what, "use a smaller ring")?;
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
         Self::map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0).map_err(|error| {
             Error::os("map", format!("{what} ({} MiB)", len >> 20), &error).way_out("use a smaller ring")
@@ -124,16 +114,17 @@ impl Region {
     /// Not enough memory.
     pub(super) fn endless(ring: usize, tail: usize, beyond: usize, what: &str) -> Result<Self> {
         let len = ring + beyond;
-        if let Some(available) = available_memory_bytes().filter(|&available| len as u64 > available) {
-            let cause = format!("{} MiB asked for, {} MiB available", len >> 20, available >> 20);
-            return Err(Error::failed("map", what, cause).way_out("use a smaller --ring"));
-        }
+        check_available(len, what, "use a smaller --ring")?;
         Self::map_endless(ring, tail, beyond).map_err(|error| {
             Error::os("map", format!("{what} ({} MiB)", len >> 20), &error).way_out("use a smaller --ring")
         })
     }
 
     fn map_endless(ring: usize, tail: usize, beyond: usize) -> io::Result<Self> {
+        // Growing a file beyond this limit would end the process (SIGXFSZ, setrlimit(2)).
+        if file_size_limit().is_some_and(|limit| (ring + beyond) as u64 > limit) {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
         // SAFETY: a name that lives as long as the call; the result is checked and owned once.
         let file = unsafe {
             let fd = libc::memfd_create(c"ringtap".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_NOEXEC_SEAL);
@@ -273,7 +264,7 @@ impl Region {
         self.base
     }
 
-    /// Asks the CPU for the first cache lines of a packet and for what lies directly in front of it.
+    /// Asks the CPU for a packet's first cache lines.
     pub(super) fn prefetch(&self, slot: &Slot) {
         #[cfg(target_arch = "x86_64")]
         {
@@ -304,6 +295,24 @@ impl Drop for Region {
         // SAFETY: the mapping was made by `map` with this length and nothing can refer to it any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
+}
+
+fn check_available(len: usize, what: &str, way_out: &'static str) -> Result<()> {
+    match available_memory_bytes() {
+        Some(available) if len as u64 > available => {
+            let cause = format!("{} MiB asked for, {} MiB available", len >> 20, available >> 20);
+            Err(Error::failed("map", what, cause).way_out(way_out))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The largest file this process may write, in bytes; `None`: no limit.
+fn file_size_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a structure of the expected type, written by the call.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// Memory the kernel could still hand out (MemAvailable of proc_meminfo(5)), or `None` when it can't be read.

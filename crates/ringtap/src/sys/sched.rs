@@ -93,8 +93,9 @@ pub fn lock_memory() -> io::Result<()> {
     check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
 }
 
-/// Locks what there is, page by page as it is filled (what was locked before has its pages), and no longer locks what comes: once privileges are dropped, locking more memory is beyond the
-/// limit, and then every allocation would fail (mlockall(2), RLIMIT_MEMLOCK).
+/// Locks what there is, page by page as it is filled (what was locked before has its pages), and no longer locks what comes: once
+/// privileges are dropped, locking more memory is beyond the limit, and then every allocation would fail (mlockall(2),
+/// RLIMIT_MEMLOCK).
 ///
 /// # Errors
 /// EPERM or ENOMEM without CAP_IPC_LOCK beyond RLIMIT_MEMLOCK.

@@ -8,14 +8,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use self::refused::Refused;
 use super::memory::{Region, Slot};
 use super::ring::{Consumer, Layout, Producer};
 use super::xsk_transmit::XskTransmit;
 use super::{getsockopt, setsockopt};
 use crate::error::{Error, Result};
 
+mod refused;
+
 /// What the steering program puts before a packet: arrival time and the run's cookie (struct stamp in steer.bpf.c).
-const STAMP_BYTES: u32 = 16;
+pub(crate) const STAMP_BYTES: u32 = 16;
 /// XDP_PACKET_HEADROOM, always kept by the kernel in front of what it delivers.
 const XDP_PACKET_HEADROOM: u32 = 256;
 /// Bytes of a packed frame: the least that a kernel accepts which wants room for a short packet and struct skb_shared_info in each
@@ -145,7 +148,12 @@ pub(crate) struct XskSocket {
     ring_bytes: usize,
     /// Packets since this thread last ran the device's poll; `None` while that is left to the kernel.
     polled: Option<usize>,
-    /// Descriptors that did not lie inside one receive frame; the frame they named is not used again.
+    /// Packets taken off the RX ring, and given back.
+    taken: u64,
+    given: u64,
+    refused: Refused,
+    /// Packets whose descriptors did not name receive frames, or in packed frames not one behind the other. Frames that were named
+    /// rightly are used again.
     pub(crate) invalid_descriptors: u64,
 }
 
@@ -182,7 +190,11 @@ impl XskSocket {
             Region::anonymous(bytes, config.huge_pages, &what)?
         };
         register_umem(fd.as_fd(), &umem, bytes, frames).map_err(|e| {
-            failed("register UMEM of", &e).way_out("use a smaller --ring, or raise RLIMIT_MEMLOCK (ulimit -l)")
+            failed("register UMEM of", &e).way_out(if frames.packed() && e.raw_os_error() == Some(libc::EINVAL) {
+                "this kernel has no packed frames: use --backend packet, or an MTU that fits a --frame-size of 4096"
+            } else {
+                "use a smaller --ring, or raise RLIMIT_MEMLOCK (ulimit -l)"
+            })
         })?;
         let tx_slots = config.tx_frames.max(1).next_power_of_two();
         let ring_sizes = [
@@ -242,6 +254,9 @@ impl XskSocket {
             zero_copy: false,
             ring_bytes: ring_bytes + umem.len() - frames.tail(),
             polled: None,
+            taken: 0,
+            given: 0,
+            refused: Refused::new(),
             invalid_descriptors: 0,
         };
         for frame in 0..config.rx_frames {
@@ -333,6 +348,7 @@ impl XskSocket {
                 Some(slot) => {
                     self.umem.prefetch(&slot);
                     slots.push(slot);
+                    self.taken += 1;
                 }
                 None => self.invalid_descriptors += 1,
             }
@@ -344,6 +360,10 @@ impl XskSocket {
         for slot in &mut slots[before..] {
             self.unstamp(slot);
         }
+        // Nobody has a packet to give back, with which they would go too.
+        if self.taken == self.given && !self.refused.is_empty() {
+            self.give_back(&[]);
+        }
     }
 
     /// The packet that begins with this descriptor, whose further pieces it takes off the ring.
@@ -353,12 +373,18 @@ impl XskSocket {
         let frames = self.frames;
         let found = frames.find(&piece);
         let (mut len, mut count, mut whole) = (piece.len, 1u32, true);
+        if piece.options & XDP_PKT_CONTD != 0 {
+            self.refused.begin();
+            self.note_refused(found);
+        }
         while piece.options & XDP_PKT_CONTD != 0 {
             // The kernel shows a packet when all its pieces are there.
             let next = self.rx.pop()?;
+            let follower = frames.find(&next);
+            self.note_refused(follower);
             // It must go on where the last one ends, and that at the end of a frame.
             let follows = |(first, _): (u32, usize)| {
-                frames.find(&next).is_some_and(|(frame, _)| frame == (first + count) & (frames.count - 1))
+                follower.is_some_and(|(frame, _)| frame == (first + count) & (frames.count - 1))
             };
             whole &= frames.packed() && piece.len == PACKED_FRAME && found.is_some_and(follows);
             (len, count, piece) = (len.saturating_add(next.len), count + 1, next);
@@ -367,7 +393,16 @@ impl XskSocket {
         let end = frames.bytes() + frames.tail();
         let mut slot = Slot::new(&self.umem, offset, len).filter(|_| offset + len as usize <= end)?;
         slot.token = u64::from(first) << 32 | u64::from(count);
+        if count > 1 {
+            self.refused.accept();
+        }
         Some(slot)
+    }
+
+    fn note_refused(&mut self, found: Option<(u32, usize)>) {
+        if let Some((frame, _)) = found {
+            self.refused.note(self.taken, frame, self.frames.count - 1);
+        }
     }
 
     /// Takes the stamp off a packet; one that bears none of this run has no arrival time.
@@ -383,12 +418,24 @@ impl XskSocket {
     /// Returns frames to the fill ring.
     pub(crate) fn give_back(&mut self, slots: &[Slot]) {
         for slot in slots {
-            let (first, count) = ((slot.token >> 32) as u32, slot.token as u32);
-            for frame in first..first + count {
-                self.fill.put(self.frames.address(frame & (self.frames.count - 1)));
-            }
+            self.put_refused();
+            self.put((slot.token >> 32) as u32, slot.token as u32);
+            self.given += 1;
         }
+        self.put_refused();
         self.fill.publish();
+    }
+
+    fn put_refused(&mut self) {
+        while let Some((first, count)) = self.refused.next(self.given) {
+            self.put(first, count);
+        }
+    }
+
+    fn put(&mut self, first: u32, count: u32) {
+        for frame in first..first + count {
+            self.fill.put(self.frames.address(frame & (self.frames.count - 1)));
+        }
     }
 
     /// Whether a packet is waiting.

@@ -21,6 +21,7 @@ use ringtap_testbed::{
 };
 
 pub mod frames;
+pub mod redirect;
 
 /// One testbed at a time: generators of several would fight for their core.
 pub struct Bench {

@@ -39,6 +39,9 @@ fn socket_of(start: u32, frames: Frames) -> (XskSocket, XskTransmit, OwnedFd) {
         zero_copy: false,
         ring_bytes: 0,
         polled: None,
+        taken: 0,
+        given: 0,
+        refused: Refused::new(),
         invalid_descriptors: 0,
     };
     let first = (frames.bytes() + frames.tail()) as u64;
@@ -227,6 +230,47 @@ fn pieces_that_do_not_follow_each_other_make_no_packet() {
     assert!(socket.rx.kernel_puts(piece(0, 60, 0)));
     socket.receive(&mut slots, 64);
     assert_eq!(slots.len(), 1, "the ring goes on");
+}
+
+#[test]
+fn a_refused_packet_costs_no_frames_and_a_hole_one_packet_a_lap() {
+    const COUNT: u32 = 256;
+    const LAPS: u64 = 200;
+    let (mut socket, _, _other) = socket_of(u32::MAX - 5, Frames { count: COUNT, size: PACKED_FRAME });
+    for frame in (0..COUNT).filter(|&frame| frame != 100) {
+        socket.fill.put(u64::from(frame * PACKED_FRAME));
+    }
+    socket.fill.publish();
+    let mut slots = Vec::with_capacity(64);
+    let mut free: Vec<u64> = Vec::new();
+    let (mut sent, mut taken) = (0u64, 0u64);
+    while sent < LAPS * u64::from(COUNT - 1) / 4 {
+        // Three times two packets of four frames, each lot given back while the next is taken already.
+        let mut earlier: Vec<Slot> = Vec::new();
+        for _ in 0..3 {
+            free.extend(socket.fill.kernel_takes());
+            let mut chunks = std::mem::take(&mut free).into_iter();
+            for _ in 0..2 {
+                let descriptors = deliver(&mut socket, &mut chunks, &stamped(1, COOKIE, &[7; 1514]));
+                assert!(descriptors.into_iter().all(|descriptor| socket.rx.kernel_puts(descriptor)));
+                sent += 1;
+            }
+            free = chunks.collect();
+            socket.receive(&mut slots, 64);
+            socket.give_back(&earlier);
+            taken += slots.len() as u64;
+            earlier = std::mem::take(&mut slots);
+            slots.reserve(64);
+        }
+        socket.give_back(&earlier);
+    }
+    free.extend(socket.fill.kernel_takes());
+    let lap: Vec<u64> = free.iter().map(|chunk| chunk / u64::from(PACKED_FRAME)).collect();
+    assert_eq!(lap.len(), COUNT as usize - 1, "all frames come back");
+    let jumps = lap.windows(2).filter(|pair| pair[1] != (pair[0] + 1) % u64::from(COUNT)).count();
+    assert!(jumps <= 1, "in order but for the hole: {lap:?}");
+    assert_eq!(taken + socket.invalid_descriptors, sent);
+    assert!((1..=LAPS + 1).contains(&socket.invalid_descriptors), "{}", socket.invalid_descriptors);
 }
 
 #[test]
