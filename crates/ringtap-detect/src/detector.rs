@@ -23,11 +23,11 @@ use crate::track::thresholds::Thresholds;
 use crate::track::windows::Windows;
 
 /// Longest IP packet.
-/// Room for bits that the rules in use do not name, and those loaded after them may.
-const SPARE_BITS: usize = 256;
 const MAX_PACKET: usize = 65535;
 /// Link-layer headers before a packet that is put together.
 const MAX_LINK: usize = 256;
+/// Room for flowbits that the first rules do not name, and those that are loaded later may.
+const SPARE_BITS: usize = 256;
 
 /// Bounds: all memory is taken at start by these.
 #[derive(Clone, Debug, PartialEq, Eq)]
