@@ -90,6 +90,28 @@ fn net_capture_refuses_a_file_it_may_not_write_and_leaves_what_was_there() {
     assert_clean(&testbed);
 }
 
+/// Packed frames lie in a file in memory, and a process that writes files beyond its limit is ended (setrlimit(2)).
+#[test]
+fn net_capture_with_a_limit_of_file_size_has_whole_frames() {
+    const TEST: &str = "net_capture_with_a_limit_of_file_size_has_whole_frames";
+    const COUNT: u64 = 2_000;
+    let testbed = testbed(TEST, TestbedConfig::default());
+    let host = testbed.receiver();
+    for (limit, frame_bytes) in [("unlimited", 448), ("65536", 2048)] {
+        let mut command = host.command("prlimit");
+        command.args([format!("--fsize={limit}").as_str(), RINGTAP, "capture", "-i", host.interface(), "--json"]);
+        command.args(["--backend", "xdp"]).args(NUMBERS);
+        let capture = Capture::of(host, command);
+        capture.wait_for("capturing from");
+        send_numbered(&testbed, 20e3, COUNT);
+        let summary = capture.interrupt().summary();
+        assert_eq!((&summary["packets"], &summary["ledger"]["unaccounted"]), (&COUNT.into(), &0.into()), "{summary}");
+        let ring = summary["sources"][0]["memory_bytes"].as_u64().expect("memory_bytes");
+        assert!((2048 * frame_bytes..2048 * (frame_bytes + 128)).contains(&ring), "{limit}: {summary}");
+    }
+    assert_clean(&testbed);
+}
+
 #[test]
 fn net_capture_without_privileges_says_which_are_missing() {
     const TEST: &str = "net_capture_without_privileges_says_which_are_missing";

@@ -201,6 +201,47 @@ fn net_sensor_loads_rules_again_without_losing_a_packet() {
     assert_eq!(lines, ATTACKS, "the file was opened again");
 }
 
+/// Bits have numbers in the order in which rules name them; those that flows hold must mean the same after any reload.
+#[test]
+fn net_sensor_keeps_the_flowbits_of_flows_when_a_reload_fails() {
+    const TEST: &str = "net_sensor_keeps_the_flowbits_of_flows_when_a_reload_fails";
+    let testbed = testbed(TEST, TestbedConfig::default());
+    let folder = tempfile::tempdir().unwrap();
+    let (rules, eve) = (folder.path().join("my.rules"), folder.path().join("eve.json"));
+    let pair = |bit: &str, sid: u32| {
+        format!(
+            "alert udp any any -> any any (content:\"{bit} set\"; flowbits:set,{bit}; flowbits:noalert; sid:{sid};)\n\
+             alert udp any any -> any any (content:\"{bit} asked\"; flowbits:isset,{bit}; sid:{};)\n",
+            sid + 1
+        )
+    };
+    let send = |payload: &[u8]| {
+        send_frames(&testbed, &[ipv4(17, [198, 51, 100, 7], [203, 0, 113, 9], 0, &udp(5000, 9999, payload))]);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    };
+    std::fs::write(&rules, pair("one", 1) + &pair("two", 3)).unwrap();
+    let extra = ["--backend", "xdp", "--eve", eve.to_str().unwrap(), "--events", "alert"];
+    let mut sensor = sensor(&testbed, &rules, &extra);
+    send(b"two set");
+    std::fs::remove_file(&rules).unwrap();
+    sensor.signal(Signal::SIGHUP);
+    sensor.wait_for("the rules in use stay");
+    std::fs::write(&rules, pair("two", 3) + &pair("one", 1)).unwrap();
+    sensor.signal(Signal::SIGHUP);
+    sensor.wait_for("rules loaded");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    send(b"two asked");
+    send(b"one asked");
+    let summary = sensor.interrupt().summary();
+    assert_eq!(summary["packets"], 3, "{summary}");
+    let alerts = std::fs::read_to_string(&eve).unwrap();
+    let alarmed: Vec<serde_json::Value> = alerts
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["alert"]["signature_id"].take())
+        .collect();
+    assert_eq!(alarmed, [4], "{alerts}");
+}
+
 #[test]
 fn net_sensor_looks_at_priority_rules_first_under_a_smoke_screen() {
     const TEST: &str = "net_sensor_looks_at_priority_rules_first_under_a_smoke_screen";
