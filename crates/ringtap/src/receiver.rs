@@ -334,6 +334,7 @@ impl Receiver {
                     let end = engine.run();
                     let wall_ns = clock::monotonic_ns() - started_ns;
                     let thread_share = (clock::thread_cpu_ns() - cpu_ns) as f64 / wall_ns.max(1) as f64;
+                    realtime.leave_thread();
                     Finished {
                         handler: engine.handler,
                         end,
