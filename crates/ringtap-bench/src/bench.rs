@@ -97,6 +97,8 @@ impl<'t> Bench<'t> {
         let plans = Plans {
             tight: plan(250, usual_peak)?,
             wide: plan(1000, usual_peak)?,
+            late: plan(10_000, usual_peak)?,
+            latest: plan(100_000, usual_peak)?,
             calm: plan(1000, catalogue::CALM_PPS)?,
             slow: plan(1000, catalogue::SLOW_PPS)?,
         };
@@ -120,6 +122,8 @@ impl<'t> Bench<'t> {
             plans: BTreeMap::from([
                 ("250us".to_owned(), plans.tight.sums.clone()),
                 ("1ms".to_owned(), plans.wide.sums.clone()),
+                ("10ms".to_owned(), plans.late.sums.clone()),
+                ("100ms".to_owned(), plans.latest.sums.clone()),
                 ("1ms, peak 500k".to_owned(), plans.calm.sums.clone()),
                 ("1ms, peak 150k".to_owned(), plans.slow.sums.clone()),
             ]),

@@ -76,6 +76,10 @@ pub struct Plans {
     pub tight: Plan,
     /// 1 ms.
     pub wide: Plan,
+    /// 10 ms: no later than programs that read the kernel's blocks.
+    pub late: Plan,
+    /// 100 ms: no later than libpcap's own timeout of so much.
+    pub latest: Plan,
     /// 1 ms, and no more than 500 kpps to be ready for: the kernel's NAPI may pause longer.
     pub calm: Plan,
     /// 1 ms, and no more than 100 Mb/s of the smallest packets: where NAPI shares the engine's core, its pause replaces the timer.
@@ -99,7 +103,7 @@ pub fn all(plans: &Plans) -> Vec<Receiver> {
 }
 
 fn ringtap(plans: &Plans) -> Vec<Receiver> {
-    let Plans { tight, wide, calm, slow } = plans;
+    let Plans { tight, wide, late, latest, calm, slow } = plans;
     let windowed = Policy::Windowed(Windowed::new(finite(wide.threshold_pps), period_ns(wide, 1_000_000)));
     let timer = |plan, bound_ns| Policy::Timer { period_ns: period_ns(plan, bound_ns) };
     let xdp =
@@ -117,6 +121,8 @@ fn ringtap(plans: &Plans) -> Vec<Receiver> {
         xdp("hybrid 1ms", wide.policy(), wide.napi_pause, Extra::None),
         told("hybrid 1ms peak 500k", calm, CALM_PPS),
         told("hybrid 1ms peak 150k", slow, SLOW_PPS),
+        xdp("hybrid 10ms", late.policy(), late.napi_pause, Extra::None),
+        xdp("hybrid 100ms", latest.policy(), latest.napi_pause, Extra::None),
         xdp("hybrid 250us", tight.policy(), tight.napi_pause, Extra::None),
         xdp("windowed 1ms", windowed, wide.napi_pause, Extra::None),
         xdp("timer 1ms", timer(wide, 1_000_000), wide.napi_pause, Extra::None),

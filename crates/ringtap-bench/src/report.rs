@@ -7,6 +7,7 @@
 
 mod claims;
 mod distribution;
+mod equal_latency;
 mod fits;
 mod head;
 mod label;
@@ -142,7 +143,7 @@ pub fn markdown(book: &Book) -> String {
 /// Those that have something to show, in reading order.
 fn sections(book: &Book) -> Vec<Section> {
     let looks = Looks::of(book);
-    let mut sections = vec![summary::section(book, &looks), promises::section(book)];
+    let mut sections = vec![summary::section(book, &looks), promises::section(book), equal_latency::section(book)];
     for topology in [Topology::Nic, Topology::Host] {
         sections.push(sweep::section(book, &looks, topology));
         sections.extend(studies::sections(book, &looks, topology));

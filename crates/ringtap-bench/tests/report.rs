@@ -65,6 +65,7 @@ fn the_example_has_every_section() {
         [
             "summary",
             "promises",
+            "equal-latency",
             "nic-rates",
             "nic-studies",
             "nic-storms",
@@ -147,7 +148,7 @@ fn sections_come_with_their_data() {
         (ids(&page, "section").join(" "), ids(&page, "figure").join(" "))
     };
     let (sections, figures) = only("rates");
-    assert_eq!(sections, "summary promises host-rates host-studies claims samples");
+    assert_eq!(sections, "summary promises equal-latency host-rates host-studies claims samples");
     assert!(figures.contains("host-bursts host-memory") && !figures.contains("sizes"), "{figures}");
     assert_eq!(only("sizes"), ("promises host-studies samples".into(), "host-sizes".into()));
     assert_eq!(only("arrivals"), ("promises host-studies samples".into(), "host-arrivals".into()));
@@ -164,6 +165,47 @@ fn sections_come_with_their_data() {
     assert_eq!(ids(&html(&fits), "section"), ["models"]);
     let missing = Book { missing: whole.missing, ..Book::default() };
     assert_eq!(ids(&html(&missing), "section"), ["missing"]);
+}
+
+/// Runs at 148 k in topology nic: (receiver, core use, p99 in µs, lost).
+fn equal_latency(runs: &[(&str, f64, f64, u64)]) -> String {
+    let runs = runs.iter().map(|&(receiver, core_use_percent, p99, lost)| {
+        let mut run = sample();
+        (run.study, run.receiver, run.topology, run.offered_pps) =
+            ("rates".into(), receiver.into(), Topology::Nic, 148e3);
+        (run.sent, run.lost, run.received, run.seconds) = (148_000, lost, 148_000 - lost, 1.0);
+        run.core_use_percent = core_use_percent;
+        run.delivery = (receiver != "tcpdump").then(|| Delays { p99, ..Delays::default() });
+        run
+    });
+    let text = markdown(&Book { samples: runs.collect(), ..Book::default() });
+    text.lines().filter(|line| line.contains("148 k") && line.contains(" × ")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn costs_are_compared_with_the_cheapest_that_is_no_later() {
+    let all = [
+        ("hybrid 1ms", 4.0, 900.0, 0),
+        ("hybrid 10ms", 2.0, 9_000.0, 0),
+        ("hybrid 100ms", 1.0, 40_000.0, 0),
+        ("libpcap", 8.0, 12_000.0, 0),
+        ("tcpdump", 10.0, 0.0, 0),
+    ];
+    let text = equal_latency(&all);
+    assert!(text.contains("libpcap's, at most 0.5 × its cost"), "{text}");
+    assert!(text.contains("0.25 × (hybrid 10ms)"), "the cheapest within 12 ms: {text}");
+    assert!(text.contains("0.2 × (hybrid 10ms)"), "tcpdump is no earlier than libpcap: {text}");
+    assert!(!text.contains("hybrid 100ms"), "later than libpcap: {text}");
+
+    let mut lossy = all;
+    lossy[1].3 = 100;
+    let text = equal_latency(&lossy);
+    assert!(text.contains("0.5 × (hybrid 1ms)"), "who loses more is no equal: {text}");
+
+    let mut early = all;
+    early[3].2 = 500.0;
+    let text = equal_latency(&early);
+    assert!(text.contains("each of ours is later, or loses more"), "{text}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::catalogue::{CALM_PPS, SLOW_PPS};
 use super::number::{bytes, percent_text, plain, si};
 use super::spread::Spread;
 use super::table::Table;
-use super::{Section, sweep, topology_name};
+use super::{Section, equal_latency, sweep, topology_name};
 
 /// 100 Mb/s of 64-byte packets, the sources' figure (000 §7).
 const STANDARD_PPS: f64 = 148e3;
@@ -27,11 +27,11 @@ const BOUNDED: [(&str, f64, f64, f64); 2] = [("hybrid 1ms", 1000.0, 0.2, 0.05), 
 const LONG_RUN: u64 = 1_000_000_000;
 
 /// A promise with what was seen of it.
-struct Seen {
-    promise: String,
-    topology: Option<Topology>,
-    seen: String,
-    is_kept: bool,
+pub(super) struct Seen {
+    pub(super) promise: String,
+    pub(super) topology: Option<Topology>,
+    pub(super) seen: String,
+    pub(super) is_kept: bool,
 }
 
 /// One table: promise, kept or not, what was seen.
@@ -45,6 +45,7 @@ pub fn section(book: &Book) -> Section {
         latency(book),
         host(book),
         total_cost(book),
+        equal_latency::promises(book),
         memory(book),
         load(book),
         soak(book),
@@ -66,13 +67,22 @@ pub fn section(book: &Book) -> Section {
 }
 
 /// Runs of one receiver at one rate in the sweep.
-fn at<'b>(book: &'b Book, topology: Topology, receiver: &str, pps: f64) -> Vec<&'b Sample> {
+pub(super) fn at<'b>(book: &'b Book, topology: Topology, receiver: &str, pps: f64) -> Vec<&'b Sample> {
     let mut samples = sweep::samples(book, topology);
     samples.retain(|sample| sample.receiver == receiver && sample.offered_pps == pps && sample.study == "rates");
     samples
 }
 
-fn median(samples: &[&Sample], value: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
+/// The sweep's rates that are `wanted`, ascending.
+pub(super) fn rates(book: &Book, topology: Topology, wanted: impl Fn(f64) -> bool) -> Vec<f64> {
+    let mut rates: Vec<f64> =
+        sweep::samples(book, topology).iter().map(|sample| sample.offered_pps).filter(|pps| wanted(*pps)).collect();
+    rates.sort_by(f64::total_cmp);
+    rates.dedup();
+    rates
+}
+
+pub(super) fn median(samples: &[&Sample], value: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
     Spread::of(samples.iter().filter_map(|sample| value(sample))).map(|spread| spread.median)
 }
 
@@ -148,13 +158,7 @@ fn latency(book: &Book) -> Vec<Seen> {
     let p99 = |sample: &Sample| sample.arrival.as_ref().map(|delays: &Delays| delays.p99);
     let mut all = Vec::new();
     for (ours, bound_us, ..) in BOUNDED {
-        let mut rates: Vec<f64> = sweep::samples(book, Topology::Nic)
-            .iter()
-            .map(|sample| sample.offered_pps)
-            .filter(|pps| *pps <= 1e6)
-            .collect();
-        rates.sort_by(f64::total_cmp);
-        rates.dedup();
+        let rates = rates(book, Topology::Nic, |pps| pps <= 1e6);
         let of = |pps: &f64| Some((*pps, median(&at(book, Topology::Nic, ours, *pps), p99)?));
         let worst = rates.iter().filter_map(of).max_by(|a, b| a.1.total_cmp(&b.1));
         all.extend(worst.map(|(pps, worst)| Seen {
@@ -196,31 +200,28 @@ fn host(book: &Book) -> Vec<Seen> {
     all
 }
 
-/// Receiver's core per packet received where kernel and receiver share it: what the generator itself takes is on its own core.
-fn cost_of(book: &Book, receiver: &str, pps: f64) -> Option<f64> {
+/// Receiver's core per packet received. In topology host the kernel's part is in it, and what the generator itself takes is on its own core.
+pub(super) fn cost_of(book: &Book, topology: Topology, receiver: &str, pps: f64) -> Option<f64> {
     let per_packet = |sample: &Sample| {
         let received_pps = sweep::delivered_pps(sample).filter(|received_pps| *received_pps > 0.0)?;
         Some(sample.core_use_percent / received_pps)
     };
-    median(&at(book, Topology::Host, receiver, pps), per_packet).filter(|cost| *cost > 0.0)
+    median(&at(book, topology, receiver, pps), per_packet).filter(|cost| *cost > 0.0)
 }
 
 /// "At most 0.6 of what libpcap costs at every rate": as planned without a word, and with the least peak rate told that holds.
 fn total_cost(book: &Book) -> Vec<Seen> {
     const MOST: f64 = 0.6;
     const LEAST_PPS: f64 = 20e3;
-    let mut rates: Vec<f64> = sweep::samples(book, Topology::Host)
-        .iter()
-        .map(|sample| sample.offered_pps)
-        .filter(|pps| *pps >= LEAST_PPS)
-        .collect();
-    rates.sort_by(f64::total_cmp);
-    rates.dedup();
+    let rates = rates(book, Topology::Host, |pps| pps >= LEAST_PPS);
     let told = |pps: f64| TOLD.iter().find(|(_, peak_pps)| pps <= *peak_pps).map_or(OURS, |(name, _)| *name);
     let ways: [(String, &dyn Fn(f64) -> &'static str); 2] =
         [(OURS.to_owned(), &|_| OURS), (format!("{OURS}, told its peak rate,"), &told)];
     let seen = ways.into_iter().filter_map(|(who, name_at)| {
-        let ratio = |pps: &f64| Some((*pps, cost_of(book, name_at(*pps), *pps)? / cost_of(book, "libpcap", *pps)?));
+        let ratio = |pps: &f64| {
+            let cost = |name: &str| cost_of(book, Topology::Host, name, *pps);
+            Some((*pps, cost(name_at(*pps))? / cost("libpcap")?))
+        };
         let (pps, worst) = rates.iter().filter_map(ratio).max_by(|a, b| a.1.total_cmp(&b.1))?;
         Some(Seen {
             promise: format!(

@@ -4,6 +4,9 @@
 
 use maud::{Markup, html};
 
+/// A row whose head is longer than this is named by a sentence, which is set in lines; shorter names stay on one.
+const LONGEST_NAME: usize = 40;
+
 /// Rows of text; the first column names the row.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
@@ -41,7 +44,8 @@ impl Table {
                         @for row in &self.rows {
                             tr {
                                 @for (column, cell) in row.iter().enumerate() {
-                                    @if column == 0 { th scope="row" { (cell) } }
+                                    @if column == 0 && cell.chars().count() > LONGEST_NAME { th.text scope="row" { (cell) } }
+                                    @else if column == 0 { th scope="row" { (cell) } }
                                     @else if is_figure(cell) { td { (cell) } }
                                     @else { td.text { (cell) } }
                                 }

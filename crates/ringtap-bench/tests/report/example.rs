@@ -34,9 +34,10 @@ const fn nature(
     Nature { name, wake_us, packet_us, wakes, late_us, memory, outside }
 }
 
-const NATURES: [Nature; 18] = [
+const NATURES: [Nature; 19] = [
     nature("hybrid 1ms", 6.4, 0.02, 1100.0, 440.0, 3 << 20, false),
     nature("hybrid 250us", 5.5, 0.02, 4490.0, 110.0, 3 << 20, false),
+    nature("hybrid 10ms", 6.4, 0.02, 110.0, 800.0, 3 << 20, false),
     nature("windowed 1ms", 6.4, 0.02, 1400.0, 500.0, 3 << 20, false),
     nature("timer 1ms", 6.4, 0.02, 1100.0, 440.0, 3 << 20, false),
     nature("interrupt", 3.9, 0.03, 90_000.0, 3.0, 3 << 20, false),
