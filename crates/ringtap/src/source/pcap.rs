@@ -29,8 +29,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Bytes kept of a packet unless told: a merged one with its headers; a multiple of 64. In immediate mode each frame of libpcap's ring
 /// is that long, and on Ethernet never longer than 65,553 bytes: what BIG TCP merges beyond that comes cut.
 const WHOLE: u32 = (64 << 10) + 128;
-/// The library's buffer for such frames, unless there are so many slots that it needs more.
-const BUFFER_MOST: u32 = 128 << 20;
+/// Slots of the library's buffer for such frames, unless so many are asked for that short ones need more. Where offloads are on,
+/// libpcap lays each frame into a block of 128 KiB.
+const WHOLE_SLOTS: u32 = 2048;
 
 /// How to open a device.
 #[derive(Debug, Clone)]
@@ -163,7 +164,8 @@ impl PcapSource {
         let buffer_bytes = match config.frame_size {
             Some(size) => config.ring_slots.saturating_mul(size).min(i32::MAX as u32),
             None => {
-                (config.ring_slots.saturating_mul(WHOLE)).min(BUFFER_MOST.max(config.ring_slots.saturating_mul(2048)))
+                let whole = config.ring_slots.min(WHOLE_SLOTS) * WHOLE;
+                whole.max(config.ring_slots.saturating_mul(2048))
             }
         };
         let device_config = DeviceConfig {
