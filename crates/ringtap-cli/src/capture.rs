@@ -181,6 +181,9 @@ The ledger: offered = delivered + filtered + lost by cause + unaccounted. Delive
 where there is none. A packet that reached us and not the file is lost by slow_output (the spool was full: the disk is too
 slow) or output_failed (disk full, I/O error). What a packet socket's filter rejects in the kernel is not counted anywhere.
 
+Merged packets (GRO, TSO) come whole. Delivered packets that are shorter than on the wire count as cut: by --snaplen, by a ring
+without room for the whole, beyond the 262,144 bytes that readers of recordings accept, or in the file that is read.
+
 With --backend pcap packets are taken through libpcap, whose version and file the summary names; the filter runs behind it. What
 is lost in its buffer is ring_full. While a capture runs, losses show up to a tenth of a second late. On \"any\" and on the loopback
 interface libpcap leaves packets out that it has counted, and what is unaccounted for stays unknown.

@@ -24,6 +24,8 @@ use crate::track::windows::Windows;
 
 /// Longest IP packet.
 const MAX_PACKET: usize = 65535;
+/// Longest packet that a host merges from several: GSO_MAX_SIZE of linux/netdevice.h (BIG TCP).
+const MAX_MERGED: usize = 8 * MAX_PACKET;
 /// Link-layer headers before a packet that is put together.
 const MAX_LINK: usize = 256;
 /// Room for flowbits that the first rules do not name, and those that are loaded later may.
@@ -214,7 +216,7 @@ impl Detector {
                 round: 0,
                 candidates: Vec::with_capacity(program.rules.len()),
                 matched: Vec::with_capacity(limits.alerts),
-                chunk: Vec::with_capacity(limits.window + MAX_PACKET + 1),
+                chunk: Vec::with_capacity(limits.window + MAX_MERGED),
                 app_bytes: Vec::with_capacity(4096),
                 app_items: Vec::with_capacity(32),
                 budget: 0,
@@ -272,10 +274,21 @@ impl Detector {
     /// Handles one packet: `data` begins with a header of type `link`, `wire_len` is its length on the wire in bytes,
     /// `now_ns` its time in nanoseconds.
     pub fn packet(&mut self, data: &[u8], link: LinkType, wire_len: u32, now_ns: u64, sink: &mut impl Sink) {
+        self.begin(wire_len, now_ns, sink);
+        self.nested(data, link, wire_len, now_ns, sink, levels::Nesting::default());
+    }
+
+    /// As [`Detector::packet`], for one whose transport checksum is still to be computed: what this host sends, and what it has
+    /// merged (GRO).
+    pub fn packet_unchecked(&mut self, data: &[u8], link: LinkType, wire_len: u32, now_ns: u64, sink: &mut impl Sink) {
+        self.begin(wire_len, now_ns, sink);
+        self.nested(data, link, wire_len, now_ns, sink, levels::Nesting::unchecked());
+    }
+
+    fn begin(&mut self, wire_len: u32, now_ns: u64, sink: &mut impl Sink) {
         self.counters.packets += 1;
         self.counters.bytes += u64::from(wire_len);
         self.expire(now_ns, sink);
-        self.nested(data, link, wire_len, now_ns, sink, levels::Nesting::default());
     }
 
     /// Counts a packet that is not looked at, because there are more than can be and others go first.

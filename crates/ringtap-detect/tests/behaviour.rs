@@ -226,3 +226,44 @@ fn tags_are_bounded_and_the_oldest_goes() {
     detector.packet(&frame, LinkType::Ethernet, frame.len() as u32, 100, &mut found);
     assert_eq!(found.0.len(), 1, "the newest is there");
 }
+
+/// A segment as BIG TCP merges it: 200,000 bytes behind a jumbo payload option (RFC 2675), or an IPv4 total length of 0.
+fn merged(v6: bool) -> Vec<u8> {
+    let mut payload = vec![b'.'; 200_000];
+    payload[199_990..199_996].copy_from_slice(b"attack");
+    let v4 = tcp(true, 0, 0, ACK, b"");
+    let (link, header, segment) = (&v4[..12], &v4[14..34], [&v4[34..], &payload].concat());
+    if v6 {
+        let length = (8 + segment.len() as u32).to_be_bytes();
+        let addresses = [[0xfd; 16], [0xfc; 16]].concat();
+        let jumbo = [&[6, 0, 0xc2, 4][..], &length].concat();
+        [link, &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 0, 64], &addresses, &jumbo, &segment].concat()
+    } else {
+        [link, &[8, 0], &header[..2], &[0, 0], &header[4..], &segment].concat()
+    }
+}
+
+#[test]
+fn a_merged_packet_is_inspected_to_its_end() {
+    let in_stream = [handshake(), vec![merged(false)]].concat();
+    assert_eq!(sids(&mut detector(WORD), &in_stream), [1]);
+    let any = r#"alert tcp any any -> any 80 (content:"attack"; sid:1;)"#;
+    assert_eq!(sids(&mut detector(any), &[merged(true)]), [1]);
+}
+
+#[test]
+fn what_has_no_checksum_yet_is_part_of_its_stream() {
+    let mut found = support::Sids::default();
+    for (unchecked, expected) in [(false, 0), (true, 1)] {
+        let mut detector = Detector::new(program(WORD), Limits { checksums: true, ..limits() });
+        for frame in stream(&[(0, b"attack")]) {
+            let (link, len) = (LinkType::Ethernet, frame.len() as u32);
+            if unchecked {
+                detector.packet_unchecked(&frame, link, len, 0, &mut found);
+            } else {
+                detector.packet(&frame, link, len, 0, &mut found);
+            }
+        }
+        assert_eq!((found.0.len(), detector.counters().bad_checksums > 0), (expected, !unchecked));
+    }
+}

@@ -203,7 +203,6 @@ fn config(wanted: &Wanted, interface: &Interface) -> ReceiverConfig {
     config.filter = Some(filter::to_core(&Program::default().for_kernel(PCAP_D_INOUT, snaplen)));
     config.incoming_only = interface.is_loopback();
     config.promiscuous = wanted.promiscuous.get();
-    config.fetch_oversize = true;
     config.across_fork = true;
     let frame = interface.mtu.saturating_add(256).next_power_of_two().clamp(2048, FRAME_BYTES);
     let xdp = matches!(config.backend, Backend::Xdp | Backend::Auto);

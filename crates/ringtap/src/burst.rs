@@ -17,6 +17,8 @@ pub struct Packet<'b> {
     pub wire_len: u32,
     /// Arrival stamp in nanoseconds of the source's clock ([`crate::source::StampClock`]); 0 when the frame bore none.
     pub arrival_ns: u64,
+    /// Its transport checksum is still to be computed: this host sends it or has merged it (TP_STATUS_CSUMNOTREADY).
+    pub checksum_pending: bool,
 }
 
 /// Takes frames back when their burst ends. One per source; not for other users.
@@ -59,6 +61,7 @@ impl<'s> Burst<'s> {
             data: self.region.bytes(slot),
             wire_len: slot.wire_len,
             arrival_ns: slot.arrival_ns,
+            checksum_pending: slot.checksum_pending,
         })
     }
 }

@@ -158,15 +158,17 @@ impl<S: Source, H: Handler> Engine<S, H> {
             return (0, 0);
         }
         let mut outbox = Outbox { ring: self.transmit.as_mut(), meters: &self.meters };
-        let mut bytes = 0;
+        let (mut bytes, mut cut) = (0, 0);
         let wanted = found.min(*remaining);
         for packet in burst.iter().take(wanted as usize) {
             bytes += packet.data.len() as u64;
+            cut += u64::from(packet.data.len() < packet.wire_len as usize);
             self.handler.packet(&packet, &mut outbox);
         }
         *remaining -= wanted;
         add(&self.meters.packets, wanted);
         add(&self.meters.bytes, bytes);
+        add(&self.meters.cut, cut);
         add(&self.meters.left_at_limit, found - wanted);
         // Taken after the burst: each packet's latency is at most this, never more flattering.
         let now_ns = match stamp_clock {

@@ -68,6 +68,10 @@ pub struct Ledger {
     pub filtered: Option<u64>,
     /// Packets lost, by cause.
     pub drops: BTreeMap<Cause, Option<u64>>,
+    /// Of the delivered packets, those shorter than on the wire; no term of the sum.
+    pub cut: u64,
+    /// Of these, the ones that were so before we had them: in a file recorded with a snaplen.
+    pub cut_before: u64,
 }
 
 impl Ledger {
@@ -110,6 +114,8 @@ impl Ledger {
                 .iter()
                 .map(|(&cause, &now)| (cause, difference(now, earlier.drops.get(&cause).copied().unwrap_or(Some(0)))))
                 .collect(),
+            cut: self.cut.saturating_sub(earlier.cut),
+            cut_before: self.cut_before.saturating_sub(earlier.cut_before),
         }
     }
 }
@@ -130,6 +136,11 @@ impl fmt::Display for Ledger {
         match self.unaccounted() {
             Some(count) => write!(f, " + unaccounted {count}"),
             None => write!(f, " + unaccounted unknown"),
+        }?;
+        match (self.cut, self.cut_before) {
+            (0, _) => Ok(()),
+            (cut, 0) => write!(f, "; {cut} delivered cut"),
+            (cut, before) => write!(f, "; {cut} delivered cut, {before} of them before"),
         }
     }
 }
@@ -168,6 +179,16 @@ mod tests {
         assert_eq!(ledger.unaccounted(), None);
         assert!(ledger.to_string().contains("nic unknown"), "{ledger}");
         assert_eq!(serde_json::to_value(&ledger).unwrap()["drops"]["nic"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn cut_packets_are_no_term_of_the_sum() {
+        let cut = Ledger { cut: 7, ..ledger() };
+        assert_eq!((cut.unaccounted(), cut.lost()), (Some(3), 12));
+        assert!(cut.to_string().ends_with("unaccounted 3; 7 delivered cut"), "{cut}");
+        let before = Ledger { cut_before: 2, ..cut.clone() };
+        assert!(before.to_string().ends_with("; 7 delivered cut, 2 of them before"), "{before}");
+        assert_eq!(before.since(&Ledger { cut: 5, cut_before: 2, ..ledger() }).cut, 2);
     }
 
     #[test]

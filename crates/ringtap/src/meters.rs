@@ -11,6 +11,7 @@ use crate::histogram::{Histogram, HistogramSnapshot};
 pub struct EngineMeters {
     pub(crate) packets: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    pub(crate) cut: AtomicU64,
     pub(crate) left_at_limit: AtomicU64,
     pub(crate) cycles: AtomicU64,
     pub(crate) timer_wakes: AtomicU64,
@@ -34,6 +35,8 @@ pub struct EngineSnapshot {
     pub packets: u64,
     /// Their captured bytes.
     pub bytes: u64,
+    /// Of these packets, those that came to the handler shorter than on the wire.
+    pub cut: u64,
     /// Packets taken off the ring after the packet limit was reached, not given to the handler.
     pub left_at_limit: u64,
     /// Cycles that found at least one packet.
@@ -71,6 +74,7 @@ impl EngineMeters {
         EngineSnapshot {
             packets: read(&self.packets),
             bytes: read(&self.bytes),
+            cut: read(&self.cut),
             left_at_limit: read(&self.left_at_limit),
             cycles: read(&self.cycles),
             timer_wakes: read(&self.timer_wakes),
@@ -97,6 +101,7 @@ impl EngineSnapshot {
         Some(snapshots.fold(first, |a, b| Self {
             packets: a.packets + b.packets,
             bytes: a.bytes + b.bytes,
+            cut: a.cut + b.cut,
             left_at_limit: a.left_at_limit + b.left_at_limit,
             cycles: a.cycles + b.cycles,
             timer_wakes: a.timer_wakes + b.timer_wakes,

@@ -97,7 +97,7 @@ pub struct ReceiverConfig {
     pub packed_slots: Option<u32>,
     /// Bytes per frame; `None` chooses: packed frames where AF_XDP copies, else by the MTU.
     pub frame_size: Option<u32>,
-    /// Packets longer than a frame are fetched whole, by a system call each (packet ring).
+    /// Packets longer than a frame are fetched whole, by a system call each (packet ring); else they are cut.
     pub fetch_oversize: bool,
     /// Frames in huge pages (AF_XDP).
     pub huge_pages: bool,
@@ -141,7 +141,7 @@ impl ReceiverConfig {
             ring_slots: 4096,
             packed_slots: None,
             frame_size: None,
-            fetch_oversize: false,
+            fetch_oversize: true,
             huge_pages: false,
             across_fork: false,
             transmit_slots: 0,

@@ -16,6 +16,10 @@ pub(super) struct Counts {
     pub(super) packets: AtomicU64,
     /// Their bytes on the wire.
     pub(super) bytes: AtomicU64,
+    /// Of the kept packets, those shorter than on the wire.
+    pub(super) cut: AtomicU64,
+    /// Of these, the ones that are so in the file that is read.
+    pub(super) cut_before: AtomicU64,
     /// Packets that came after `--count` was reached.
     pub(super) over_limit: AtomicU64,
 }
@@ -37,6 +41,8 @@ pub(super) struct Counters {
 pub(super) struct Tally {
     pub(super) packets: u64,
     pub(super) bytes: u64,
+    pub(super) cut: u64,
+    pub(super) cut_before: u64,
     pub(super) over_limit: u64,
     pub(super) rejected: u64,
 }
@@ -48,6 +54,8 @@ impl Counters {
         Tally {
             packets: sum(|counts| &counts.packets),
             bytes: sum(|counts| &counts.bytes),
+            cut: sum(|counts| &counts.cut),
+            cut_before: sum(|counts| &counts.cut_before),
             over_limit: sum(|counts| &counts.over_limit),
             rejected: self.rejected.iter().map(|count| count.load(Ordering::Relaxed)).sum(),
         }
@@ -59,7 +67,8 @@ impl Counters {
 /// Of these, the rejected ones become filtered, those after the limit are left at the limit, and those that did not reach
 /// the file are lost; each moves from one term to another, so that the sum stays what it was.
 pub(super) fn account(core: Ledger, tally: Tally, lost: Option<Lost>) -> Ledger {
-    let mut ledger = core;
+    // The handlers know what the filter let through, and what they cut themselves.
+    let mut ledger = Ledger { cut: tally.cut, cut_before: tally.cut_before, ..core };
     let unwritten = lost.map_or(0, |lost| lost.packets());
     ledger.delivered = ledger.delivered.saturating_sub(tally.rejected + tally.over_limit + unwritten);
     ledger.filtered = ledger.filtered.map(|filtered| filtered + tally.rejected);
@@ -126,11 +135,11 @@ mod tests {
     #[test]
     fn packets_move_between_terms_and_the_sum_stays() {
         let core = core();
-        let tally = Tally { packets: 650, bytes: 0, over_limit: 50, rejected: 200 };
+        let tally = Tally { packets: 650, cut: 9, over_limit: 50, rejected: 200, ..Tally::default() };
         let lost = Lost { spool_packets: 7, output_packets: 3, ..Lost::default() };
         let ledger = account(core.clone(), tally, Some(lost));
         assert_eq!((ledger.delivered, ledger.filtered, ledger.lost()), (640, Some(240), 115));
-        assert_eq!(ledger.unaccounted(), core.unaccounted());
+        assert_eq!((ledger.unaccounted(), ledger.cut), (core.unaccounted(), 9));
         let unrecorded = account(core.clone(), tally, None);
         assert_eq!((unrecorded.delivered, unrecorded.unaccounted()), (650, core.unaccounted()));
         assert!(!unrecorded.drops.contains_key(&Cause::SlowOutput), "nothing is written");

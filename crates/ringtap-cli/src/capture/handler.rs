@@ -24,8 +24,8 @@ pub(super) struct Keep {
     pub(super) snaplen: usize,
     /// Where they go, if anywhere.
     pub(super) spool: Option<SpoolProducer>,
-    /// Wait for room in the spool: for files, which can wait.
-    pub(super) waits: bool,
+    /// The packets are a file's, which can wait for room in the spool.
+    pub(super) from_file: bool,
     pub(super) counts: Arc<Counts>,
     pub(super) limit: Option<Arc<Limit>>,
     /// Rung when the thread panics.
@@ -73,13 +73,18 @@ impl Handler for Keep {
         }
         add(&self.counts.packets, 1);
         add(&self.counts.bytes, packet.wire_len.into());
-        let Some(spool) = &mut self.spool else { return };
         let data = &packet.data[..packet.data.len().min(self.snaplen)];
         // What does not fit is counted by the spool.
-        if self.waits {
-            spool.push_blocking(0, packet.arrival_ns, packet.wire_len, data);
-        } else {
-            spool.push(0, packet.arrival_ns, packet.wire_len, data);
+        let is_kept = match &mut self.spool {
+            Some(spool) if self.from_file => spool.push_blocking(0, packet.arrival_ns, packet.wire_len, data),
+            Some(spool) => spool.push(0, packet.arrival_ns, packet.wire_len, data),
+            None => true,
+        };
+        if data.len() < packet.wire_len as usize && is_kept {
+            add(&self.counts.cut, 1);
+            if self.from_file && packet.data.len() < packet.wire_len as usize {
+                add(&self.counts.cut_before, 1);
+            }
         }
     }
 

@@ -217,7 +217,7 @@ fn handlers(
             let keep = Keep {
                 snaplen: args.kept_bytes(),
                 spool: spools.next(),
-                waits: false,
+                from_file: false,
                 counts: Arc::default(),
                 limit: limit.clone(),
                 _bell: PanicBell(Arc::clone(bell)),

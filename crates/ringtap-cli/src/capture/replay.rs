@@ -84,7 +84,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let keep = Keep {
         snaplen: args.kept_bytes(),
         spool,
-        waits: true,
+        from_file: true,
         counts: Arc::default(),
         limit: args.count.map(|most| Arc::new(Limit::new(most, Arc::clone(&bell)))),
         _bell: PanicBell(Arc::clone(&bell)),

@@ -96,6 +96,9 @@ impl Reporter {
             grouped(now.ledger.delivered),
             lost(&now.ledger)
         );
+        if now.ledger.cut > 0 {
+            line.push_str(&format!("  cut {}", grouped(now.ledger.cut)));
+        }
         if let (Some(file), Some((_, bytes))) = (&now.file, now.written) {
             line.push_str(&format!("  {file} {}", shown_size(bytes)));
         }

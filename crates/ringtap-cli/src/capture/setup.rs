@@ -9,7 +9,7 @@ use ringtap::interface::Interface;
 use ringtap::napi::NapiPause;
 use ringtap::pacer::{Hybrid, Policy, Rung, Windowed};
 use ringtap::receiver::{self, Queues, ReceiverConfig};
-use ringtap::record::{Format, RecordConfig, Rotation, Target};
+use ringtap::record::{Format, LONGEST_READABLE, RecordConfig, Rotation, Target};
 use ringtap::source::file::Pace;
 use ringtap::source::vfio;
 use ringtap::steer::Attach;
@@ -19,6 +19,9 @@ use ringtap::{Error, Result};
 use super::{Args, Backend, Direction, Wait, Xdp};
 use crate::filter::Filter;
 use crate::units;
+
+/// Bytes of a packet ring's frame in front of the packet, and more.
+const FRAME_HEAD: usize = 128;
 
 /// A rung of the ladder; the period may come from --period or the calibration.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -155,7 +158,8 @@ impl Args {
 
     /// Bytes to keep of each packet.
     pub(super) fn kept_bytes(&self) -> usize {
-        self.snaplen.map_or(usize::MAX, |snaplen| snaplen as usize)
+        let most = if self.write.is_some() { LONGEST_READABLE } else { usize::MAX };
+        self.snaplen.map_or(most, |snaplen| most.min(snaplen as usize))
     }
 
     /// File format, where something is recorded.
@@ -234,8 +238,9 @@ impl Args {
         config.ring_slots = slots.min(most).try_into().unwrap_or(u32::MAX);
         config.packed_slots = plan.as_ref().filter(|_| self.ring.is_none()).map(|plan| plan.packed_slots);
         config.frame_size = self.frame_size.map(|size| size.try_into().unwrap_or(u32::MAX));
-        // Who asks for small frames wants a small ring, not packets cut.
-        config.fetch_oversize = config.frame_size.is_some();
+        // What is longer than a frame is cut by the snaplen in any case, unless the filter is to look behind it.
+        config.fetch_oversize = filter.is_some()
+            || self.kept_bytes().saturating_add(FRAME_HEAD) > config.frame_size.unwrap_or(2048) as usize;
         config.huge_pages = self.huge_pages;
         config.incoming_only = match self.direction {
             Some(direction) => direction == Direction::In,

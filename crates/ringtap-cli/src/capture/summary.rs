@@ -187,6 +187,16 @@ impl fmt::Display for Summary {
         }
         let unaccounted = self.ledger.unaccounted.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
         line(f, "", format_args!("{unaccounted:>16} unaccounted"))?;
+        if ledger.cut > 0 {
+            line(
+                f,
+                "",
+                format_args!("{:>16} of the delivered are cut: not all of their bytes are kept", grouped(ledger.cut)),
+            )?;
+        }
+        if ledger.cut_before > 0 {
+            line(f, "", format_args!("{:>16} of these were cut before, in the file", grouped(ledger.cut_before)))?;
+        }
 
         let counters = &self.counters;
         let latency = counters.latency.quantiles_us();

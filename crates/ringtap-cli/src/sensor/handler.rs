@@ -248,7 +248,11 @@ impl Handler for Sensor {
         self.last_ns = self.last_ns.max(now_ns);
         let (arrival_ns, frame) = (packet.arrival_ns, (packet.data, self.link));
         let mut telling = Telling { finds: &mut self.finds, outbox: Some(outbox), arrival_ns, frame };
-        self.detector.packet(packet.data, self.link, packet.wire_len, now_ns, &mut telling);
+        if packet.checksum_pending {
+            self.detector.packet_unchecked(packet.data, self.link, packet.wire_len, now_ns, &mut telling);
+        } else {
+            self.detector.packet(packet.data, self.link, packet.wire_len, now_ns, &mut telling);
+        }
     }
 
     fn cycle_end(&mut self, outbox: &mut Outbox<'_>) {

@@ -191,6 +191,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         rules: reloads.current.rules().len(),
         rules_left_out: reloads.left_out,
         counters,
+        cut: outcome.ledger.cut,
         ledger: Some(outcome.ledger),
         records: records(made, writing.taken, lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum()),
         alarms_in_ring: meters.transmitted,

@@ -87,7 +87,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let mut engine = Engine { source, handler, pacer, transmit: None, stop, meters, packet_limit: None };
     let ended = engine.run();
     engine.handler.finish();
-    let Engine { source, handler, .. } = engine;
+    let Engine { source, handler, meters, .. } = engine;
     let counters = handler.detector.counters();
     let profile = args.profile.then(|| (Arc::clone(&program), handler.detector.profile().to_vec()));
     let made = handler.finds.made;
@@ -109,6 +109,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         rules_left_out: loaded.rejected.len(),
         counters: vec![counters],
         ledger: None,
+        cut: meters.snapshot().cut,
         records: records(made, writing.taken, lost.load(Ordering::Relaxed)),
         alarms_in_ring: 0,
         alarms_refused: 0,

@@ -27,6 +27,8 @@ pub(super) struct Summary {
     pub(super) counters: Vec<Counters>,
     /// Of a live run.
     pub(super) ledger: Option<Ledger>,
+    /// Packets that were inspected as far as they came: shorter than on the wire.
+    pub(super) cut: u64,
     /// Where the records of alarms, flows, anomalies and statistics went.
     pub(super) records: Ledger,
     pub(super) alarms_in_ring: u64,
@@ -74,6 +76,7 @@ impl Summary {
                 "offered": ledger.offered, "delivered": ledger.delivered, "filtered": ledger.filtered,
                 "drops": ledger.drops, "lost": ledger.lost(), "unaccounted": ledger.unaccounted(),
             })),
+            "cut": self.cut,
             "records": {
                 "offered": self.records.offered, "delivered": self.records.delivered, "drops": self.records.drops,
                 "unaccounted": self.records.unaccounted(),
@@ -108,7 +111,8 @@ impl Summary {
         line("rules", format!("{} used, {} not", grouped(self.rules as u64), grouped(self.rules_left_out as u64)));
         line("packets", grouped(self.sum(|counters| counters.packets)));
         line("alarms", grouped(self.sum(|counters| counters.alerts)));
-        let named: [(&str, u64); 9] = [
+        let named: [(&str, u64); 10] = [
+            ("cut packets", self.cut),
             ("shed packets", self.sum(|counters| counters.shed)),
             ("invalid packets", self.sum(|counters| counters.invalid)),
             ("budget hits", self.sum(|counters| counters.budget_hits)),

@@ -30,7 +30,7 @@ impl Detector {
         if layers.stop().is_fault() {
             self.counters.invalid += 1;
         }
-        let checksums = self.limits.checksums;
+        let checksums = self.limits.checksums && !nesting.unchecked;
         let rebuilt = nesting.rebuilt;
         if layers.ip_count() > 1 {
             let mut outer = Decoded::empty(wire_len);
@@ -52,7 +52,7 @@ impl Detector {
         if self.level(&mut inner, now_ns, sink) || nesting.depth == MAX_NESTED {
             return;
         }
-        let deeper = Nesting { depth: nesting.depth + 1, rebuilt, vlan: None };
+        let deeper = Nesting { depth: nesting.depth + 1, rebuilt, vlan: None, ..nesting };
         if let Some((inside, inside_link, vlan)) = tunnelled(&layers, data, &inner) {
             self.counters.tunnelled += 1;
             self.nested(inside, inside_link, wire_len, now_ns, sink, Nesting { vlan, ..deeper });
@@ -156,6 +156,14 @@ pub(super) struct Nesting {
     depth: u8,
     rebuilt: bool,
     vlan: Option<u16>,
+    /// Its checksum is still to be computed.
+    unchecked: bool,
+}
+
+impl Nesting {
+    pub(super) fn unchecked() -> Self {
+        Self { unchecked: true, ..Self::default() }
+    }
 }
 
 /// A frame inside a tunnel that the parser does not follow: its bytes, its link type, and the VLAN the tunnel names.

@@ -131,9 +131,17 @@ fn fanout_count(config: &ReceiverConfig) -> u32 {
     }
 }
 
+/// A frame holds a packet of the MTU, as far as that is one of a wire. Longer packets are merged ones or of a device without
+/// a wire (loopback: 65,536 bytes): few for their bytes, and fetched by a call each, so that the ring stays small.
+fn packet_frame_size(mtu: u32) -> u32 {
+    const LEAST: u32 = 2048;
+    const LONGEST: u32 = 16384;
+    let holds_mtu = mtu.saturating_add(256).checked_next_power_of_two().unwrap_or(u32::MAX);
+    if holds_mtu > LONGEST { LEAST } else { holds_mtu.max(LEAST) }
+}
+
 fn packet_config(config: &ReceiverConfig, interface: &Interface) -> PacketRingConfig {
-    let frame_size =
-        config.frame_size.unwrap_or_else(|| (interface.mtu.saturating_add(256)).next_power_of_two().clamp(2048, 65536));
+    let frame_size = config.frame_size.unwrap_or_else(|| packet_frame_size(interface.mtu));
     PacketRingConfig {
         interface: interface.name.clone(),
         ifindex: interface.index,
@@ -174,7 +182,7 @@ pub(super) fn open_pcap(config: &ReceiverConfig, interface: &Interface, warnings
         library: config.pcap_library.clone(),
         device: interface.name.clone(),
         ring_slots: config.ring_slots,
-        frame_size: packet_config(config, interface).frame_size,
+        frame_size: config.frame_size,
         // "any" is never promiscuous, and libpcap would say so each time.
         promiscuous: config.promiscuous && !is_any,
         incoming_only: config.incoming_only,
@@ -282,7 +290,13 @@ fn longest_period_ns(policy: &Policy) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::card_ring_warning;
+    use super::{card_ring_warning, packet_frame_size};
+
+    #[test]
+    fn frames_hold_a_wires_packet_and_no_loopbacks() {
+        let sizes = [0, 1500, 1792, 1793, 9000, 16128, 16129, 65536, u32::MAX].map(packet_frame_size);
+        assert_eq!(sizes, [2048, 2048, 2048, 4096, 16384, 16384, 2048, 2048, 2048]);
+    }
 
     #[test]
     fn a_card_with_a_smaller_ring_that_can_grow_is_named() {

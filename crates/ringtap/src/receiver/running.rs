@@ -93,8 +93,8 @@ impl<H: Handler + Send + 'static> Running<H> {
     /// Who asks once per interval also learns in the end of an engine that came up against RT throttling in one of them.
     pub fn ledger(&mut self) -> Ledger {
         self.shares.iter_mut().for_each(ThreadShare::look);
-        let delivered = self.counters().packets;
-        self.shared.ledger(delivered)
+        let counters = self.counters();
+        Ledger { cut: counters.cut, ..self.shared.ledger(counters.packets) }
     }
 
     /// Ends the engines, with nothing left in the rings: first the device stops feeding them, then they run empty.
@@ -116,7 +116,7 @@ impl<H: Handler + Send + 'static> Running<H> {
         }
         let snapshots: Vec<_> = self.meters.iter().map(|meters| meters.snapshot()).collect();
         let counters = EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot());
-        let mut ledger = self.shared.ledger(counters.packets);
+        let mut ledger = Ledger { cut: counters.cut, ..self.shared.ledger(counters.packets) };
         ledger.drop(Cause::LeftAtLimit, Some(counters.left_at_limit));
         ledger.drop(Cause::InvalidDescriptor, Some(engines.iter().map(|engine| engine.invalid).sum()));
         let mut warnings = std::mem::take(&mut self.warnings);

@@ -26,8 +26,12 @@ pub use writer::Recorder;
 /// Bytes of one spool unless told otherwise: 0.7 s of 64-byte packets at 1 Mpps.
 pub const DEFAULT_SPOOL_BYTES: usize = 64 << 20;
 
-/// Fewest bytes of a spool: below, a single large packet might not fit.
+/// Fewest bytes of a spool: below, a single large packet of a wire might not fit. A merged one that is longer than the spool is lost
+/// in it, and counted.
 pub const LEAST_SPOOL_BYTES: usize = 64 << 10;
+
+/// Most bytes of a packet that readers accept: libpcap and Wireshark take what has more for a damaged file.
+pub const LONGEST_READABLE: usize = 262_144;
 
 /// Where packets are written to.
 #[derive(Debug, Clone, PartialEq, Eq)]

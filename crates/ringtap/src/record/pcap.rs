@@ -2,11 +2,10 @@
 //!
 //! Owns the bytes of the file header and of records. It writes into memory only.
 
+use super::LONGEST_READABLE;
+
 /// Magic of files with nanosecond stamps.
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
-
-/// What readers take for "no limit" (libpcap's MAXIMUM_SNAPLEN); some refuse 0.
-const SNAPLEN_UNLIMITED: u32 = 262_144;
 
 /// Length of what precedes each packet.
 pub const RECORD_HEADER_LEN: usize = 16;
@@ -17,7 +16,8 @@ pub fn file_header(out: &mut Vec<u8>, link_type: u16, snaplen: u32) {
     out.extend_from_slice(&2_u16.to_ne_bytes());
     out.extend_from_slice(&4_u16.to_ne_bytes());
     out.extend_from_slice(&[0; 8]);
-    let snaplen = if snaplen == 0 { SNAPLEN_UNLIMITED } else { snaplen };
+    // Some readers refuse 0.
+    let snaplen = if snaplen == 0 { LONGEST_READABLE as u32 } else { snaplen };
     out.extend_from_slice(&snaplen.to_ne_bytes());
     out.extend_from_slice(&u32::from(link_type).to_ne_bytes());
 }

@@ -28,9 +28,9 @@ pub struct PacketRingConfig {
     /// Transmit slots, or 0 for no transmit ring.
     pub transmit_slots: u32,
     /// Bytes per frame, a power of two from 256 (2048 where the kernel copies each packet by a call) to 65536. A ring's frame
-    /// begins with some 80 bytes of its own; longer packets are cut, unless fetched.
+    /// begins with some 80 bytes of its own; longer packets are fetched, or cut.
     pub frame_size: u32,
-    /// Fetch packets that exceed a frame (merged ones: GRO, TSO) whole, up to 64 KiB, at the price of a system call each.
+    /// Fetch packets that exceed a frame (merged ones: GRO, TSO) whole, at the price of a system call each.
     pub fetch_oversize: bool,
     /// Leave out what this host sends.
     pub incoming_only: bool,

@@ -26,6 +26,13 @@ const BURSTS: u32 = 64;
 /// How long a device that reports an error is left alone, as [`super::device_wake`] does.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Bytes kept of a packet unless told: a merged one with its headers; a multiple of 64. In immediate mode each frame of libpcap's ring
+/// is that long, and on Ethernet never longer than 65,553 bytes: what BIG TCP merges beyond that comes cut.
+const WHOLE: u32 = (64 << 10) + 128;
+/// Slots of the library's buffer for such frames, unless so many are asked for that short ones need more. Where offloads are on,
+/// libpcap lays each frame into a block of 128 KiB.
+const WHOLE_SLOTS: u32 = 2048;
+
 /// How to open a device.
 #[derive(Debug, Clone)]
 pub struct PcapConfig {
@@ -33,10 +40,10 @@ pub struct PcapConfig {
     pub device: String,
     /// The library's file; `None`: the system's libpcap.
     pub library: Option<PathBuf>,
-    /// Packets its buffer has to hold at least, where it can be told; 64 to 2^20.
+    /// Packets its buffer has to hold, where it can be told; 64 to 2^20.
     pub ring_slots: u32,
-    /// Bytes kept of a packet, a power of two from 2048 to 65536.
-    pub frame_size: u32,
+    /// Bytes kept of a packet, a power of two from 2048 to 65536; `None`: whole packets, merged ones too.
+    pub frame_size: Option<u32>,
     /// Ask for frames that are addressed to others.
     pub promiscuous: bool,
     /// Leave out what this host sends.
@@ -150,13 +157,20 @@ impl PcapSource {
         if !(64..=1 << 20).contains(&config.ring_slots) {
             return usage(format!("{} ring slots", config.ring_slots), "use 64 to 1048576");
         }
-        if !config.frame_size.is_power_of_two() || !(2048..=65536).contains(&config.frame_size) {
-            return usage(format!("frame size {}", config.frame_size), "use a power of two from 2048 to 65536");
+        if let Some(size) = config.frame_size.filter(|size| !size.is_power_of_two() || !(2048..=65536).contains(size)) {
+            return usage(format!("frame size {size}"), "use a power of two from 2048 to 65536");
         }
-        let buffer_bytes = config.ring_slots.saturating_mul(config.frame_size).min(i32::MAX as u32);
+        let snaplen = config.frame_size.unwrap_or(WHOLE);
+        let buffer_bytes = match config.frame_size {
+            Some(size) => config.ring_slots.saturating_mul(size).min(i32::MAX as u32),
+            None => {
+                let whole = config.ring_slots.min(WHOLE_SLOTS) * WHOLE;
+                whole.max(config.ring_slots.saturating_mul(2048))
+            }
+        };
         let device_config = DeviceConfig {
             device: config.device.clone(),
-            snaplen: config.frame_size,
+            snaplen,
             buffer_bytes,
             promiscuous: config.promiscuous,
             incoming_only: config.incoming_only,

@@ -31,15 +31,16 @@ impl FrameOwner for OwnFrames {
 }
 
 impl SocketSource {
-    /// Opens the socket with a receive buffer of `ring_slots` × `frame_size` bytes; returns the fanout group joined.
+    /// Opens the socket with a receive buffer of `ring_slots` × `frame_size` bytes, 32 MiB at least, as merged packets take
+    /// 100 KiB each; returns the fanout group joined.
     ///
     /// # Errors
     /// A number out of range, memory, privileges, the interface down.
     pub fn open(config: &PacketRingConfig, fanout: Fanout) -> Result<(Self, Option<u16>)> {
         config.check("open packet socket on", 2048)?;
-        let buffer_bytes = config.ring_slots.saturating_mul(config.frame_size).min(i32::MAX as u32);
-        let (socket, group) =
-            PlainSocket::open(&config.socket(), buffer_bytes, config.frame_size as usize, fanout.argument())?;
+        const LEAST: u32 = 32 << 20;
+        let buffer_bytes = config.ring_slots.saturating_mul(config.frame_size).clamp(LEAST, i32::MAX as u32);
+        let (socket, group) = PlainSocket::open(&config.socket(), buffer_bytes, fanout.argument())?;
         let description = Description {
             backend: "socket",
             object: config.interface.clone(),

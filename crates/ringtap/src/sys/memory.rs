@@ -21,6 +21,8 @@ pub(crate) struct Slot {
     pub(crate) wire_len: u32,
     /// Arrival stamp in the source's clock, nanoseconds; 0 when the frame bore no stamp.
     pub(crate) arrival_ns: u64,
+    /// The packet's transport checksum is still to be computed, as is so of what this host sends and of merged packets.
+    pub(crate) checksum_pending: bool,
     /// What the owner needs to take the frame back (a UMEM address, a frame's index).
     pub(crate) token: u64,
 }
@@ -31,7 +33,14 @@ impl Slot {
     /// Callers must own these bytes until the slot is given back: this is the contract of the ring modules.
     pub(super) fn new(region: &Region, offset: usize, len: u32) -> Option<Self> {
         let end = offset.checked_add(len as usize)?;
-        (end <= region.len).then_some(Self { offset, len, wire_len: len, arrival_ns: 0, token: 0 })
+        (end <= region.len).then_some(Self {
+            offset,
+            len,
+            wire_len: len,
+            arrival_ns: 0,
+            checksum_pending: false,
+            token: 0,
+        })
     }
 
     /// Where the packet starts in its region.

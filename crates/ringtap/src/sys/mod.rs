@@ -16,6 +16,7 @@ pub(crate) mod grant;
 pub(crate) mod memory;
 pub mod netdev;
 pub mod netlink;
+mod oversize;
 pub(crate) mod packet_ring;
 pub(crate) mod pcap;
 pub mod perf;

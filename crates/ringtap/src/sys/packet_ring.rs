@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::memory::{Region, Slot, available_memory_bytes};
+use super::oversize::{Fetch, Oversize, POOL_BYTES};
 use super::{getsockopt, setsockopt};
 use crate::burst::BURST_MAX;
 use crate::error::{Error, Result};
@@ -16,7 +17,6 @@ use crate::error::{Error, Result};
 const PACKET_ADD_MEMBERSHIP: libc::c_int = 1;
 const PACKET_RX_RING: libc::c_int = 5;
 const PACKET_STATISTICS: libc::c_int = 6;
-const PACKET_COPY_THRESH: libc::c_int = 7;
 const PACKET_AUXDATA: libc::c_int = 8;
 const PACKET_VERSION: libc::c_int = 10;
 const PACKET_RESERVE: libc::c_int = 12;
@@ -34,6 +34,7 @@ const TPACKET_V2: libc::c_int = 1;
 const TP_STATUS_KERNEL: u32 = 0;
 const TP_STATUS_USER: u32 = 1;
 const TP_STATUS_COPY: u32 = 1 << 1;
+pub(super) const TP_STATUS_CSUMNOTREADY: u32 = 1 << 3;
 pub(super) const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 pub(super) const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 const TP_STATUS_SEND_REQUEST: u32 = 1;
@@ -41,10 +42,6 @@ const TP_STATUS_SENDING: u32 = 2;
 
 /// Bytes of an 802.1Q tag, kept free in front of each frame so that the tag can be put back.
 pub(super) const VLAN_TAG_BYTES: usize = 4;
-/// Room for a packet that did not fit its frame, with the tag in front: 64 KiB of IP, as GRO makes them, and headers.
-const OVERSIZE_BYTES: usize = 68 * 1024;
-/// Kernel memory for such packets until they are fetched, bytes.
-const OVERSIZE_QUEUE: i32 = 8 << 20;
 /// Both MAC addresses: a tag comes after them (IEEE 802.1Q clause 9).
 const MAC_ADDRESSES: usize = 12;
 const DEFAULT_TPID: u16 = 0x8100;
@@ -303,8 +300,8 @@ pub(crate) struct PacketReceive {
     fd: Arc<OwnedFd>,
     frames: Frames,
     next: usize,
-    /// Packets of the present burst that lie behind the ring; `None`: what does not fit a frame is cut.
-    oversize: Option<usize>,
+    /// `None`: what does not fit a frame is cut.
+    oversize: Option<Oversize>,
     /// Frames whose head named bytes outside the frame.
     pub(crate) invalid_descriptors: u64,
 }
@@ -322,25 +319,23 @@ impl PacketReceive {
         let failed = |error: io::Error| Error::os("set up the packet ring of", object, &error);
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V2).map_err(failed)?;
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_RESERVE, &(VLAN_TAG_BYTES as u32)).map_err(failed)?;
-        let tail = if config.fetch_oversize { BURST_MAX * OVERSIZE_BYTES } else { 0 };
+        let tail = if config.fetch_oversize { POOL_BYTES } else { 0 };
         if config.fetch_oversize {
-            setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_COPY_THRESH, &1i32).map_err(failed)?;
-            // FORCE needs CAP_NET_ADMIN; with less memory more packets come cut.
-            if setsockopt(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &OVERSIZE_QUEUE).is_err() {
-                setsockopt(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &OVERSIZE_QUEUE).map_err(failed)?;
-            }
+            Oversize::enable(fd.as_fd(), u64::from(ring_frames) * u64::from(frame_size)).map_err(failed)?;
         }
         let frames = Frames::new(fd.as_fd(), PACKET_RX_RING, object, ring_frames, frame_size, tail)?;
         bind(fd.as_fd(), object, config.ifindex, libc::ETH_P_ALL)?;
         let group = fanout.map(|group| join_fanout(fd.as_fd(), config, group)).transpose()?;
-        let oversize = config.fetch_oversize.then_some(0);
+        let oversize = config.fetch_oversize.then(|| Oversize::new(frames.end));
         Ok((Self { fd: Arc::new(fd), frames, next: 0, oversize, invalid_descriptors: 0 }, group))
     }
 
     /// Takes up to `max` packets, [`BURST_MAX`] at most, off the ring into `slots`, which is empty and has room for them.
     pub(crate) fn receive(&mut self, slots: &mut Vec<Slot>, max: usize) {
         debug_assert!(slots.is_empty() && slots.capacity() >= max && max <= BURST_MAX);
-        self.oversize = self.oversize.map(|_| 0);
+        if let Some(oversize) = &mut self.oversize {
+            oversize.begin_burst();
+        }
         // `max` also bounds the walk over frames with bad heads.
         for _ in 0..max {
             let index = self.next;
@@ -348,8 +343,17 @@ impl PacketReceive {
             if status & TP_STATUS_USER == 0 {
                 return;
             }
+            let whole = if status & TP_STATUS_COPY == 0 {
+                None
+            } else {
+                match self.fetch(index) {
+                    Fetch::NoRoom => return,
+                    Fetch::Whole(start) => Some(start),
+                    Fetch::Missing => None,
+                }
+            };
             self.next = if index + 1 == self.frames.count { 0 } else { index + 1 };
-            match self.slot(index, status) {
+            match self.slot(index, status, whole) {
                 Some(slot) => slots.push(slot),
                 None => {
                     self.invalid_descriptors += 1;
@@ -359,24 +363,28 @@ impl PacketReceive {
         }
     }
 
-    /// Fetches the whole of a packet that did not fit its frame (PACKET_COPY_THRESH, packet(7)) into our own memory behind
-    /// the ring, with room for a tag in front. Where it begins, and how much of it there is.
-    fn fetch(&mut self) -> Option<(usize, usize)> {
-        let used = self.oversize.as_mut().filter(|used| **used < BURST_MAX)?;
-        let start = self.frames.end + *used * OVERSIZE_BYTES + VLAN_TAG_BYTES;
-        let room = OVERSIZE_BYTES - VLAN_TAG_BYTES;
-        *used += 1;
-        // SAFETY: the range lies in our own part of the mapping, behind the ring; each packet of a burst has its own part of
-        // it, and bursts do not overlap (`receive` is called without slots), so nothing refers to it.
-        let got = unsafe {
-            let at = self.frames.region.base().as_ptr().add(start);
-            libc::recv(self.fd.as_raw_fd(), at.cast(), room, libc::MSG_DONTWAIT)
+    /// Takes a packet that did not fit its frame off the socket's queue, into our own memory behind the ring. Also where the
+    /// frame's head is bad: the next packet would find this one in its way.
+    fn fetch(&mut self, index: usize) -> Fetch {
+        let Some(oversize) = &mut self.oversize else { return Fetch::Missing };
+        let head = self.frames.head(index);
+        // SAFETY: the status word gave the frame to us (acquire); the head lies in the mapping. Copies, no references.
+        let (len, snaplen, mac) = unsafe {
+            ((&raw const (*head).len).read(), (&raw const (*head).snaplen).read(), (&raw const (*head).mac).read())
         };
-        usize::try_from(got).ok().map(|got| (start, got))
+        let (mac, held) = (usize::from(mac), snaplen as usize);
+        let held = if mac.saturating_add(held) <= self.frames.frame_size { held } else { 0 };
+        let region = &self.frames.region;
+        // SAFETY: the range lies inside the frame, which user space owns. What lies behind the ring is the queue's alone, and
+        // bursts do not overlap (`receive` is called without slots).
+        unsafe {
+            let at = region.base().as_ptr().add(index * self.frames.frame_size + mac);
+            oversize.fetch(self.fd.as_fd(), region, len as usize, std::slice::from_raw_parts(at, held))
+        }
     }
 
-    /// Checks the frame's head and puts the VLAN tag back.
-    fn slot(&mut self, index: usize, status: u32) -> Option<Slot> {
+    /// Checks the frame's head and puts the VLAN tag back. `whole`: where all of the packet is, if it did not fit the frame.
+    fn slot(&mut self, index: usize, status: u32, whole: Option<usize>) -> Option<Slot> {
         let head = self.frames.head(index);
         // SAFETY: the status word gave the frame to us (acquire); the head lies in the mapping. Copies, no references.
         let (len, snaplen, mac, sec, nsec, tci, tpid) = unsafe {
@@ -392,13 +400,11 @@ impl PacketReceive {
         };
         let mac = usize::from(mac);
         let (mut from, mut captured, mut wire_len) = (index * self.frames.frame_size + mac, snaplen as usize, len);
-        // Taken off the socket's queue also when the head is bad, or the next packet would be given this one's bytes.
-        let whole = if status & TP_STATUS_COPY != 0 { self.fetch() } else { None };
         if mac < size_of::<FrameHead>() + VLAN_TAG_BYTES || mac.checked_add(captured)? > self.frames.frame_size {
             return None;
         }
-        if let Some(whole) = whole {
-            (from, captured) = whole;
+        if let Some(start) = whole {
+            (from, captured) = (start, len as usize);
         }
         if status & TP_STATUS_VLAN_VALID != 0 {
             let start = from - VLAN_TAG_BYTES;
@@ -416,6 +422,7 @@ impl PacketReceive {
         let mut slot = Slot::new(&self.frames.region, from, captured as u32)?;
         slot.wire_len = wire_len.max(captured as u32);
         slot.arrival_ns = u64::from(sec) * 1_000_000_000 + u64::from(nsec);
+        slot.checksum_pending = status & TP_STATUS_CSUMNOTREADY != 0;
         slot.token = index as u64;
         Some(slot)
     }

@@ -7,15 +7,19 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use super::memory::{Arena, Region, Slot};
+use super::oversize::LONGEST_PACKET;
 use super::packet_ring::{
-    PacketConfig, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, VLAN_TAG_BYTES, bind, enable_auxdata, join_fanout,
-    open, put_tag_back,
+    PacketConfig, TP_STATUS_CSUMNOTREADY, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, VLAN_TAG_BYTES, bind,
+    enable_auxdata, join_fanout, open, put_tag_back,
 };
 use super::setsockopt;
 use crate::burst::BURST_MAX;
 use crate::error::{Error, Result};
 
 const PACKET_AUXDATA: libc::c_int = 8;
+/// A packet's buffer. Three lines of the CPU's cache more than whole pages: the first lines of all buffers would share a few
+/// of its sets.
+const BUFFER_BYTES: usize = LONGEST_PACKET + 3 * 64;
 /// Room for a time stamp and the auxiliary data of one packet, with their headers.
 const CONTROL_BYTES: usize = 128;
 
@@ -34,13 +38,23 @@ struct AuxData {
 
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; CONTROL_BYTES]);
+struct ControlBytes([u8; CONTROL_BYTES]);
+
+/// What the kernel says beside a packet.
+#[derive(Debug, Clone, Copy, Default)]
+struct Control {
+    /// 0: no stamp.
+    arrival_ns: u64,
+    checksum_pending: bool,
+    /// A VLAN tag's TCI and TPID.
+    tag: Option<(u16, Option<u16>)>,
+}
 
 /// The socket and its buffers.
 pub(crate) struct PlainSocket {
     fd: Arc<OwnedFd>,
     arena: Arena,
-    controls: Box<[Control]>,
+    controls: Box<[ControlBytes]>,
     vectors: Box<[libc::iovec]>,
     messages: Box<[libc::mmsghdr]>,
 }
@@ -53,7 +67,6 @@ impl PlainSocket {
     pub(crate) fn open(
         config: &PacketConfig,
         buffer_bytes: u32,
-        frame_size: usize,
         fanout: Option<Option<u16>>,
     ) -> Result<(Self, Option<u16>)> {
         let fd = open(config, fanout.is_some())?;
@@ -64,8 +77,8 @@ impl PlainSocket {
         if setsockopt(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &buffer_bytes).is_err() {
             setsockopt(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &buffer_bytes).map_err(failed)?;
         }
-        let mut arena = Arena::new(BURST_MAX, frame_size, "socket buffers")?;
-        let mut controls = vec![Control([0; CONTROL_BYTES]); BURST_MAX].into_boxed_slice();
+        let mut arena = Arena::new(BURST_MAX, BUFFER_BYTES, "socket buffers")?;
+        let mut controls = vec![ControlBytes([0; CONTROL_BYTES]); BURST_MAX].into_boxed_slice();
         let mut vectors: Box<[libc::iovec]> = (0..BURST_MAX)
             .map(|index| {
                 let frame = &mut arena.frame_mut(index)[VLAN_TAG_BYTES..];
@@ -114,7 +127,7 @@ impl PlainSocket {
         // With MSG_TRUNC the length is the packet's, even where the buffer was shorter (packet(7)).
         let wire = self.messages[index].msg_len as usize;
         let captured = wire.min(self.vectors[index].iov_len);
-        let (arrival_ns, tag) = self.control(index);
+        let Control { arrival_ns, checksum_pending, tag } = self.control(index);
         let mut slot = match tag {
             Some((tci, tpid))
                 if put_tag_back(&mut self.arena.frame_mut(index)[..captured + VLAN_TAG_BYTES], tci, tpid) =>
@@ -130,13 +143,13 @@ impl PlainSocket {
             }
         };
         slot.arrival_ns = arrival_ns;
+        slot.checksum_pending = checksum_pending;
         Some(slot)
     }
 
-    /// Time stamp (0: none) and VLAN tag of message `index`.
-    fn control(&self, index: usize) -> (u64, Option<(u16, Option<u16>)>) {
+    fn control(&self, index: usize) -> Control {
         let header = &self.messages[index].msg_hdr;
-        let (mut arrival_ns, mut tag) = (0, None);
+        let mut says = Control::default();
         // SAFETY: the header's control buffer is owned, aligned, and the kernel set its length; CMSG_NXTHDR ends with null.
         let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
         while !control.is_null() {
@@ -146,18 +159,20 @@ impl PlainSocket {
                 // SAFETY: this message carries a timespec; unaligned reading asks nothing of its place.
                 let time: libc::timespec =
                     unsafe { libc::CMSG_DATA(control).cast::<libc::timespec>().read_unaligned() };
-                arrival_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+                says.arrival_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
             } else if level == libc::SOL_PACKET && kind == PACKET_AUXDATA {
                 // SAFETY: as above, with struct tpacket_auxdata.
                 let aux: AuxData = unsafe { libc::CMSG_DATA(control).cast::<AuxData>().read_unaligned() };
+                says.checksum_pending = aux.status & TP_STATUS_CSUMNOTREADY != 0;
                 if aux.status & TP_STATUS_VLAN_VALID != 0 {
-                    tag = Some((aux.vlan_tci, (aux.status & TP_STATUS_VLAN_TPID_VALID != 0).then_some(aux.vlan_tpid)));
+                    says.tag =
+                        Some((aux.vlan_tci, (aux.status & TP_STATUS_VLAN_TPID_VALID != 0).then_some(aux.vlan_tpid)));
                 }
             }
             // SAFETY: header and control belong together.
             control = unsafe { libc::CMSG_NXTHDR(header, control) };
         }
-        (arrival_ns, tag)
+        says
     }
 
     pub(crate) fn region(&self) -> &Region {
