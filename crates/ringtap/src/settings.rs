@@ -2,7 +2,7 @@
 //!
 //! Owns the settings in force of one receiver. Each change is noted in `/run/ringtap` before it is made (`note`), and made on the
 //! `device`. The old values come back when the last receiver that changed a setting ends. Who puts them back: the receiver itself;
-//! where it has given up the right by then, the keeper ([`crate::keeper`]) or, beneath programs that are not ours, a grant
+//! where it has given up the right by then, the keeper (`sys::keeper`) or, beneath programs that are not ours, a grant
 //! (`sys::grant`); after a kill -9 of all of these, the next start.
 //! What goes by itself when a process ends (XDP programs on their link, promiscuous mode of a packet socket) is not here.
 
