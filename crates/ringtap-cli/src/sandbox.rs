@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, path_beneath_rules,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    path_beneath_rules,
 };
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{self, AccessFlags};
@@ -121,7 +122,11 @@ fn can(path: &Path, mode: AccessFlags) -> bool {
 fn folder_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !path.exists() || path.is_file() => {
-            if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent.to_owned() }
+            if parent.as_os_str().is_empty() {
+                PathBuf::from(".")
+            } else {
+                parent.to_owned()
+            }
         }
         _ => path.to_owned(),
     }

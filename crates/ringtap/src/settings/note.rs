@@ -262,7 +262,7 @@ fn own_folder(folder: &Path) -> io::Result<()> {
     }
     let found = fs::symlink_metadata(folder)?;
     if !found.is_dir() || found.uid() != effective_user() {
-        let text = format!("{} is not a folder of our own user's: remove it", folder.display());
+        let text = format!("what is changed can't be noted: {} is not a folder of this user's", folder.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     if found.mode() & 0o077 != 0 {
@@ -335,7 +335,7 @@ mod tests {
         own_folder(&real).unwrap();
         assert_eq!(fs::metadata(&real).unwrap().mode() & 0o777, 0o700);
         std::os::unix::fs::symlink(&real, &link).unwrap();
-        assert!(own_folder(&link).unwrap_err().to_string().contains("remove it"));
+        assert!(own_folder(&link).unwrap_err().to_string().contains("not a folder of this user's"));
         // Neither is a note that is a link.
         let target = parent.path().join("target");
         fs::write(&target, "precious").unwrap();

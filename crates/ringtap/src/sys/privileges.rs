@@ -97,7 +97,7 @@ const STEPS: [&str; 6] = ["bounding set", "group", "user", "capabilities", "no_n
 /// Only system calls: this runs in a signal handler. The number of the step that failed, and why.
 fn confine(keep: Capabilities, user: Option<(u32, u32)>, landlock: i32) -> Result<(), (usize, io::Error)> {
     let at = |step: usize| move |error: io::Error| (step, error);
-    // SAFETY (of all calls): system calls with plain numbers, which concern the calling thread alone.
+    // SAFETY: as all calls here, one with plain numbers that concerns the calling thread alone.
     let prctl = |option: libc::c_int, a: u64, b: u64| check(unsafe { libc::prctl(option, a, b, 0, 0) }.into());
     let mut sets = sets().map_err(at(3))?;
     if u64::from(sets[0].effective) & CAP_SETPCAP != 0 {
