@@ -137,7 +137,11 @@ fn landlock(needs: &Needs<'_>) -> std::result::Result<Option<OwnedFd>, landlock:
     let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     // Best effort: a kernel that knows less restricts less.
     let all = AccessFs::from_all(ABI::V3);
-    let folders = |paths: &[&Path]| paths.iter().map(|path| folder_of(path)).collect::<Vec<_>>();
+    // A name that is a link: also where it leads to now.
+    let folders = |paths: &[&Path]| {
+        let real = paths.iter().filter_map(|path| path.canonicalize().ok());
+        real.map(|path| folder_of(&path)).chain(paths.iter().map(|path| folder_of(path))).collect::<Vec<_>>()
+    };
     let system = SYSTEM.iter().chain(if needs.names { &["/etc"][..] } else { &SYSTEM_FILES[..] });
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)

@@ -136,7 +136,8 @@ impl Note {
             .custom_flags(libc::O_NOFOLLOW)
             .open(path)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())));
-        Ok(Self { file: opened?, path: path.to_owned(), boot: fs::read_to_string(BOOT)?, user: None })
+        let boot = fs::read_to_string(BOOT)?.trim().to_owned();
+        Ok(Self { file: opened?, path: path.to_owned(), boot, user: None })
     }
 
     /// Notes a change, then makes it.

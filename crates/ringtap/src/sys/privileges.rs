@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Capabilities (capabilities(7)) as a set of bits.
@@ -148,9 +148,12 @@ pub fn confine_this_thread(to: &Confinement<'_>) -> io::Result<()> {
 static KEEP: AtomicU64 = AtomicU64::new(0);
 static USER: AtomicU64 = AtomicU64::new(NOBODY);
 static LANDLOCK: AtomicI32 = AtomicI32::new(-1);
-static DONE: AtomicU32 = AtomicU32::new(0);
+static DONE: [AtomicI32; MOST_THREADS] = [const { AtomicI32::new(0) }; MOST_THREADS];
+static DONE_COUNT: AtomicUsize = AtomicUsize::new(0);
 static FAILED_STEP: AtomicU32 = AtomicU32::new(0);
 static FAILED_ERRNO: AtomicI32 = AtomicI32::new(0);
+/// One thread per queue, and some.
+const MOST_THREADS: usize = 4096;
 /// No user to become.
 const NOBODY: u64 = u64::MAX;
 
@@ -167,10 +170,14 @@ extern "C" fn confine_by_signal(_signal: libc::c_int) {
     }
     // SAFETY: as above.
     unsafe { *errno = before };
-    DONE.fetch_add(1, Ordering::AcqRel);
+    // SAFETY: a plain system call.
+    let thread = unsafe { libc::gettid() };
+    if let Some(place) = DONE.get(DONE_COUNT.fetch_add(1, Ordering::AcqRel)) {
+        place.store(thread, Ordering::Release);
+    }
 }
 
-/// Confines all threads of the process, the calling one last.
+/// Confines all threads of the process, the calling one last. To be called once.
 ///
 /// # Errors
 /// The first step that failed in some thread; a thread that does not take the signal within five seconds. What was done stays done.
@@ -192,35 +199,46 @@ pub fn confine_all_threads(to: &Confinement<'_>) -> io::Result<()> {
     // SAFETY: plain system calls.
     let (process, this) = unsafe { (libc::getpid(), libc::gettid()) };
     let mut seen = BTreeSet::from([this]);
+    DONE_COUNT.store(0, Ordering::Release);
     // A thread that one not yet confined starts meanwhile shows up in the next round.
     let signalled = loop {
-        let (mut sent, mut fresh) = (0, false);
-        DONE.store(0, Ordering::Release);
-        let threads: Vec<i32> = std::fs::read_dir("/proc/self/task")?
-            .flatten()
-            .filter_map(|thread| thread.file_name().to_str()?.parse().ok())
-            .collect();
-        for thread in threads.into_iter().filter(|&thread| seen.insert(thread)) {
-            fresh = true;
-            // SAFETY: a plain system call; a thread that has ended gives ESRCH.
-            sent += u32::from(unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) } == 0);
-        }
-        let since = Instant::now();
-        while DONE.load(Ordering::Acquire) < sent && since.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        if DONE.load(Ordering::Acquire) < sent {
-            break Err(io::Error::new(io::ErrorKind::TimedOut, "a thread does not answer"));
-        }
-        if !fresh {
+        let fresh: Vec<i32> = threads()?.into_iter().filter(|&thread| seen.insert(thread)).collect();
+        if fresh.is_empty() {
             break Ok(());
         }
+        for &thread in &fresh {
+            // SAFETY: a plain system call; a thread that has ended gives ESRCH.
+            unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
+        }
+        let since = Instant::now();
+        while !all_done(&fresh)? && since.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        if !all_done(&fresh)? {
+            break Err(io::Error::new(io::ErrorKind::TimedOut, "a thread does not answer"));
+        }
     };
+    // Not before: the signal ends a process that has no handler for it.
+    signalled?;
     // SAFETY: as above.
     unsafe { libc::sigaction(signal, &raw const old, std::ptr::null_mut()) };
-    signalled?;
     match FAILED_ERRNO.load(Ordering::Acquire) {
         0 => confine_this_thread(to),
         errno => Err(told((FAILED_STEP.load(Ordering::Acquire) as usize, io::Error::from_raw_os_error(errno)))),
     }
+}
+
+/// Whether all of these threads have confined themselves or ended.
+fn all_done(threads_told: &[i32]) -> io::Result<bool> {
+    let done: BTreeSet<i32> = DONE.iter().map(|thread| thread.load(Ordering::Acquire)).collect();
+    if threads_told.iter().all(|thread| done.contains(thread)) {
+        return Ok(true);
+    }
+    let alive = threads()?;
+    Ok(threads_told.iter().all(|thread| done.contains(thread) || !alive.contains(thread)))
+}
+
+fn threads() -> io::Result<Vec<i32>> {
+    let threads = std::fs::read_dir("/proc/self/task")?.flatten();
+    Ok(threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect())
 }
