@@ -13,6 +13,7 @@ use landlock::{
     path_beneath_rules,
 };
 use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::libc;
 use nix::unistd::{self, AccessFlags};
 use ringtap::sys::privileges::{
     self, CAP_BPF, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_IPC_LOCK, Capabilities, Confinement,

@@ -147,7 +147,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", help_heading = "Live")]
     user: Option<String>,
     /// Keep all privileges: no Landlock, no seccomp, all capabilities (docs/privileges.md)
-    #[arg(long, help_heading = "Live")]
+    #[arg(long)]
     no_sandbox: bool,
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Live")]

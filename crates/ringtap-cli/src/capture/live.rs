@@ -3,7 +3,6 @@
 //! Owns the order: what can fail without leaving a trace comes first, files are created only when packets can be taken,
 //! and privileges go last. At the end the engines stop first, then the file is completed.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,7 +24,7 @@ use super::supervise::{Bell, Ending, Job, supervise};
 use super::user::Successor;
 use super::{Args, Backend};
 use crate::filter::{Filter, Filtered};
-use crate::sandbox::{self, Needs};
+use crate::sandbox;
 
 impl Job for Running<Whole> {
     fn is_finished(&self) -> bool {
@@ -81,13 +80,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     // One handler was made for each source, and start asks for each once, in this order.
     let mut running =
         receiver.start(|_, _| handlers.next().unwrap_or_else(|| unreachable!("a source without a handler")))?;
-    let needs = Needs {
-        rings: true,
-        writes: args.write.iter().filter(|_| !args.records_to_stdout()).map(PathBuf::as_path).collect(),
-        user: successor.as_ref(),
-        ..Needs::default()
-    };
-    warnings.extend(sandbox::enter(args.no_sandbox, &needs)?);
+    warnings.extend(sandbox::enter(args.no_sandbox, &args.needs(true, successor.as_ref()))?);
     let started = Instant::now();
     warnings.extend(running.warnings().iter().cloned());
     let mut reporter = Reporter::new(args.json, args.stats, "timer".to_owned());

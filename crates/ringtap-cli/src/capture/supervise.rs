@@ -181,7 +181,7 @@ pub(super) fn supervise(
             return Ending::Duration;
         }
         if let Some(error) = recorder.and_then(Recorder::error) {
-            let is_reader_gone = error.errno() == Some(libc::EPIPE);
+            let is_reader_gone = error.errno() == Some(nix::libc::EPIPE);
             return if is_reader_gone { Ending::ReaderGone } else { Ending::OutputFailed };
         }
         if bell.panicked.load(Ordering::Relaxed) {

@@ -151,7 +151,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     // One handler was made for each source, and start asks for each once, in this order.
     let mut running =
         receiver.start(|_, _| handlers.next().unwrap_or_else(|| unreachable!("a source without a handler")))?;
-    warnings.extend(sandbox::enter(args.no_sandbox, &needs(args, successor.as_ref()))?);
+    warnings.extend(sandbox::enter(args.no_sandbox, &needs(args, true, successor.as_ref()))?);
     warnings.extend(running.warnings().iter().cloned());
     for warning in &warnings {
         eprintln!("ringtap: warning: {warning}");
@@ -218,13 +218,13 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Rules are read again on SIGHUP; files of EVE are begun anew.
-fn needs<'a>(args: &'a Args, user: Option<&'a Successor>) -> Needs<'a> {
+pub(super) fn needs<'a>(args: &'a Args, rings: bool, user: Option<&'a Successor>) -> Needs<'a> {
     let named = |paths: &'a [PathBuf]| paths.iter().map(PathBuf::as_path);
-    let read = named(&args.rules).chain(named(&args.priority_rules));
+    let read = named(&args.rules).chain(named(&args.priority_rules)).chain(named(&args.replay));
     let read = read.chain(args.classification.as_deref()).chain(args.config.as_deref());
     let is_file = |path: &&Path| *path != Path::new("-");
     let written = args.eve.as_deref().filter(is_file).into_iter().chain(args.eve_socket.as_deref());
-    Needs { rings: true, reads: read.collect(), writes: written.collect(), user, ..Needs::default() }
+    Needs { rings, reads: read.collect(), writes: written.collect(), user, ..Needs::default() }
 }
 
 fn wanted(args: &Args, config: &Config) -> Wanted {

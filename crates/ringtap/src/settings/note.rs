@@ -238,13 +238,16 @@ impl Note {
 /// Gives a setting the value of the last user that is not `gone`, or, when there is none, what it was before all of them.
 fn put_back(device: &mut Device, changed: &Changed, gone: &[u64]) -> io::Result<()> {
     let left = changed.by.iter().rfind(|(user, _)| !gone.contains(user));
-    let (wanted, is_touched) = (left.map_or(&changed.was, |(_, to)| to), left != changed.by.last());
+    if left == changed.by.last() {
+        return Ok(());
+    }
+    let wanted = left.map_or(&changed.was, |(_, to)| to);
     let value = match device.read(&changed.setting) {
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(()),
         value => value?,
     };
     // Another value than ours is somebody else's, or the process was killed before it changed anything.
-    if !is_touched || value == *wanted || !changed.by.iter().any(|(_, to)| value == *to) {
+    if value == *wanted || !changed.by.iter().any(|(_, to)| value == *to) {
         return Ok(());
     }
     match device.write(&changed.setting, wanted) {
