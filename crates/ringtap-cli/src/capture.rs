@@ -130,6 +130,9 @@ pub struct Args {
     /// Once all is set up, go on as this user; files are created with that user's rights
     #[arg(long, value_name = "NAME", help_heading = "Threads")]
     user: Option<String>,
+    /// Keep all privileges: no Landlock, no seccomp, all capabilities (docs/privileges.md)
+    #[arg(long, help_heading = "Threads")]
+    no_sandbox: bool,
 
     /// Keep at most so many bytes of each packet
     #[arg(long, value_name = "SIZE", value_parser = units::size, help_heading = "Recording")]

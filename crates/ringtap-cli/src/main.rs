@@ -14,6 +14,7 @@ mod log_server;
 mod man;
 mod pcap_run;
 mod plan;
+mod sandbox;
 mod secrets;
 mod sensor;
 mod trap;

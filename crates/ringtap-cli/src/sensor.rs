@@ -146,6 +146,9 @@ pub struct Args {
     /// Once all is set up, go on as this user
     #[arg(long, value_name = "NAME", help_heading = "Live")]
     user: Option<String>,
+    /// Keep all privileges: no Landlock, no seccomp, all capabilities (docs/privileges.md)
+    #[arg(long)]
+    no_sandbox: bool,
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Live")]
     duration: Option<Duration>,

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Subcommand, ValueEnum};
 use ringtap::receiver::Receiver;
+use ringtap::sys::keeper::Keeper;
 use ringtap::{Error, Result};
 use ringtap_trap::names::Names;
 use ringtap_trap::spool::{self, Bell, Service};
@@ -32,6 +33,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::capture::user::Successor;
 use crate::log_server::LogServer;
+use crate::sandbox::{self, Needs};
 use crate::units;
 use config::Config;
 use pipeline::Pipeline;
@@ -109,6 +111,9 @@ pub struct Args {
     /// Once all is set up, go on as this user; the store is made with that user's rights
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
+    /// Keep all privileges: no Landlock, no seccomp, all capabilities (docs/privileges.md)
+    #[arg(long)]
+    no_sandbox: bool,
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
@@ -174,6 +179,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(Command::Top(top)) = &args.command {
         return top::run(top);
     }
+    // The first thing there is and the last that goes: it puts back what others no longer may.
+    let keeper = args.interface.as_ref().map(|_| Keeper::start()).transpose();
+    let _keeper = keeper.map_err(|error| Error::os("start", "the keeper of settings", &error))?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
@@ -256,8 +264,19 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(listener) = metrics {
         metrics::start(listener, Arc::clone(&sources))?;
     }
-    if let Some(successor) = &successor {
-        successor.take_over()?;
+    let needs = Needs {
+        rings: running.is_some(),
+        names: config.webhook().is_some(),
+        reads: Vec::new(),
+        writes: [Some(&args.store), args.output.as_ref(), args.output_socket.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+            .collect(),
+        user: successor.as_ref(),
+    };
+    for warning in sandbox::enter(args.no_sandbox, &needs)? {
+        eprintln!("ringtap: warning: {warning}");
     }
 
     watch(&args, &sources, &pipeline, &stop);

@@ -113,6 +113,8 @@ impl Store {
         }
         connection.pragma_update(None, "journal_mode", "WAL").map_err(wrong)?;
         connection.pragma_update(None, "synchronous", "FULL").map_err(wrong)?;
+        // Nothing outside the store's folder is written: the station has no right to.
+        connection.pragma_update(None, "temp_store", "MEMORY").map_err(wrong)?;
         connection.pragma_update(None, "wal_autocheckpoint", 8192).map_err(wrong)?;
         let version = layout(&connection).map_err(wrong)?;
         let to_this = match version {

@@ -13,6 +13,7 @@ use ringtap::meters::EngineSnapshot;
 use ringtap::receiver::{Receiver, Running};
 use ringtap::record::{InterfaceInfo, Recorder, SpoolProducer};
 use ringtap::source::StampClock;
+use ringtap::sys::keeper::Keeper;
 use ringtap::{Error, Result};
 
 use super::accounts::{Counters, account, final_counts};
@@ -23,6 +24,7 @@ use super::supervise::{Bell, Ending, Job, supervise};
 use super::user::Successor;
 use super::{Args, Backend};
 use crate::filter::{Filter, Filtered};
+use crate::sandbox;
 
 impl Job for Running<Whole> {
     fn is_finished(&self) -> bool {
@@ -45,6 +47,8 @@ impl Job for Running<Whole> {
 
 /// Runs a capture from an interface.
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    // The first thing there is and the last that goes: it puts back what others no longer may.
+    let _keeper = Keeper::start().map_err(|error| Error::os("start", "the keeper of settings", &error))?;
     let bell = Bell::install()?;
     let successor = args.user.as_deref().map(Successor::find).transpose()?;
     let name = args.interface.as_deref().unwrap_or_default();
@@ -76,9 +80,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     // One handler was made for each source, and start asks for each once, in this order.
     let mut running =
         receiver.start(|_, _| handlers.next().unwrap_or_else(|| unreachable!("a source without a handler")))?;
-    if let Some(successor) = &successor {
-        successor.take_over()?;
-    }
+    warnings.extend(sandbox::enter(args.no_sandbox, &args.needs(true, successor.as_ref()))?);
     let started = Instant::now();
     warnings.extend(running.warnings().iter().cloned());
     let mut reporter = Reporter::new(args.json, args.stats, "timer".to_owned());

@@ -28,6 +28,7 @@ use super::summary::Summary;
 use super::supervise::{Bell, Ending, Job, supervise};
 use super::user::Successor;
 use crate::filter::{Filter, Filtered};
+use crate::sandbox;
 
 /// The engine at work on files.
 struct Replaying {
@@ -95,11 +96,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let handler = Filtered::new(filter.as_ref().map(Filter::program).transpose()?, rejected, keep);
     let stop = Arc::new(Stop::new()?);
     let mut job = start(source, handler, Arc::clone(&stop))?;
-    if let Some(successor) = &successor {
-        successor.take_over()?;
-    }
+    let warnings = sandbox::enter(args.no_sandbox, &args.needs(false, successor.as_ref()))?;
     let started = Instant::now();
     let mut reporter = Reporter::new(args.json, args.stats, "replay".to_owned());
+    warnings.iter().for_each(|warning| reporter.note(&format!("warning: {warning}")));
     let ending = supervise(&mut job, &bell, args.duration, &counters, recorder.as_ref(), &mut reporter);
     stop.pull();
     let ended = job.thread.join();

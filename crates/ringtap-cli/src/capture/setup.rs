@@ -16,8 +16,10 @@ use ringtap::steer::Attach;
 use ringtap::sys::sched;
 use ringtap::{Error, Result};
 
+use super::user::Successor;
 use super::{Args, Backend, Direction, Wait, Xdp};
 use crate::filter::Filter;
+use crate::sandbox::Needs;
 use crate::units;
 
 /// Bytes of a packet ring's frame in front of the packet, and more.
@@ -186,6 +188,13 @@ impl Args {
     /// Whether packets go to standard output, so that nothing else may.
     pub(super) fn records_to_stdout(&self) -> bool {
         self.record_config(1).is_some_and(|config| config.target == Target::Stdout)
+    }
+
+    /// What is still done once all is set up.
+    pub(super) fn needs<'a>(&'a self, rings: bool, user: Option<&'a Successor>) -> Needs<'a> {
+        let writes = self.write.iter().filter(|_| !self.records_to_stdout()).map(AsRef::as_ref).collect();
+        let reads = self.read.iter().map(AsRef::as_ref).collect();
+        Needs { rings, names: false, reads, writes, user }
     }
 
     /// CPUs of the engines: as told, else the last allowed ones, as the first ones serve most interrupts.

@@ -43,6 +43,11 @@ impl Successor {
         result
     }
 
+    /// User and group.
+    pub(crate) fn ids(&self) -> (u32, u32) {
+        (self.uid.as_raw(), self.gid.as_raw())
+    }
+
     /// Becomes the user for good, with all threads.
     pub(crate) fn take_over(&self) -> Result<()> {
         // Locking more memory will be beyond the user's limit. Without rights to lock any, nothing was locked.

@@ -3,6 +3,7 @@
 //! Owns the order of starting and ending, and the reload of rules: a program is built here, aside, and each engine swaps
 //! it in between two cycles; what it used before comes back here to be dropped.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -15,6 +16,7 @@ use ringtap::ledger::Cause;
 use ringtap::pacer::{Hybrid, Policy, Rung};
 use ringtap::receiver::{self, Receiver, ReceiverConfig, Running};
 use ringtap::source::StampClock;
+use ringtap::sys::keeper::Keeper;
 use ringtap::sys::{clock, sched};
 use ringtap::{Error, Result};
 use ringtap_alarm::Catalogue;
@@ -35,6 +37,7 @@ use super::rules::{self, Loaded};
 use super::summary::{Summary, records};
 use super::{Args, Backend, Event};
 use crate::capture::user::Successor;
+use crate::sandbox::{self, Needs};
 
 /// How often to look at what rings no bell: the interface, an engine's end, programs that came back.
 const LOOK: Duration = Duration::from_millis(100);
@@ -59,6 +62,8 @@ struct Exchange {
 
 /// Runs the sensor on an interface.
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    // The first thing there is and the last that goes: it puts back what others no longer may.
+    let _keeper = Keeper::start().map_err(|error| Error::os("start", "the keeper of settings", &error))?;
     let told = listen()?;
     let config = Config::of(args)?;
     let loaded = rules::load(args, &config.variables, BitNames::default())?;
@@ -146,9 +151,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     // One handler was made for each source, and start asks for each once, in this order.
     let mut running =
         receiver.start(|_, _| handlers.next().unwrap_or_else(|| unreachable!("a source without a handler")))?;
-    if let Some(successor) = &successor {
-        successor.take_over()?;
-    }
+    warnings.extend(sandbox::enter(args.no_sandbox, &needs(args, true, successor.as_ref()))?);
     warnings.extend(running.warnings().iter().cloned());
     for warning in &warnings {
         eprintln!("ringtap: warning: {warning}");
@@ -213,6 +216,16 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         }
         _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Rules are read again on SIGHUP; files of EVE are begun anew.
+pub(super) fn needs<'a>(args: &'a Args, rings: bool, user: Option<&'a Successor>) -> Needs<'a> {
+    let named = |paths: &'a [PathBuf]| paths.iter().map(PathBuf::as_path);
+    let read = named(&args.rules).chain(named(&args.priority_rules)).chain(named(&args.replay));
+    let read = read.chain(args.classification.as_deref()).chain(args.config.as_deref());
+    let is_file = |path: &&Path| *path != Path::new("-");
+    let written = args.eve.as_deref().filter(is_file).into_iter().chain(args.eve_socket.as_deref());
+    Needs { rings, reads: read.collect(), writes: written.collect(), user, ..Needs::default() }
 }
 
 fn wanted(args: &Args, config: &Config) -> Wanted {

@@ -25,9 +25,11 @@ use signal_hook::iterator::Signals;
 
 use super::config::Config;
 use super::handler::{Finds, NEVER, Sensor, Shedding, Wanted};
+use super::live::needs;
 use super::output::{Wishes, Writing, wants};
 use super::summary::{Summary, records};
 use super::{Args, Event, rules};
+use crate::sandbox;
 
 /// Runs the sensor over files.
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
@@ -83,6 +85,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     stop_on_signals(&stop)?;
     let pacer = Pacer::new(&Policy::Interrupt).map_err(|error| Error::usage("replay", &object, error))?;
     let meters = Arc::new(EngineMeters::default());
+    for warning in sandbox::enter(args.no_sandbox, &needs(args, false, None))? {
+        eprintln!("ringtap: warning: {warning}");
+    }
     let started = Instant::now();
     let mut engine = Engine { source, handler, pacer, transmit: None, stop, meters, packet_limit: None };
     let ended = engine.run();

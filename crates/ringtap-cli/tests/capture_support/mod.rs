@@ -96,6 +96,7 @@ pub fn ringtap(arguments: &[&str]) -> Ended {
 /// A running `ringtap capture`.
 pub struct Capture {
     program: RunningProgram,
+    id: u32,
     stdout: JoinHandle<Vec<u8>>,
     stderr: JoinHandle<String>,
     lines: Receiver<String>,
@@ -128,6 +129,7 @@ impl Capture {
         let stderr = program.child().stderr.take().unwrap();
         let (told, lines) = mpsc::channel();
         Self {
+            id: program.child().id(),
             program,
             stdout: std::thread::spawn(move || {
                 let mut bytes = Vec::new();
@@ -145,6 +147,11 @@ impl Capture {
             }),
             lines,
         }
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.id
     }
 
     /// What it has in RAM.

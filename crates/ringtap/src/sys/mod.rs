@@ -12,7 +12,9 @@ pub(crate) mod card_ring;
 pub mod clock;
 pub mod ethtool;
 pub mod event;
+pub(crate) mod file_lock;
 pub(crate) mod grant;
+pub mod keeper;
 pub(crate) mod memory;
 pub mod netdev;
 pub mod netlink;
@@ -20,6 +22,7 @@ mod oversize;
 pub(crate) mod packet_ring;
 pub(crate) mod pcap;
 pub mod perf;
+pub mod privileges;
 pub(crate) mod recvmmsg;
 mod ring;
 pub mod sched;
@@ -43,6 +46,12 @@ pub(crate) fn grace_period() {
     if result != 0 || cpus < 2 {
         std::thread::sleep(PAUSE);
     }
+}
+
+/// The user whose rights on files this process has.
+pub(crate) fn effective_user() -> u32 {
+    // SAFETY: a plain system call that can't fail.
+    unsafe { libc::geteuid() }
 }
 
 /// setsockopt(2) with a plain value.
