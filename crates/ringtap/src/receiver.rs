@@ -172,6 +172,8 @@ struct Shared {
     steering: Option<Steering>,
     accounts: Arc<Mutex<Vec<SocketAccounts>>>,
     device: DeviceAccounts,
+    /// The kernel decides by the user's filter before it counts.
+    filtered_before_offered: bool,
     _napi: Option<NapiPacing>,
     _promiscuous: Option<Promiscuous>,
     _process: ProcessGuard,
@@ -225,6 +227,7 @@ impl Receiver {
         } else {
             None
         };
+        let by_packet_socket = matches!(opened.queues.first(), Some((AnySource::Packet(_) | AnySource::Socket(_), _)));
         let accounts = opened.queues.iter().filter_map(|(source, _)| source.accounts()).collect();
         // From here on packets count, the device's losses too.
         let device = DeviceAccounts::start(&interface);
@@ -238,6 +241,7 @@ impl Receiver {
             steering: opened.steering,
             accounts: Arc::new(Mutex::new(accounts)),
             device,
+            filtered_before_offered: config.filter.is_some() && by_packet_socket,
             _napi: None,
             _promiscuous: promiscuous,
             _process: process,

@@ -150,6 +150,7 @@ fn net_kernel_filter_decides_on_packet_sockets() {
         let mut seen: Vec<usize> = keep.frames().iter().map(|seen| number(&seen.data).unwrap()).collect();
         seen.sort_unstable();
         assert_eq!(seen, wanted, "{way:?} {threads}");
+        assert_eq!(outcome.ledger.filtered, None, "the kernel does not say how many it left out: {}", outcome.ledger);
         assert_eq!(outcome.ledger.unaccounted(), Some(0), "{way:?}: {}", outcome.ledger);
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ringtap::arrival::ArrivalClock;
 use ringtap::calibrate::{Calibration, Wishes};
 use ringtap::histogram::Histogram;
 use ringtap::interface::{Interface, InterfaceState};
@@ -123,6 +124,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
                 sequence: Arc::clone(&sequence),
                 latency: Arc::clone(latency),
                 stamp_clock,
+                arrivals: ArrivalClock::new(stamp_clock),
                 packet: 0,
                 made: 0,
             },
