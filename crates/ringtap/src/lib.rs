@@ -19,6 +19,7 @@ pub mod pacer;
 pub mod realtime;
 pub mod receiver;
 pub mod record;
+pub mod settings;
 pub mod source;
 pub mod steer;
 pub mod sys;

@@ -20,9 +20,10 @@ use crate::engine::{Engine, Handler};
 use crate::error::{Error, Result};
 use crate::interface::Interface;
 use crate::meters::EngineMeters;
-use crate::napi::{self, NapiPacing, NapiPause};
+use crate::napi::NapiPause;
 use crate::pacer::{Pacer, Policy};
 use crate::realtime::{ProcessGuard, RealTime, ThreadShare};
+use crate::settings::{self, Settings};
 use crate::source::any::AnySource;
 use crate::source::packet::Filter;
 use crate::source::{Description, Source, StampClock};
@@ -174,7 +175,8 @@ struct Shared {
     device: DeviceAccounts,
     /// The kernel decides by the user's filter before it counts.
     filtered_before_offered: bool,
-    _napi: Option<NapiPacing>,
+    /// `None` for what is no interface of this host's.
+    settings: Option<Settings>,
     _promiscuous: Option<Promiscuous>,
     _process: ProcessGuard,
 }
@@ -197,8 +199,14 @@ impl Receiver {
         let mut warnings = Vec::new();
         let process = config.realtime.apply_to_process(&mut warnings);
         if !interface.is_foreign() {
-            napi::repair_leftovers(&interface.name, interface.index);
+            warnings.extend(settings::put_back_leftovers());
         }
+        let settings = if interface.is_foreign() {
+            None
+        } else {
+            let opened = Settings::of(interface.index, config.across_fork);
+            Some(opened.map_err(|error| Error::os("look at the settings of", &interface.name, &error))?)
+        };
         let (backend, fall_back) = choose(&config, &interface, &mut warnings);
         let had_carrier = has_carrier(&interface);
         let opened = match backend {
@@ -242,7 +250,7 @@ impl Receiver {
             accounts: Arc::new(Mutex::new(accounts)),
             device,
             filtered_before_offered: config.filter.is_some() && by_packet_socket,
-            _napi: None,
+            settings,
             _promiscuous: promiscuous,
             _process: process,
         };
@@ -279,13 +287,11 @@ impl Receiver {
 
     /// Paces NAPI for engines on these CPUs. Not before they start: who places NAPI's threads may do so when the queues are open.
     fn paced(mut self, cpus: &[usize]) -> Self {
-        if self.shared.steering.is_some() {
-            let (in_force, needs_no_timer) =
-                pace_napi(&self.config, &self.interface, &self.queues, cpus, &mut self.warnings);
-            self.shared._napi = in_force;
-            if needs_no_timer {
-                self.config.policy = Policy::Interrupt;
-            }
+        let Self { config, interface, queues, shared, warnings } = &mut self;
+        if let (Some(_), Some(settings)) = (&shared.steering, &shared.settings)
+            && pace_napi(config, interface, queues, cpus, settings, warnings)
+        {
+            config.policy = Policy::Interrupt;
         }
         self
     }

@@ -5,8 +5,9 @@
 use super::{Backend, Queues, ReceiverConfig};
 use crate::error::{Error, Result};
 use crate::interface::Interface;
-use crate::napi::NapiPacing;
+use crate::napi;
 use crate::pacer::Policy;
+use crate::settings::Settings;
 use crate::source::Source;
 use crate::source::any::AnySource;
 use crate::source::packet::{Fanout, PacketRingConfig, PacketSource};
@@ -229,8 +230,9 @@ pub(super) fn pace_napi(
     interface: &Interface,
     queues: &[(AnySource, Option<TransmitRing>)],
     cpus: &[usize],
+    settings: &Settings,
     warnings: &mut Vec<String>,
-) -> (Option<NapiPacing>, bool) {
+) -> bool {
     const DEFER_HARD_IRQS: u64 = 2;
     /// What our wake-ups are late, and more.
     const NET_BELOW_NS: u64 = 100_000;
@@ -252,12 +254,10 @@ pub(super) fn pace_napi(
         config.napi_pause.at(interface.index, cpus)
     };
     if flush_ns == 0 {
-        return (None, false);
+        return false;
     }
-    let (name, index) = (&interface.name, interface.index);
-    let in_force = NapiPacing::set(name, index, DEFER_HARD_IRQS, flush_ns, config.across_fork, warnings);
-    let needs_no_timer = instead_of_timer && in_force.is_some();
-    (in_force, needs_no_timer)
+    let in_force = napi::pace(settings, &interface.name, DEFER_HARD_IRQS, flush_ns, warnings);
+    instead_of_timer && in_force
 }
 
 /// Between two polls of our thread packets wait in the card's own ring, not in ours: it should not be the smaller one.

@@ -1,7 +1,7 @@
-//! Questions to a driver through SIOCETHTOOL (ethtool(8), linux/ethtool.h): its name, queues, rings and own counters.
+//! Questions to a driver through SIOCETHTOOL (ethtool(8), linux/ethtool.h): its name, queues, rings, features and own counters.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const SIOCETHTOOL: u64 = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
@@ -10,20 +10,60 @@ const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSTATS: u32 = 0x1d;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_GFEATURES: u32 = 0x3a;
+const ETHTOOL_SFEATURES: u32 = 0x3b;
 const ETH_SS_STATS: u32 = 1;
+const ETH_SS_FEATURES: u32 = 4;
 const ETH_GSTRING_LEN: usize = 32;
 /// Upper bound on what a driver may claim to count; mlx5 has some thousands.
 const MOST_STATISTICS: u32 = 65_536;
 
-/// One question to the driver of `interface`: `command` is a structure of linux/ethtool.h that begins with its number.
-fn ask(interface: &str, command: &mut [u32]) -> io::Result<()> {
+/// A socket for questions about devices of the calling thread's network namespace.
+pub(crate) fn socket() -> io::Result<OwnedFd> {
     // SAFETY: plain system call, the result is checked and owned once.
     let raw = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if raw < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: a fresh descriptor that nobody else owns.
-    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// What tells the socket's network namespace from all others of this boot: its cookie, which is never used again (Linux 5.14), or
+/// the number of its file.
+pub(crate) fn namespace_of(socket: BorrowedFd<'_>) -> io::Result<String> {
+    const SO_NETNS_COOKIE: libc::c_int = 71;
+    match super::getsockopt::<u64>(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE) {
+        Ok(cookie) => Ok(format!("net{cookie}")),
+        Err(_) => {
+            let file = std::fs::metadata("/proc/thread-self/ns/net")?;
+            Ok(format!("inode{}", std::os::unix::fs::MetadataExt::ino(&file)))
+        }
+    }
+}
+
+/// The name of a device of the socket's namespace (SIOCGIFNAME, netdevice(7)).
+///
+/// # Errors
+/// ENODEV without such a device.
+pub(crate) fn name_of(socket: BorrowedFd<'_>, ifindex: u32) -> io::Result<String> {
+    // SAFETY: all zeroes is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_ifru.ifru_ifindex = ifindex as libc::c_int;
+    // SAFETY: the request is valid for reading and writing during the call.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFNAME as _, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(text(&request.ifr_name.map(|byte| byte as u8)))
+}
+
+/// One question to the driver of `interface`: `command` is a structure of linux/ethtool.h that begins with its number.
+fn ask(interface: &str, command: &mut [u32]) -> io::Result<()> {
+    ask_by(socket()?.as_fd(), interface, command).map(drop)
+}
+
+/// The same by a socket, which belongs to a network namespace; with what the call returned.
+fn ask_by(socket: BorrowedFd<'_>, interface: &str, command: &mut [u32]) -> io::Result<u32> {
     // SAFETY: all zeroes is a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if interface.len() >= request.ifr_name.len() {
@@ -35,7 +75,7 @@ fn ask(interface: &str, command: &mut [u32]) -> io::Result<()> {
     request.ifr_ifru.ifru_data = command.as_mut_ptr().cast();
     // SAFETY: the request names a structure that is as long as the command asks for (each caller sizes it so).
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as u32) }
 }
 
 fn bytes(words: &[u32]) -> Vec<u8> {
@@ -110,6 +150,50 @@ pub fn statistics(interface: &str) -> io::Result<Vec<(String, u64)>> {
         .map(text)
         .zip(values.chunks_exact(8).map(|value| u64::from_ne_bytes(value.try_into().unwrap_or_default())))
         .collect())
+}
+
+/// Whether a feature (by the kernel's name) is on.
+///
+/// # Errors
+/// ENODEV without such a device, EOPNOTSUPP where it has no such feature.
+pub(crate) fn feature(socket: BorrowedFd<'_>, interface: &str, name: &str) -> io::Result<bool> {
+    let (index, count) = feature_index(socket, interface, name)?;
+    // struct ethtool_gfeatures: cmd, size, size × { available, requested, active, never_changed }, 32 features each.
+    let mut command = vec![0u32; 2 + count.div_ceil(32) * 4];
+    command[..2].copy_from_slice(&[ETHTOOL_GFEATURES, count.div_ceil(32) as u32]);
+    ask_by(socket, interface, &mut command)?;
+    Ok(command[2 + index / 32 * 4 + 2] & (1 << (index % 32)) != 0)
+}
+
+/// Switches a feature on or off.
+///
+/// # Errors
+/// EPERM without CAP_NET_ADMIN; EOPNOTSUPP where the device has no such feature or it can't be changed.
+pub(crate) fn set_feature(socket: BorrowedFd<'_>, interface: &str, name: &str, on: bool) -> io::Result<()> {
+    let (index, count) = feature_index(socket, interface, name)?;
+    // struct ethtool_sfeatures: cmd, size, size × { valid, requested }.
+    let mut command = vec![0u32; 2 + count.div_ceil(32) * 2];
+    command[..2].copy_from_slice(&[ETHTOOL_SFEATURES, count.div_ceil(32) as u32]);
+    let bit = 1 << (index % 32);
+    command[2 + index / 32 * 2] = bit;
+    command[2 + index / 32 * 2 + 1] = if on { bit } else { 0 };
+    // Not 0: the driver did something else (enum ethtool_sfeatures_retval_bits).
+    match ask_by(socket, interface, &mut command)? {
+        0 => Ok(()),
+        _ => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
+    }
+}
+
+/// A feature's number, and how many there are.
+fn feature_index(socket: BorrowedFd<'_>, interface: &str, name: &str) -> io::Result<(usize, usize)> {
+    let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
+    ask_by(socket, interface, &mut info)?;
+    let count = info[4].min(MOST_STATISTICS) as usize;
+    let mut names = vec![0u32; 3 + count * ETH_GSTRING_LEN / 4];
+    names[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count as u32]);
+    ask_by(socket, interface, &mut names)?;
+    let index = bytes(&names[3..]).chunks_exact(ETH_GSTRING_LEN).position(|known| text(known) == name);
+    index.map(|index| (index, count)).ok_or_else(|| io::Error::from_raw_os_error(libc::EOPNOTSUPP))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub(crate) mod card_ring;
 pub mod clock;
 pub mod ethtool;
 pub mod event;
+pub(crate) mod file_lock;
 pub(crate) mod grant;
 pub(crate) mod memory;
 pub mod netdev;
@@ -42,6 +43,12 @@ pub(crate) fn grace_period() {
     if result != 0 || cpus < 2 {
         std::thread::sleep(PAUSE);
     }
+}
+
+/// The user whose rights on files this process has.
+pub(crate) fn effective_user() -> u32 {
+    // SAFETY: a plain system call that can't fail.
+    unsafe { libc::geteuid() }
 }
 
 /// setsockopt(2) with a plain value.
