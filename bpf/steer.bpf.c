@@ -15,7 +15,7 @@
 #include <bpf/bpf_helpers.h>
 
 #define MAX_RULES 32
-#define MAX_QUEUES 128
+#define MAX_QUEUES 1024
 #define MAX_TAGS 2
 #define MAX_EXTENSION_HEADERS 4
 #define LONGEST_METADATA 252 /* bytes, a multiple of 4 (xdp_metalen_invalid) */

@@ -6,6 +6,7 @@
 mod direct;
 mod open;
 mod running;
+mod suit;
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -94,7 +95,8 @@ pub struct ReceiverConfig {
     /// Slots of each ring.
     pub ring_slots: u32,
     /// Slots of each ring where frames are packed and the frame size was not told, as a packet may take several there
-    /// ([`XdpSource::packed_frames`](crate::source::xdp::XdpSource::packed_frames)); `None`: `ring_slots`.
+    /// ([`XdpSource::packed_frames`](crate::source::xdp::XdpSource::packed_frames)); `None`: `ring_slots`. Given, both are planned
+    /// for the peak rate of the device, and several queues share them out.
     pub packed_slots: Option<u32>,
     /// Bytes per frame; `None` chooses: packed frames where AF_XDP copies, else by the MTU.
     pub frame_size: Option<u32>,
@@ -107,6 +109,10 @@ pub struct ReceiverConfig {
     pub across_fork: bool,
     /// Transmit slots of each queue; 0 for none.
     pub transmit_slots: u32,
+    /// The handlers need both directions of a flow in one of them.
+    pub flows_together: bool,
+    /// Told, line by line, what is about to be taken.
+    pub tell: fn(&str),
     /// Filter in the kernel (packet sockets).
     pub filter: Option<Filter>,
     /// Leave out what the host sends (packet sockets; AF_XDP never sees it).
@@ -146,6 +152,8 @@ impl ReceiverConfig {
             huge_pages: false,
             across_fork: false,
             transmit_slots: 0,
+            flows_together: false,
+            tell: |_| {},
             filter: None,
             incoming_only: false,
             sent_beside: None,
@@ -207,7 +215,10 @@ impl Receiver {
             let opened = Settings::of(interface.index, config.across_fork);
             Some(opened.map_err(|error| Error::os("look at the settings of", &interface.name, &error))?)
         };
-        let (backend, fall_back) = choose(&config, &interface, &mut warnings);
+        let (mut backend, fall_back) = choose(&config, &interface, &mut warnings);
+        if let (Backend::Xdp, Some(settings)) = (backend, &settings) {
+            backend = suit_us(&config, &interface, settings, fall_back, &mut warnings);
+        }
         let had_carrier = has_carrier(&interface);
         let opened = match backend {
             Backend::Xdp => match open_xdp(&config, &interface) {
@@ -366,6 +377,35 @@ impl Receiver {
         let shares = threads.iter().map(ThreadShare::of).collect();
         Ok(Running { interface, descriptions, shared, stop, threads, shares, watch, meters, warnings })
     }
+}
+
+/// Prepares the device for AF_XDP; the back end to open.
+fn suit_us(
+    config: &ReceiverConfig,
+    interface: &Interface,
+    settings: &Settings,
+    fall_back: bool,
+    warnings: &mut Vec<String>,
+) -> Backend {
+    let name = &interface.name;
+    if let Err(cause) = suit::keep_tags(settings, interface) {
+        let strips = interface.driver.as_deref() != Some("veth");
+        if strips && fall_back {
+            warnings.push(format!(
+                "{name} takes VLAN tags out of packets, where AF_XDP does not see them — using the packet ring instead ({cause})"
+            ));
+            return Backend::Packet;
+        }
+        warnings.push(format!("AF_XDP does not see VLAN tags that lie beside packets of {name}: {cause}"));
+    }
+    let queues = open::queue_ids(config, interface).len();
+    if config.flows_together
+        && queues > 1
+        && let Err(error) = suit::keep_flows_together(settings)
+    {
+        warnings.push(suit::flows_apart(interface, queues, &error));
+    }
+    Backend::Xdp
 }
 
 fn has_carrier(interface: &Interface) -> bool {

@@ -34,7 +34,7 @@ const RELEASE: Duration = Duration::from_millis(500);
 /// MAX_RULES of steer.bpf.c.
 pub const MOST_RULES: usize = 32;
 /// MAX_QUEUES of steer.bpf.c.
-pub const MOST_QUEUES: u32 = 128;
+pub const MOST_QUEUES: u32 = 1024;
 /// struct rule of steer.bpf.c as words.
 type RuleWords = [u32; 12];
 /// struct counters of steer.bpf.c.

@@ -236,6 +236,7 @@ impl Args {
         config.frame_size = self.frame_size.map(|size| size.try_into().unwrap_or(u32::MAX));
         // Who asks for small frames wants a small ring, not packets cut.
         config.fetch_oversize = config.frame_size.is_some();
+        config.tell = |line| eprintln!("ringtap: {line}");
         config.huge_pages = self.huge_pages;
         config.incoming_only = match self.direction {
             Some(direction) => direction == Direction::In,

@@ -278,6 +278,8 @@ fn receiver_config(
         Backend::Xdp => receiver::Backend::Xdp,
         Backend::Packet => receiver::Backend::Packet,
     };
+    config.flows_together = true;
+    config.tell = |line| eprintln!("ringtap: {line}");
     (config.ring_slots, config.packed_slots) = (plan.ring_slots, Some(plan.packed_slots));
     config.transmit_slots = if sends { TRANSMIT_SLOTS } else { 0 };
     config.incoming_only = interface.is_loopback();
