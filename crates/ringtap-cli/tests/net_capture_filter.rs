@@ -155,7 +155,7 @@ fn net_what_the_kernel_filtered_is_unknown() {
     // The host knows the protocol of each: what it does not know it counts where losses are counted.
     let datagram = |port: u16| {
         let payload = frames::udp(40_000, port, b"ringtap");
-        frames::ethernet(0x0800, &frames::ipv4(17, [198, 18, 0, 1], [198, 18, 0, 2], 0, &payload))
+        frames::ipv4(17, [198, 18, 0, 1], [198, 18, 0, 2], 0, &payload)
     };
     let frames = [datagram(53), datagram(54), frames::tagged(0x8100, 5, &datagram(53)), datagram(53)];
     for backend in ["packet", "socket"] {

@@ -388,15 +388,19 @@ fn suit_us(
     warnings: &mut Vec<String>,
 ) -> Backend {
     let name = &interface.name;
-    if let Err(cause) = suit::keep_tags(settings, interface) {
-        let strips = interface.driver.as_deref() != Some("veth");
-        if strips && fall_back {
-            warnings.push(format!(
-                "{name} takes VLAN tags out of packets, where AF_XDP does not see them — using the packet ring instead ({cause})"
-            ));
+    let kept = suit::keep_tags(settings);
+    if interface.driver.as_deref() == Some("veth") {
+        // It takes no tag out of a packet. Its other end may not put one in (tx-vlan-hw-insert), and is not ours to change.
+        warnings.push(format!(
+            "VLAN tags that the other end of {name} leaves beside packets are not seen by AF_XDP (use --backend packet for these)"
+        ));
+    } else if let Err(cause) = kept {
+        let what = format!("{name} takes VLAN tags out of packets, where AF_XDP does not see them ({cause})");
+        if fall_back {
+            warnings.push(format!("{what} — using the packet ring instead"));
             return Backend::Packet;
         }
-        warnings.push(format!("AF_XDP does not see VLAN tags that lie beside packets of {name}: {cause}"));
+        warnings.push(format!("{what}; use --backend packet, or ethtool -K {name} rxvlan off"));
     }
     let queues = open::queue_ids(config, interface).len();
     if config.flows_together

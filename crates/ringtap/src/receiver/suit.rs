@@ -17,7 +17,7 @@ const STRIPS: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 ///
 /// # Errors
 /// It takes them out, and goes on doing so: why.
-pub(super) fn keep_tags(settings: &Settings, interface: &Interface) -> std::result::Result<(), String> {
+pub(super) fn keep_tags(settings: &Settings) -> std::result::Result<(), String> {
     let mut kept = Ok(());
     for feature in STRIPS {
         let setting = Setting::Feature(feature.to_owned());
@@ -25,10 +25,6 @@ pub(super) fn keep_tags(settings: &Settings, interface: &Interface) -> std::resu
             let off = settings.set(setting, "off");
             kept = kept.and(off.map_err(|error| format!("{feature} can't be switched off: {error}")));
         }
-    }
-    if interface.driver.as_deref() == Some("veth") {
-        // It takes no tag out; but the other end may not put one in (its tx-vlan-hw-insert), and nothing here changes that.
-        return Err("the other end of a veth may leave them beside the packet".to_owned());
     }
     kept
 }
