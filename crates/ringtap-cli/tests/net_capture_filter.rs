@@ -70,8 +70,12 @@ fn beside_each_other(test: &str, backend: &str) {
     send_frames(&testbed, &frames);
     for capture in captures {
         let summary = capture.interrupt().summary();
-        assert_eq!(summary["ledger"]["unaccounted"], 0, "{summary}");
-        assert_eq!(summary["ledger"]["lost"], 0, "{summary}");
+        let ledger = &summary["ledger"];
+        // The host knows no protocol for some, and a veth counts these with its losses: without a filter in the kernel it is known
+        // how many they may be.
+        let is_whole = summary["filter"].is_null();
+        let expected = if is_whole { 0.into() } else { ledger["drops"]["driver_queue"].clone() };
+        assert_eq!((&ledger["unaccounted"], &ledger["lost"]), (&expected, &0.into()), "{summary}");
     }
     assert_eq!(packets_in(test, &file(0)), frames.len() as u64);
     for (index, filter) in FILTERS.into_iter().enumerate() {
