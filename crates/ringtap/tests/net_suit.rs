@@ -42,7 +42,7 @@ fn net_a_device_leaves_tags_in_packets_while_af_xdp_has_it() {
             "{way:?}: what the other end leaves beside a packet is not seen: {:?}",
             running.warnings()
         );
-        sender.send(&[tagged.clone()]);
+        sender.send(std::slice::from_ref(&tagged));
         eventually(Duration::from_secs(2), || keep.len() == 1);
         bench.finish(running);
         assert_eq!(keep.frames()[0].data, tagged, "{way:?}");
