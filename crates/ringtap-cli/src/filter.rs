@@ -4,6 +4,8 @@
 //! the steering program. Semantics are libpcap's on every back end, because every packet is checked in user space after
 //! VLAN tags were put back; kernel and steering only spare us packets that would be rejected anyway.
 
+mod machine;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,6 +16,9 @@ use ringtap::source::packet;
 use ringtap::steer::Rule;
 use ringtap::transmit::Outbox;
 use ringtap::{Error, Result};
+
+use machine::Instruction;
+pub use machine::Program;
 
 /// BPF_LD | BPF_B | BPF_ABS, BPF_JMP | BPF_JEQ | BPF_K and BPF_RET | BPF_K of linux/bpf_common.h.
 const LOAD_BYTE: u16 = 0x30;
@@ -29,6 +34,7 @@ const ACCEPT: u32 = u32::MAX;
 pub struct Filter {
     text: String,
     link_type: u16,
+    program: Program,
     kernel: packet::Filter,
 }
 
@@ -38,9 +44,9 @@ impl Filter {
     /// # Errors
     /// libpcap's own message.
     pub fn compile(text: &str, link_type: u16) -> Result<Self> {
-        let program = compile(text, link_type)?;
-        let kernel = packet::Filter { instructions: for_kernel(&instructions(&program)) };
-        Ok(Self { text: text.to_owned(), link_type, kernel })
+        let instructions = instructions(&compile(text, link_type)?);
+        let kernel = packet::Filter { instructions: for_kernel(&instructions) };
+        Ok(Self { text: text.to_owned(), link_type, program: Program::new(&instructions), kernel })
     }
 
     /// The words.
@@ -48,12 +54,9 @@ impl Filter {
         &self.text
     }
 
-    /// A program for one engine thread.
-    ///
-    /// # Errors
-    /// None but those [`Filter::compile`] would have found.
-    pub fn program(&self) -> Result<BpfProgram> {
-        compile(&self.text, self.link_type)
+    /// For user space.
+    pub fn program(&self) -> Program {
+        self.program.clone()
     }
 
     /// For a live packet socket.
@@ -81,7 +84,7 @@ fn compile(text: &str, link_type: u16) -> Result<BpfProgram> {
 }
 
 /// The crate shows an instruction's fields in its text only.
-fn instructions(program: &BpfProgram) -> Vec<(u16, u8, u8, u32)> {
+fn instructions(program: &BpfProgram) -> Vec<Instruction> {
     let parse = |text: String| {
         let mut fields = text.split(' ').map(|field| field.parse::<u32>().unwrap_or_default());
         let mut next = || fields.next().unwrap_or_default();
@@ -93,7 +96,7 @@ fn instructions(program: &BpfProgram) -> Vec<(u16, u8, u8, u32)> {
 /// What the program is on a live packet socket: there the kernel has taken the outer VLAN tag out of the data and keeps it
 /// beside the packet, so that the offsets in a program for whole packets are wrong. A prelude lets every tagged packet
 /// pass; user space decides about these when the tag is back in its place.
-fn for_kernel(program: &[(u16, u8, u8, u32)]) -> Vec<(u16, u8, u8, u32)> {
+fn for_kernel(program: &[Instruction]) -> Vec<Instruction> {
     let prelude = [(LOAD_BYTE, 0, 0, TAG_PRESENT), (JUMP_EQUAL, 1, 0, 0), (RETURN, 0, 0, ACCEPT)];
     // libpcap returns the length to keep, 65535 at most; packets merged by the kernel (GRO) may be longer.
     let whole = program.iter().map(|&(code, jt, jf, k)| match (code, k) {
@@ -166,21 +169,21 @@ fn rule(text: &str) -> Option<Rule> {
 
 /// A handler that sees only what a filter lets through, and counts the rest.
 pub struct Filtered<H> {
-    program: Option<BpfProgram>,
+    program: Option<Program>,
     rejected: Arc<AtomicU64>,
     inner: H,
 }
 
 impl<H> Filtered<H> {
     /// `rejected` is written by this handler alone and may be read by anyone.
-    pub fn new(program: Option<BpfProgram>, rejected: Arc<AtomicU64>, inner: H) -> Self {
+    pub fn new(program: Option<Program>, rejected: Arc<AtomicU64>, inner: H) -> Self {
         Self { program, rejected, inner }
     }
 }
 
 impl<H: Handler> Handler for Filtered<H> {
     fn packet(&mut self, packet: &Packet<'_>, outbox: &mut Outbox<'_>) {
-        if self.program.as_ref().is_some_and(|program| !program.filter(packet.data)) {
+        if self.program.as_ref().is_some_and(|program| !program.takes(packet.data, packet.wire_len)) {
             // One writer: no locked instruction is needed.
             self.rejected.store(self.rejected.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             return;
@@ -212,7 +215,7 @@ mod tests {
         assert_eq!(kernel[..3], [(0x30, 0, 0, 0xffff_f030), (0x15, 1, 0, 0), (0x06, 0, 0, u32::MAX)]);
         let returned: Vec<u32> = kernel.iter().filter(|i| i.0 == RETURN).map(|i| i.3).collect();
         assert!(returned.iter().all(|&k| k == 0 || k == u32::MAX), "{returned:?}");
-        assert_eq!(kernel.len(), 3 + instructions(&filter.program().unwrap()).len());
+        assert_eq!(kernel.len(), 3 + instructions(&compile("udp port 53", 1).unwrap()).len());
     }
 
     #[test]
@@ -268,11 +271,12 @@ mod tests {
     #[test]
     fn programs_decide_on_whole_packets() {
         let arp = [&[0xff; 6][..], &[2; 6], &[8, 6], &[0; 46]].concat();
-        let program = Filter::compile("arp", 1).unwrap().program().unwrap();
-        assert!(program.filter(&arp));
-        assert!(!program.filter(&arp[..13]));
+        let takes =
+            |words: &str, data: &[u8]| Filter::compile(words, 1).unwrap().program().takes(data, data.len() as u32);
+        assert!(takes("arp", &arp));
+        assert!(!takes("arp", &arp[..13]));
         let tagged = [&arp[..12], &[0x81, 0, 0, 5], &arp[12..]].concat();
-        assert!(!program.filter(&tagged));
-        assert!(Filter::compile("vlan 5 and arp", 1).unwrap().program().unwrap().filter(&tagged));
+        assert!(!takes("arp", &tagged));
+        assert!(takes("vlan 5 and arp", &tagged));
     }
 }

@@ -37,11 +37,13 @@ pub(crate) struct Traffic {
     /// Bytes of a frame.
     pub(crate) size: usize,
     pub(crate) flows: u16,
+    /// VLAN identifier of their tags.
+    pub(crate) vlan: Option<u16>,
 }
 
 impl Traffic {
     pub(crate) fn new(pps: f64, count: u64) -> Self {
-        Self { pps, count, size: 64, flows: 1 }
+        Self { pps, count, size: 64, flows: 1, vlan: None }
     }
 }
 
@@ -82,6 +84,8 @@ pub(crate) struct Run {
     pub(crate) truth: SequenceReport,
     pub(crate) ledger: Ledger,
     pub(crate) counters: EngineSnapshot,
+    /// Packets that bore an 802.1Q tag.
+    pub(crate) tagged: u64,
     /// Packets of each queue.
     pub(crate) per_queue: Vec<u64>,
     /// Interrupts of the receive queues while packets were sent.
@@ -98,12 +102,13 @@ pub(crate) struct Run {
 pub(crate) struct Numbers {
     seen: Vec<u64>,
     foreign: u64,
+    tagged: u64,
     echo: bool,
 }
 
 impl Numbers {
     pub(crate) fn new(most: u64, echo: bool) -> Self {
-        Self { seen: Vec::with_capacity(most as usize), foreign: 0, echo }
+        Self { seen: Vec::with_capacity(most as usize), foreign: 0, tagged: 0, echo }
     }
 
     pub(crate) fn seen(&self) -> &[u64] {
@@ -120,6 +125,7 @@ impl Handler for Numbers {
                 return;
             }
         }
+        self.tagged += u64::from(packet.data[12..14] == [0x81, 0]);
         if self.echo {
             outbox.send(|frame| {
                 let len = packet.data.len();
@@ -170,7 +176,7 @@ impl Cell {
         let frame = FrameSpec {
             source_mac: self.macs[0],
             destination_mac: self.macs[1],
-            vlan: None,
+            vlan: traffic.vlan,
             // Addresses for documentation (RFC 5737): nobody in the guest has them.
             source: Ipv4Addr::new(192, 0, 2, 1).into(),
             destination: Ipv4Addr::new(192, 0, 2, 2).into(),
@@ -235,6 +241,7 @@ impl Cell {
         }
         Ok(Run {
             truth: checker.report(sent),
+            tagged: outcome.engines.iter().map(|engine| engine.handler.tagged).sum(),
             per_queue: outcome.engines.iter().map(|engine| engine.handler.seen.len() as u64).collect(),
             ledger: outcome.ledger,
             counters: outcome.counters,

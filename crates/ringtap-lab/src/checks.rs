@@ -21,7 +21,7 @@ use crate::outcome::{Line, Outcome};
 
 type Check = fn(&Cell) -> Result<Outcome>;
 
-const CHECKS: [(&str, Check); 17] = [
+const CHECKS: [(&str, Check); 18] = [
     ("AF_XDP", binds),
     ("interrupt mode", interrupt_mode),
     ("timer mode", timer_mode),
@@ -32,6 +32,7 @@ const CHECKS: [(&str, Check); 17] = [
     ("a starved ring", starved_ring),
     ("all queues", all_queues),
     ("large packets", large_packets),
+    ("VLAN tags", vlan_tags),
     ("link down and up", link_down_and_up),
     ("killed and restarted", killed_and_restarted),
     ("transmit ring", transmit_ring),
@@ -381,6 +382,28 @@ fn transmit_ring(cell: &Cell) -> Result<Outcome> {
         ));
     }
     Ok(Outcome::of(&wrong, format!("{} answers in {} frames sent", answers.received, run.counters.transmitted)))
+}
+
+/// A card that takes the tags out of packets is told not to, and told again to when the receiver ends: AF_XDP, the packet socket
+/// and AF_XDP once more see the tag of each packet.
+fn vlan_tags(cell: &Cell) -> Result<Outcome> {
+    let mut wrong = Vec::new();
+    let mut said = Vec::new();
+    let mut packet = cell.config(hybrid());
+    packet.backend = Backend::Packet;
+    let configs = match cell.card {
+        Card::Kernel => vec![cell.config(timer()), packet, cell.config(hybrid())],
+        Card::Own(_) => vec![cell.config(timer())],
+    };
+    for config in configs {
+        let run = cell.run(config, Traffic { size: 68, vlan: Some(5), ..Traffic::new(2000.0, 2000) })?;
+        wrong.extend(run.wrong());
+        if run.tagged != run.truth.received {
+            wrong.push(format!("{} of {} packets lost their tag", run.truth.received - run.tagged, run.truth.received));
+        }
+        said.push(format!("{} of {} tagged", run.tagged, run.truth.received));
+    }
+    Ok(Outcome::of(&wrong, said.join(", ")))
 }
 
 fn packet_socket(cell: &Cell) -> Result<Outcome> {

@@ -514,7 +514,7 @@ impl Live {
         };
         let before = sum(&[Cause::Nic, Cause::DriverQueue, Cause::Softnet])?;
         let dropped = sum(&[Cause::RingFull, Cause::FillRingEmpty, Cause::Oversize])?;
-        let received = match (ledger.offered, ledger.filtered, sum(&[Cause::NoSocket])) {
+        let received = match (ledger.offered, ledger.filtered_of_offered(), sum(&[Cause::NoSocket])) {
             (Some(offered), Some(filtered), Some(elsewhere)) => {
                 offered.saturating_sub(before + dropped + filtered + elsewhere + self.refused.get())
             }

@@ -131,7 +131,7 @@ pub(crate) struct DeviceAccounts {
     is_foreign: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct DeviceCounters {
     link: LinkStatistics,
     /// Packets dropped by the driver itself, where it says so apart from rx_dropped.
@@ -142,10 +142,10 @@ struct DeviceCounters {
 /// What was lost before any socket saw it, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct DeviceDrops {
-    /// By the device: no descriptor, overrun.
-    pub(crate) nic: u64,
-    /// By driver or stack between device and socket.
-    pub(crate) driver_queue: u64,
+    /// By the device: no descriptor, overrun; `None` where its counters don't say how many.
+    pub(crate) nic: Option<u64>,
+    /// By driver or stack between device and socket; `None` where the counter has other packets as well.
+    pub(crate) driver_queue: Option<u64>,
     /// Of these, as many as the per-CPU backlogs dropped at most (their counter is not per interface).
     pub(crate) softnet: u64,
 }
@@ -160,34 +160,14 @@ impl DeviceAccounts {
 
     /// What was lost since the start; `None` when it can't be read.
     ///
-    /// rx_dropped also has what the host's stack dropped because it knows no protocol for it (`__netif_receive_skb_core`),
-    /// after a packet socket got it or the steering passed it: with two VLAN tags, say. That can't be told from loss, except
-    /// where the driver has a count of its own, as veth does. There, too, a redirect into the veth that found its queue full
-    /// is in rx_dropped only (`peer_tq_xdp_xmit_err`): what exceeds the packets `given_to_host` can be nothing else. veth
-    /// counts a native XDP redirect that a socket refused among its own drops: these, `refused_redirects`, are taken out.
-    pub(crate) fn drops(&self, refused_redirects: u64, given_to_host: u64) -> Option<DeviceDrops> {
+    /// `refused_redirects`: native XDP redirects that our sockets refused, which are in their own statistics; `given_to_host`:
+    /// packets that went on to the host's stack, where that is known.
+    pub(crate) fn drops(&self, refused_redirects: u64, given_to_host: Option<u64>) -> Option<DeviceDrops> {
         if self.is_foreign {
-            return Some(DeviceDrops::default());
+            return Some(DeviceDrops { nic: Some(0), driver_queue: Some(0), softnet: 0 });
         }
         let (then, now) = (self.start?, DeviceCounters::read(&self.interface)?);
-        let since = |now: u64, then: u64| now.saturating_sub(then);
-        let nic = since(now.link.rx_missed_errors, then.link.rx_missed_errors)
-            + since(now.link.rx_fifo_errors, then.link.rx_fifo_errors);
-        let dropped = since(now.link.rx_dropped, then.link.rx_dropped);
-        let softnet = match (now.softnet_dropped, then.softnet_dropped) {
-            (Some(now), Some(then)) => since(now, then),
-            _ => 0,
-        };
-        Some(match (now.own_drops, then.own_drops) {
-            (Some(now), Some(then)) => {
-                let own = since(now, then);
-                let others = dropped.saturating_sub(own);
-                let softnet = softnet.min(others);
-                let full_queue = others.saturating_sub(softnet + given_to_host);
-                DeviceDrops { nic, driver_queue: own.saturating_sub(refused_redirects) + full_queue, softnet }
-            }
-            _ => DeviceDrops { nic, driver_queue: dropped - softnet.min(dropped), softnet: softnet.min(dropped) },
-        })
+        Some(drops_between(self.interface.driver.as_deref(), &then, &now, refused_redirects, given_to_host))
     }
 
     /// The driver's own counters that speak of loss, by their own names; for reports, not for sums.
@@ -195,6 +175,88 @@ impl DeviceAccounts {
         let telling = |name: &str| ["drop", "miss", "err", "no_buf", "full"].iter().any(|word| name.contains(word));
         let all = ethtool::statistics(&self.interface.name).unwrap_or_default();
         all.into_iter().filter(|(name, value)| *value > 0 && telling(name)).collect()
+    }
+}
+
+/// What of the counters' growth is loss.
+fn drops_between(
+    driver: Option<&str>,
+    then: &DeviceCounters,
+    now: &DeviceCounters,
+    refused_redirects: u64,
+    given_to_host: Option<u64>,
+) -> DeviceDrops {
+    let since = |now: u64, then: u64| now.saturating_sub(then);
+    let nic = missed(
+        driver,
+        since(now.link.rx_missed_errors, then.link.rx_missed_errors),
+        since(now.link.rx_fifo_errors, then.link.rx_fifo_errors),
+    );
+    let dropped = since(now.link.rx_dropped, then.link.rx_dropped);
+    let own = now.own_drops.zip(then.own_drops).map(|(now, then)| since(now, then));
+    let others = dropped.saturating_sub(own.unwrap_or(0));
+    let softnet = match (now.softnet_dropped, then.softnet_dropped) {
+        (Some(now), Some(then)) => since(now, then).min(others),
+        _ => 0,
+    };
+    let dropped = Dropped { driver, own, rest: others - softnet, refused_redirects, given_to_host };
+    DeviceDrops { nic, driver_queue: dropped.lost(), softnet }
+}
+
+/// What rx_missed_errors and rx_fifo_errors say together (linux/if_link.h): the first counts packets. The second may have the
+/// same ones once more, as with igb and igc (rqdpc + mpc, igb_update_stats), and with others it need not count packets at all.
+fn missed(driver: Option<&str>, missed: u64, fifo: u64) -> Option<u64> {
+    match driver {
+        Some("igb" | "igc") => Some(fifo.max(missed)),
+        _ if fifo == 0 => Some(missed),
+        _ => None,
+    }
+}
+
+/// The growth of rx_dropped, less what the per-CPU backlogs dropped.
+///
+/// The host's stack adds to it each packet that it knows no protocol for (`__netif_receive_skb_core`): after a packet socket
+/// got it, where it had a tag, or after the steering passed it. That is no loss of ours, and can't be told from what a driver adds.
+struct Dropped<'d> {
+    driver: Option<&'d str>,
+    /// Packets dropped by the driver itself, where it says so apart from rx_dropped.
+    own: Option<u64>,
+    /// The others.
+    rest: u64,
+    refused_redirects: u64,
+    given_to_host: Option<u64>,
+}
+
+impl Dropped<'_> {
+    /// How many of them are lost, and in no other counter of ours; `None`: that can't be said.
+    fn lost(&self) -> Option<u64> {
+        // What went to the host's stack may all be in it.
+        let besides = |rest: u64| match self.given_to_host {
+            _ if rest == 0 => Some(0),
+            Some(0) => Some(rest),
+            _ => None,
+        };
+        match (self.driver, self.own) {
+            // veth counts a native redirect that a socket refused among its queues' drops. A redirect into the veth that found
+            // its queue full is in rx_dropped only (`peer_tq_xdp_xmit_err`): what exceeds the packets given to the host.
+            (Some("veth"), Some(own)) => {
+                let rest = match self.given_to_host {
+                    Some(given) => Some(self.rest.saturating_sub(given)),
+                    None => besides(self.rest),
+                };
+                rest.map(|rest| own.saturating_sub(self.refused_redirects) + rest)
+            }
+            // These drivers add nothing to it (their *_get_stats64 as of Linux 6.12); all is the stack's.
+            (Some("e1000" | "e1000e" | "igb" | "igbvf" | "igc" | "ixgbe" | "ixgbevf" | "mlx5_core"), _) => Some(0),
+            // They add each native redirect that a socket refused (receive_small_xdp, receive_mergeable_xdp;
+            // stmmac_xdp_run_prog), and what they drop for other reasons.
+            (Some("virtio_net" | "st_gmac" | "st_xgmac"), _) => {
+                besides(self.rest.saturating_sub(self.refused_redirects))
+            }
+            // Whether refused redirects are in it is not known here.
+            _ if self.refused_redirects > 0 && self.rest > 0 => None,
+            _ => besides(self.rest),
+        }
     }
 }
 
@@ -230,6 +292,54 @@ fn softnet_dropped() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn counters(rx_dropped: u64, own_drops: Option<u64>, softnet: u64) -> DeviceCounters {
+        let link = LinkStatistics { rx_dropped, ..LinkStatistics::default() };
+        DeviceCounters { link, own_drops, softnet_dropped: Some(softnet) }
+    }
+
+    /// (driver queue, softnet) for a growth of rx_dropped.
+    fn lost(driver: &str, now: &DeviceCounters, refused: u64, to_host: Option<u64>) -> (Option<u64>, u64) {
+        let then =
+            DeviceCounters { own_drops: now.own_drops.map(|_| 0), softnet_dropped: Some(0), ..counters(0, None, 0) };
+        let drops = drops_between(Some(driver), &then, now, refused, to_host);
+        (drops.driver_queue, drops.softnet)
+    }
+
+    #[test]
+    fn what_the_stack_has_no_protocol_for_is_no_loss() {
+        let some = counters(50, None, 0);
+        for driver in ["igb", "ixgbe", "e1000e", "mlx5_core"] {
+            assert_eq!(lost(driver, &some, 0, Some(1000)), (Some(0), 0), "{driver} adds nothing itself");
+        }
+        for driver in ["virtio_net", "r8169", "bridge"] {
+            assert_eq!(lost(driver, &some, 0, Some(1000)), (None, 0), "{driver}: whose they are can't be told");
+            assert_eq!(lost(driver, &some, 0, None), (None, 0), "{driver}");
+            assert_eq!(lost(driver, &some, 0, Some(0)), (Some(50), 0), "{driver}: the stack got none");
+            assert_eq!(lost(driver, &counters(0, None, 9), 0, None), (Some(0), 0), "{driver}: none is none");
+        }
+        assert_eq!(lost("r8169", &counters(50, None, 50), 0, None), (Some(0), 50), "the backlogs explain them");
+        assert_eq!(lost("igb", &counters(50, None, 20), 0, None), (Some(0), 20));
+    }
+
+    #[test]
+    fn a_redirect_that_a_socket_refused_is_counted_once() {
+        let some = counters(50, None, 0);
+        assert_eq!(lost("virtio_net", &some, 50, Some(0)), (Some(0), 0));
+        assert_eq!(lost("virtio_net", &some, 50, Some(7)), (Some(0), 0));
+        assert_eq!(lost("st_gmac", &some, 30, Some(0)), (Some(20), 0));
+        assert_eq!(lost("i40e", &some, 30, Some(0)), (None, 0), "whether they are in it is not known");
+        assert_eq!(lost("veth", &counters(50, Some(50), 0), 30, Some(1000)), (Some(20), 0));
+        assert_eq!(lost("veth", &counters(60, Some(50), 0), 30, Some(4)), (Some(26), 0), "six found the queue full");
+        assert_eq!(lost("veth", &counters(60, Some(50), 0), 30, None), (None, 0));
+    }
+
+    #[test]
+    fn a_packet_missed_is_counted_once() {
+        assert_eq!(missed(Some("igb"), 40, 100), Some(100), "40 by the card, 60 by its queues");
+        assert_eq!(missed(Some("ixgbe"), 40, 0), Some(40));
+        assert_eq!(missed(Some("8139too"), 40, 40), None, "the counter of overflows need not count packets");
+    }
 
     #[test]
     fn drops_of_veths_queues_are_told_from_those_of_xdp_programs() {

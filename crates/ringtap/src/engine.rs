@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::arrival::ArrivalClock;
 use crate::burst::Packet;
 use crate::histogram::add;
 use crate::meters::EngineMeters;
 use crate::pacer::{Pacer, Wait};
-use crate::source::{Source, StampClock, Wake};
+use crate::source::{Source, Wake};
 use crate::sys::event::Stop;
 use crate::sys::{clock, sched};
 use crate::transmit::{Outbox, TransmitRing};
@@ -72,7 +73,7 @@ pub struct Engine<S, H> {
 impl<S: Source, H: Handler> Engine<S, H> {
     /// Runs on the calling thread until the stop handle is pulled, the limit is reached or the source ends.
     pub fn run(&mut self) -> End {
-        let stamp_clock = self.source.stamp_clock();
+        let mut arrivals = ArrivalClock::new(self.source.stamp_clock());
         let mut remaining = self.packet_limit.unwrap_or(u64::MAX);
         let mut handled = 0u64;
         let mut last_tick_ns = None;
@@ -80,11 +81,11 @@ impl<S: Source, H: Handler> Engine<S, H> {
         // by the scheduler, and would give away more than a turn.
         let (mut turn_ns, takes_turns) = (None, sched::is_fifo());
         loop {
-            let (found, done_ns) = self.burst(stamp_clock, &mut remaining);
+            let (found, done_ns) = self.burst(&mut arrivals, &mut remaining);
             handled += found;
             // A ring that never runs empty must not outlive the stop handle.
             if remaining == 0 || self.stop.is_pulled() {
-                return self.end(End::Stopped, stamp_clock, &mut remaining);
+                return self.end(End::Stopped, &mut arrivals, &mut remaining);
             }
             if found > 0 {
                 let began_ns = *turn_ns.get_or_insert(done_ns);
@@ -111,7 +112,7 @@ impl<S: Source, H: Handler> Engine<S, H> {
                     add(&self.meters.interrupt_wakes, 1);
                     match wake {
                         Wake::Ready | Wake::TimedOut | Wake::Stopped => {}
-                        Wake::Gone => return self.end(End::DeviceGone, stamp_clock, &mut remaining),
+                        Wake::Gone => return self.end(End::DeviceGone, &mut arrivals, &mut remaining),
                         Wake::End => return End::EndOfFile,
                     }
                 }
@@ -137,9 +138,9 @@ impl<S: Source, H: Handler> Engine<S, H> {
     }
 
     /// Ends the flow of packets and handles those that have come; the ones beyond the limit are counted.
-    fn end(&mut self, end: End, stamp_clock: StampClock, remaining: &mut u64) -> End {
+    fn end(&mut self, end: End, arrivals: &mut ArrivalClock, remaining: &mut u64) -> End {
         if self.source.quiesce() {
-            while self.burst(stamp_clock, remaining).0 > 0 {}
+            while self.burst(arrivals, remaining).0 > 0 {}
         }
         self.cycle_end();
         match end {
@@ -149,12 +150,13 @@ impl<S: Source, H: Handler> Engine<S, H> {
         }
     }
 
-    /// One burst from the source to the handler; returns how many packets it held, and when it was done (nanoseconds of
-    /// the stamps' clock; 0 where the kernel has no part in reception).
-    fn burst(&mut self, stamp_clock: StampClock, remaining: &mut u64) -> (u64, u64) {
+    /// One burst from the source to the handler; returns how many packets it held, and when it was done (CLOCK_MONOTONIC; 0
+    /// where the kernel has no part in reception).
+    fn burst(&mut self, arrivals: &mut ArrivalClock, remaining: &mut u64) -> (u64, u64) {
         let burst = self.source.receive();
         let found = burst.len() as u64;
         if found == 0 {
+            arrivals.ring_is_empty();
             return (0, 0);
         }
         let mut outbox = Outbox { ring: self.transmit.as_mut(), meters: &self.meters };
@@ -171,17 +173,16 @@ impl<S: Source, H: Handler> Engine<S, H> {
         add(&self.meters.cut, cut);
         add(&self.meters.left_at_limit, found - wanted);
         // Taken after the burst: each packet's latency is at most this, never more flattering.
-        let now_ns = match stamp_clock {
-            StampClock::Monotonic => clock::monotonic_ns(),
-            StampClock::Realtime => clock::realtime_ns(),
-            StampClock::Taken | StampClock::Recorded => return (found, 0),
-        };
-        for packet in burst.iter().take(wanted as usize) {
-            if packet.arrival_ns != 0 {
-                self.meters.latency.record(now_ns.saturating_sub(packet.arrival_ns));
+        let now = arrivals.now();
+        if let Some(now_ns) = now.stamp_ns {
+            for packet in burst.iter().take(wanted as usize) {
+                if packet.arrival_ns != 0 {
+                    self.meters.latency.record(now_ns.saturating_sub(packet.arrival_ns));
+                }
             }
         }
-        (found, now_ns)
+        self.meters.clock_steps.store(arrivals.steps(), Ordering::Relaxed);
+        (found, now.monotonic_ns)
     }
 
     /// Tells the handler, and hands its frames to the device; whether some wait for another kick.

@@ -66,6 +66,10 @@ pub struct Ledger {
     pub delivered: u64,
     /// Packets nobody asked for.
     pub filtered: Option<u64>,
+    /// `filtered` is unknown, and these packets are not among the offered ones, so that the sum holds without them: the kernel
+    /// counts a packet socket's packets behind the socket's filter (PACKET_STATISTICS, packet(7)).
+    #[serde(skip)]
+    pub filtered_before_offered: bool,
     /// Packets lost, by cause.
     pub drops: BTreeMap<Cause, Option<u64>>,
     /// Of the delivered packets, those shorter than on the wire; no term of the sum.
@@ -79,6 +83,21 @@ impl Ledger {
     pub fn drop(&mut self, cause: Cause, count: Option<u64>) {
         let entry = self.drops.entry(cause).or_insert(Some(0));
         *entry = entry.zip(count).map(|(a, b)| a + b);
+    }
+
+    /// Packets nobody asked for among the offered ones.
+    pub fn filtered_of_offered(&self) -> Option<u64> {
+        if self.filtered_before_offered { Some(0) } else { self.filtered }
+    }
+
+    /// Takes packets that were given to the application, which has a filter of its own, from the delivered ones to the filtered.
+    pub fn filter_out(&mut self, count: u64) {
+        self.delivered = self.delivered.saturating_sub(count);
+        if self.filtered_before_offered {
+            self.offered = self.offered.map(|offered| offered.saturating_sub(count));
+        } else {
+            self.filtered = self.filtered.map(|filtered| filtered + count);
+        }
     }
 
     /// Takes packets that were given to the application and not looked at from the delivered ones to the drops.
@@ -96,7 +115,7 @@ impl Ledger {
     /// part of the sum is unknown.
     pub fn unaccounted(&self) -> Option<i64> {
         let drops: Option<u64> = self.drops.values().copied().sum();
-        let explained = self.delivered as i64 + self.filtered? as i64 + drops? as i64;
+        let explained = self.delivered as i64 + self.filtered_of_offered()? as i64 + drops? as i64;
         Some(self.offered? as i64 - explained)
     }
 
@@ -109,6 +128,7 @@ impl Ledger {
             offered: difference(self.offered, earlier.offered),
             delivered: self.delivered.saturating_sub(earlier.delivered),
             filtered: difference(self.filtered, earlier.filtered),
+            filtered_before_offered: self.filtered_before_offered,
             drops: self
                 .drops
                 .iter()
@@ -189,6 +209,21 @@ mod tests {
         let before = Ledger { cut_before: 2, ..cut.clone() };
         assert!(before.to_string().ends_with("; 7 delivered cut, 2 of them before"), "{before}");
         assert_eq!(before.since(&Ledger { cut: 5, cut_before: 2, ..ledger() }).cut, 2);
+    }
+
+    #[test]
+    fn what_was_filtered_before_it_was_counted_is_unknown_and_spoils_no_sum() {
+        let mut ledger = ledger();
+        (ledger.offered, ledger.filtered) = (Some(92), None);
+        assert_eq!(ledger.unaccounted(), None);
+        ledger.filtered_before_offered = true;
+        assert_eq!(ledger.unaccounted(), Some(0));
+        assert!(ledger.to_string().contains("filtered unknown + "), "{ledger}");
+        let start = Ledger { offered: Some(0), ..Ledger::default() };
+        assert_eq!(ledger.since(&start).unaccounted(), Some(0));
+        ledger.filter_out(7);
+        assert_eq!((ledger.offered, ledger.filtered, ledger.delivered), (Some(85), None, 73));
+        assert_eq!(ledger.unaccounted(), Some(0));
     }
 
     #[test]

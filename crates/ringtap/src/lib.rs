@@ -4,6 +4,7 @@
 //! [`engine::Handler::packet`] → the burst is dropped and its frames go back. ARCHITECTURE.md tells the whole path.
 
 mod accounts;
+pub mod arrival;
 pub mod burst;
 pub mod calibrate;
 pub mod core_use;

@@ -23,6 +23,7 @@ pub struct EngineMeters {
     pub(crate) transmitted: AtomicU64,
     pub(crate) transmitted_bytes: AtomicU64,
     pub(crate) transmit_refused: AtomicU64,
+    pub(crate) clock_steps: AtomicU64,
     pub(crate) latency: Histogram,
     pub(crate) poll_period: Histogram,
     pub(crate) tick_lateness: Histogram,
@@ -59,6 +60,8 @@ pub struct EngineSnapshot {
     pub transmitted_bytes: u64,
     /// Frames that found no room in the transmit ring.
     pub transmit_refused: u64,
+    /// How often the clock of the stamps was set meanwhile; packets about then are not in `latency`.
+    pub clock_steps: u64,
     /// From the arrival stamp to the end of the burst that held the packet.
     pub latency: HistogramSnapshot,
     /// Between two successive looks at the ring in timer mode.
@@ -86,6 +89,7 @@ impl EngineMeters {
             transmitted: read(&self.transmitted),
             transmitted_bytes: read(&self.transmitted_bytes),
             transmit_refused: read(&self.transmit_refused),
+            clock_steps: read(&self.clock_steps),
             latency: self.latency.snapshot(),
             poll_period: self.poll_period.snapshot(),
             tick_lateness: self.tick_lateness.snapshot(),
@@ -113,6 +117,8 @@ impl EngineSnapshot {
             transmitted: a.transmitted + b.transmitted,
             transmitted_bytes: a.transmitted_bytes + b.transmitted_bytes,
             transmit_refused: a.transmit_refused + b.transmit_refused,
+            // One clock for all engines.
+            clock_steps: a.clock_steps.max(b.clock_steps),
             latency: a.latency.merged(&b.latency),
             poll_period: a.poll_period.merged(&b.poll_period),
             tick_lateness: a.tick_lateness.merged(&b.tick_lateness),

@@ -6,6 +6,7 @@
 mod direct;
 mod open;
 mod running;
+mod suit;
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -94,7 +95,8 @@ pub struct ReceiverConfig {
     /// Slots of each ring.
     pub ring_slots: u32,
     /// Slots of each ring where frames are packed and the frame size was not told, as a packet may take several there
-    /// ([`XdpSource::packed_frames`](crate::source::xdp::XdpSource::packed_frames)); `None`: `ring_slots`.
+    /// ([`XdpSource::packed_frames`](crate::source::xdp::XdpSource::packed_frames)); `None`: `ring_slots`. Given, both are planned
+    /// for the peak rate of the device, and several queues share them out.
     pub packed_slots: Option<u32>,
     /// Bytes per frame; `None` chooses: packed frames where AF_XDP copies, else by the MTU.
     pub frame_size: Option<u32>,
@@ -107,6 +109,10 @@ pub struct ReceiverConfig {
     pub across_fork: bool,
     /// Transmit slots of each queue; 0 for none.
     pub transmit_slots: u32,
+    /// The handlers need both directions of a flow in one of them.
+    pub flows_together: bool,
+    /// Told, line by line, what is about to be taken.
+    pub tell: fn(&str),
     /// Filter in the kernel (packet sockets).
     pub filter: Option<Filter>,
     /// Leave out what the host sends (packet sockets; AF_XDP never sees it).
@@ -146,6 +152,8 @@ impl ReceiverConfig {
             huge_pages: false,
             across_fork: false,
             transmit_slots: 0,
+            flows_together: false,
+            tell: |_| {},
             filter: None,
             incoming_only: false,
             sent_beside: None,
@@ -173,6 +181,8 @@ struct Shared {
     steering: Option<Steering>,
     accounts: Arc<Mutex<Vec<SocketAccounts>>>,
     device: DeviceAccounts,
+    /// The kernel decides by the user's filter before it counts.
+    filtered_before_offered: bool,
     /// `None` for what is no interface of this host's.
     settings: Option<Settings>,
     _promiscuous: Option<Promiscuous>,
@@ -205,7 +215,10 @@ impl Receiver {
             let opened = Settings::of(interface.index, config.across_fork);
             Some(opened.map_err(|error| Error::os("look at the settings of", &interface.name, &error))?)
         };
-        let (backend, fall_back) = choose(&config, &interface, &mut warnings);
+        let (mut backend, fall_back) = choose(&config, &interface, &mut warnings);
+        if let (Backend::Xdp, Some(settings)) = (backend, &settings) {
+            backend = suit_us(&config, &interface, settings, fall_back, &mut warnings);
+        }
         let had_carrier = has_carrier(&interface);
         let opened = match backend {
             Backend::Xdp => match open_xdp(&config, &interface) {
@@ -233,6 +246,7 @@ impl Receiver {
         } else {
             None
         };
+        let by_packet_socket = matches!(opened.queues.first(), Some((AnySource::Packet(_) | AnySource::Socket(_), _)));
         let accounts = opened.queues.iter().filter_map(|(source, _)| source.accounts()).collect();
         // From here on packets count, the device's losses too.
         let device = DeviceAccounts::start(&interface);
@@ -246,6 +260,7 @@ impl Receiver {
             steering: opened.steering,
             accounts: Arc::new(Mutex::new(accounts)),
             device,
+            filtered_before_offered: config.filter.is_some() && by_packet_socket,
             settings,
             _promiscuous: promiscuous,
             _process: process,
@@ -363,6 +378,39 @@ impl Receiver {
         let shares = threads.iter().map(ThreadShare::of).collect();
         Ok(Running { interface, descriptions, shared, stop, threads, shares, watch, meters, warnings })
     }
+}
+
+/// Prepares the device for AF_XDP; the back end to open.
+fn suit_us(
+    config: &ReceiverConfig,
+    interface: &Interface,
+    settings: &Settings,
+    fall_back: bool,
+    warnings: &mut Vec<String>,
+) -> Backend {
+    let name = &interface.name;
+    let kept = suit::keep_tags(settings);
+    if interface.driver.as_deref() == Some("veth") {
+        // It takes no tag out of a packet. Its other end may not put one in (tx-vlan-hw-insert), and is not ours to change.
+        warnings.push(format!(
+            "VLAN tags that the other end of {name} leaves beside packets are not seen by AF_XDP (use --backend packet for these)"
+        ));
+    } else if let Err(cause) = kept {
+        let what = format!("{name} takes VLAN tags out of packets, where AF_XDP does not see them ({cause})");
+        if fall_back {
+            warnings.push(format!("{what} — using the packet ring instead"));
+            return Backend::Packet;
+        }
+        warnings.push(format!("{what}; use --backend packet, or ethtool -K {name} rxvlan off"));
+    }
+    let queues = open::queue_ids(config, interface).len();
+    if config.flows_together
+        && queues > 1
+        && let Err(error) = suit::keep_flows_together(settings)
+    {
+        warnings.push(suit::flows_apart(interface, queues, &error));
+    }
+    Backend::Xdp
 }
 
 fn has_carrier(interface: &Interface) -> bool {

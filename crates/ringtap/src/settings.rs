@@ -74,7 +74,6 @@ impl Settings {
     ///
     /// # Errors
     /// The device has no such setting.
-    #[allow(dead_code, reason = "for settings whose new value depends on the present one")]
     pub(crate) fn read(&self, setting: &Setting) -> io::Result<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).device.read(setting)
     }

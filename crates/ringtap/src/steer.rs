@@ -34,11 +34,11 @@ const RELEASE: Duration = Duration::from_millis(500);
 /// MAX_RULES of steer.bpf.c.
 pub const MOST_RULES: usize = 32;
 /// MAX_QUEUES of steer.bpf.c.
-pub const MOST_QUEUES: u32 = 128;
+pub const MOST_QUEUES: u32 = 1024;
 /// struct rule of steer.bpf.c as words.
 type RuleWords = [u32; 12];
 /// struct counters of steer.bpf.c.
-type CounterWords = [u64; 5];
+type CounterWords = [u64; 4];
 
 /// Which side of a packet an address and a port are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -153,8 +153,6 @@ impl Attach {
 /// What the steering program counted, summed over all CPUs, while its gates were open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct SteerCounters {
-    /// Frames the device handed over.
-    pub seen: u64,
     /// Frames redirected to a socket; what the socket then dropped is in its own statistics.
     pub taken: u64,
     /// Frames nobody asked for, passed to the host stack.
@@ -163,6 +161,13 @@ pub struct SteerCounters {
     pub no_socket: u64,
     /// Frames taken without an arrival stamp, for want of room in front of them.
     pub unstamped: u64,
+}
+
+impl SteerCounters {
+    /// Frames the device handed over.
+    pub fn seen(&self) -> u64 {
+        self.taken + self.passed + self.no_socket
+    }
 }
 
 /// Which queues' frames the program looks at. Shut, a queue's frames stay with the host and are not counted.
@@ -301,7 +306,7 @@ impl Steering {
             .get(&0, 0)
             .map_err(|error| Error::failed("read the steering counters of", &self.interface, chain(&error)))?;
         let sum = |index: usize| values.iter().map(|words| words[index]).sum();
-        Ok(SteerCounters { seen: sum(0), taken: sum(1), passed: sum(2), no_socket: sum(3), unstamped: sum(4) })
+        Ok(SteerCounters { taken: sum(0), passed: sum(1), no_socket: sum(2), unstamped: sum(3) })
     }
 }
 

@@ -296,7 +296,8 @@ fn net_napi_is_paced_where_xdp_runs_and_when_asked_for() {
         let running = bench.start(config, |_| Keep::default());
         let expected = expected.map_or_else(|| before.clone(), |(defer, flush)| (defer.to_owned(), flush.to_owned()));
         assert_eq!(settings(&bench), expected, "{way:?}");
-        assert!(running.warnings().is_empty(), "{:?}", running.warnings());
+        let others = running.warnings().iter().filter(|warning| !warning.contains("VLAN tags"));
+        assert_eq!(others.count(), 0, "{:?}", running.warnings());
         bench.finish(running);
         assert_eq!(settings(&bench), before);
     }

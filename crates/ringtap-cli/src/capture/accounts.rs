@@ -70,8 +70,8 @@ pub(super) fn account(core: Ledger, tally: Tally, lost: Option<Lost>) -> Ledger 
     // The handlers know what the filter let through, and what they cut themselves.
     let mut ledger = Ledger { cut: tally.cut, cut_before: tally.cut_before, ..core };
     let unwritten = lost.map_or(0, |lost| lost.packets());
-    ledger.delivered = ledger.delivered.saturating_sub(tally.rejected + tally.over_limit + unwritten);
-    ledger.filtered = ledger.filtered.map(|filtered| filtered + tally.rejected);
+    ledger.delivered = ledger.delivered.saturating_sub(tally.over_limit + unwritten);
+    ledger.filter_out(tally.rejected);
     ledger.drop(Cause::LeftAtLimit, Some(tally.over_limit));
     if let Some(lost) = lost {
         ledger.drop(Cause::SlowOutput, Some(lost.spool_packets));
@@ -102,12 +102,12 @@ pub(super) fn final_counts(ledger: &Ledger) -> FinalCounts {
     };
     let before_filter = sum(is_before_filter);
     let accepted = || {
-        let rest = ledger.offered?.checked_sub(ledger.filtered?)?;
+        let rest = ledger.offered?.checked_sub(ledger.filtered_of_offered()?)?;
         rest.checked_sub(before_filter?)
     };
     FinalCounts {
         interface: 0,
-        received: ledger.offered,
+        received: ledger.offered.filter(|_| !ledger.filtered_before_offered),
         dropped_by_interface: before_filter,
         accepted_by_filter: accepted(),
         dropped_by_system: sum(|cause| !is_before_filter(cause)),
@@ -153,6 +153,9 @@ mod tests {
         assert_eq!(counts.accepted_by_filter, Some(955));
         assert_eq!(counts.dropped_by_system, Some(50));
         assert_eq!(counts.delivered, Some(900));
+        let behind = Ledger { filtered: None, filtered_before_offered: true, ..core() };
+        let counts = final_counts(&behind);
+        assert_eq!((counts.received, counts.accepted_by_filter), (None, Some(995)), "what came is unknown");
         let mut unknown = core();
         unknown.drop(Cause::Nic, None);
         let counts = final_counts(&unknown);

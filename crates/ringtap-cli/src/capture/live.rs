@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     }?;
     let mut counters = Counters::default();
     let mut handlers =
-        handlers(args, sources.len(), filter.as_ref(), &mut recording.spools, &mut counters, &bell)?.into_iter();
+        handlers(args, sources.len(), filter.as_ref(), &mut recording.spools, &mut counters, &bell).into_iter();
     // One handler was made for each source, and start asks for each once, in this order.
     let mut running =
         receiver.start(|_, _| handlers.next().unwrap_or_else(|| unreachable!("a source without a handler")))?;
@@ -211,7 +211,7 @@ fn handlers(
     spools: &mut Vec<SpoolProducer>,
     counters: &mut Counters,
     bell: &Arc<Bell>,
-) -> Result<Vec<Whole>> {
+) -> Vec<Whole> {
     let limit = args.count.map(|most| Arc::new(Limit::new(most, Arc::clone(bell))));
     let mut spools = spools.drain(..);
     (0..engines)
@@ -227,7 +227,7 @@ fn handlers(
             let rejected = Arc::default();
             counters.kept.push(Arc::clone(&keep.counts));
             counters.rejected.push(Arc::clone(&rejected));
-            Ok(Filtered::new(filter.map(Filter::program).transpose()?, rejected, keep))
+            Filtered::new(filter.map(Filter::program), rejected, keep)
         })
         .collect()
 }

@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let rejected = Arc::default();
     counters.kept.push(Arc::clone(&keep.counts));
     counters.rejected.push(Arc::clone(&rejected));
-    let handler = Filtered::new(filter.as_ref().map(Filter::program).transpose()?, rejected, keep);
+    let handler = Filtered::new(filter.as_ref().map(Filter::program), rejected, keep);
     let stop = Arc::new(Stop::new()?);
     let mut job = start(source, handler, Arc::clone(&stop))?;
     let warnings = sandbox::enter(args.no_sandbox, &args.needs(false, successor.as_ref()))?;

@@ -250,6 +250,7 @@ impl Args {
         // What is longer than a frame is cut by the snaplen in any case, unless the filter is to look behind it.
         config.fetch_oversize = filter.is_some()
             || self.kept_bytes().saturating_add(FRAME_HEAD) > config.frame_size.unwrap_or(2048) as usize;
+        config.tell = |line| eprintln!("ringtap: {line}");
         config.huge_pages = self.huge_pages;
         config.incoming_only = match self.direction {
             Some(direction) => direction == Direction::In,

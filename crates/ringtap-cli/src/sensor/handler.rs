@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ringtap::arrival::ArrivalClock;
 use ringtap::burst::Packet;
 use ringtap::engine::Handler;
 use ringtap::histogram::Histogram;
@@ -43,18 +44,12 @@ const LOOK_EVERY: u32 = 16;
 impl Shedding {
     /// Whether this packet is left out.
     #[inline]
-    fn sheds(&mut self, packet: &Packet<'_>, link: LinkType, stamps: StampClock) -> bool {
+    fn sheds(&mut self, packet: &Packet<'_>, link: LinkType, arrivals: &mut ArrivalClock) -> bool {
         let Some(precedence) = &self.precedence else { return false };
         if self.countdown == 0 {
             self.countdown = LOOK_EVERY;
-            let now_ns = match stamps {
-                StampClock::Monotonic => clock::monotonic_ns(),
-                StampClock::Realtime => clock::realtime_ns(),
-                StampClock::Taken | StampClock::Recorded => return false,
-            };
             // A packet without a stamp says nothing.
-            if packet.arrival_ns != 0 {
-                let waited_ns = now_ns.saturating_sub(packet.arrival_ns);
+            if let Some(waited_ns) = arrivals.waited_ns(packet.arrival_ns) {
                 self.active = waited_ns > if self.active { self.limit_ns / 4 } else { self.limit_ns };
             }
         }
@@ -90,6 +85,7 @@ pub(super) struct Finds {
     /// From a packet's arrival to its alarm in the transmit ring or the queue.
     pub(super) latency: Arc<Histogram>,
     pub(super) stamp_clock: StampClock,
+    pub(super) arrivals: ArrivalClock,
     /// Number of the packet at hand.
     pub(super) packet: u64,
     /// Records and statistics made for the queue.
@@ -143,12 +139,7 @@ impl Sink for Telling<'_, '_> {
         let finds = &mut *self.finds;
         let sequence = finds.sequence.fetch_add(1, Ordering::Relaxed) + 1;
         let alarm = Alarm::new(alert, finds.packet, sequence);
-        let latency_ns = match finds.stamp_clock {
-            _ if self.arrival_ns == 0 => None,
-            StampClock::Monotonic => Some(clock::monotonic_ns().saturating_sub(self.arrival_ns)),
-            StampClock::Realtime => Some(clock::realtime_ns().saturating_sub(self.arrival_ns)),
-            StampClock::Taken | StampClock::Recorded => None,
-        };
+        let latency_ns = finds.arrivals.waited_ns(self.arrival_ns);
         if let (Some(frame), Some(outbox)) = (&finds.frame, &mut self.outbox) {
             let says = Datagram::of(&alarm, latency_ns);
             // No room in the ring is counted by the outbox; the gap in the sequence shows it to the receiver.
@@ -237,7 +228,7 @@ impl Handler for Sensor {
             self.swap();
         }
         self.finds.packet += 1;
-        if self.shedding.sheds(packet, self.link, self.finds.stamp_clock) {
+        if self.shedding.sheds(packet, self.link, &mut self.finds.arrivals) {
             self.detector.shed();
             return;
         }
@@ -264,6 +255,7 @@ impl Handler for Sensor {
         }
         self.in_cycle = false;
         self.shedding.rest();
+        self.finds.arrivals.ring_is_empty();
         self.swap();
         self.stats();
     }

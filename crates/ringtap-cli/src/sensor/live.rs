@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ringtap::arrival::ArrivalClock;
 use ringtap::calibrate::{Calibration, Wishes};
 use ringtap::histogram::Histogram;
 use ringtap::interface::{Interface, InterfaceState};
@@ -128,6 +129,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
                 sequence: Arc::clone(&sequence),
                 latency: Arc::clone(latency),
                 stamp_clock,
+                arrivals: ArrivalClock::new(stamp_clock),
                 packet: 0,
                 made: 0,
             },
@@ -290,6 +292,8 @@ fn receiver_config(
         Backend::Xdp => receiver::Backend::Xdp,
         Backend::Packet => receiver::Backend::Packet,
     };
+    config.flows_together = true;
+    config.tell = |line| eprintln!("ringtap: {line}");
     (config.ring_slots, config.packed_slots) = (plan.ring_slots, Some(plan.packed_slots));
     config.transmit_slots = if sends { TRANSMIT_SLOTS } else { 0 };
     config.incoming_only = interface.is_loopback();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use ringtap::arrival::ArrivalClock;
 use ringtap::engine::{End, Engine};
 use ringtap::meters::EngineMeters;
 use ringtap::pacer::{Pacer, Policy};
@@ -69,6 +70,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             sequence: Arc::default(),
             latency: Arc::default(),
             stamp_clock: StampClock::Recorded,
+            arrivals: ArrivalClock::new(StampClock::Recorded),
             packet: 0,
             made: 0,
         },

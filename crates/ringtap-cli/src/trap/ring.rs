@@ -122,6 +122,7 @@ pub(super) fn open(name: &str, args: &Args, snmp: &[SocketAddr], syslog: &[Socke
         rules,
         ring_slots: slots,
         packed_slots: Some(packed_slots),
+        tell: |line| eprintln!("ringtap: {line}"),
         filter: Some(Filter::compile(&words.join(" or "), ETHERNET)?.in_kernel()),
         incoming_only: true,
         promiscuous: false,

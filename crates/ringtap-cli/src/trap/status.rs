@@ -125,8 +125,7 @@ impl Sources {
         };
         // Packets that the ring took and that carry nothing for us.
         let not_ours: u64 = self.ring_counts.iter().map(|ring| load(&ring.not_ours)).sum();
-        ledger.delivered = ledger.delivered.saturating_sub(not_ours);
-        ledger.filtered = ledger.filtered.map(|filtered| filtered + not_ours);
+        ledger.filter_out(not_ours);
         let datagrams: u64 = self.received.iter().map(|counts| load(&counts.datagrams)).sum();
         let at_sockets = if self.inodes.is_empty() { Some(0) } else { sockets::kernel_drops(&self.inodes) };
         // Whether it was a copy that was dropped, or one that came in fragments, nobody can tell.

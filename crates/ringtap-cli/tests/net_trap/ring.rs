@@ -104,7 +104,12 @@ fn fragments(backend: &str) {
     let ledger = &object["ledger"];
     assert_eq!((&object["unaccounted"], &object["not_stored_yet"]), (&0.into(), &0.into()), "{object}");
     assert_eq!((&object["stored"], &ledger["delivered"]), (&7.into(), &7.into()), "{object}");
-    assert!(ledger["filtered"].as_u64().is_some_and(|left| left > 0), "the ring leaves fragments: {object}");
+    match backend {
+        "xdp" => {
+            assert!(ledger["filtered"].as_u64().is_some_and(|left| left > 0), "the ring leaves fragments: {object}")
+        }
+        _ => assert!(ledger["filtered"].is_null(), "the kernel's filter counts nothing: {object}"),
+    }
     let alarms = Store::open_beside(&directory).unwrap().alarms().unwrap();
     let mut seen: Vec<(String, u64)> = alarms.into_iter().map(|alarm| (alarm.key.condition, alarm.count)).collect();
     seen.sort();

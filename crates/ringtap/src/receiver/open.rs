@@ -2,7 +2,7 @@
 //!
 //! Owns the choice and the order in which sockets are made. When packets begin to count is the receiver's business.
 
-use super::{Backend, Queues, ReceiverConfig};
+use super::{Backend, Queues, ReceiverConfig, suit};
 use crate::error::{Error, Result};
 use crate::interface::Interface;
 use crate::napi;
@@ -53,6 +53,15 @@ fn frame_sizes(config: &ReceiverConfig, interface: &Interface) -> impl Iterator<
     packed.into_iter().chain(XdpSource::frame_size_for(interface.mtu, interface.driver.as_deref()))
 }
 
+/// The receive queues that were asked for.
+pub(super) fn queue_ids(config: &ReceiverConfig, interface: &Interface) -> Vec<u32> {
+    match &config.queues {
+        Queues::All => (0..interface.queues).collect(),
+        Queues::Count(count) => (0..*count).collect(),
+        Queues::Only(list) => list.clone(),
+    }
+}
+
 pub(super) fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result<Opened> {
     let mut frame_sizes: Vec<u32> = match config.frame_size {
         Some(told) => vec![told],
@@ -62,11 +71,7 @@ pub(super) fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result
         // Refused, with what to do about it.
         frame_sizes.push(4096);
     }
-    let queue_ids = match &config.queues {
-        Queues::All => (0..interface.queues).collect(),
-        Queues::Count(count) => (0..*count).collect(),
-        Queues::Only(list) => list.clone(),
-    };
+    let queue_ids = queue_ids(config, interface);
     if queue_ids.is_empty() {
         return Err(Error::usage("open AF_XDP queue on", &interface.name, "no queue was asked for")
             .way_out("ask for at least one"));
@@ -88,7 +93,7 @@ pub(super) fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result
             mtu: interface.mtu,
             driver: interface.driver.clone(),
             queue,
-            ring_slots: packed_slots.unwrap_or(config.ring_slots),
+            ring_slots: shared_out(config, packed_slots.unwrap_or(config.ring_slots), queue_ids.len()),
             transmit_slots: config.transmit_slots,
             frame_size,
             huge_pages: config.huge_pages,
@@ -98,9 +103,11 @@ pub(super) fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result
     for &frame_size in &frame_sizes {
         queue_config(queue_ids[0], frame_size).check()?;
     }
+    let XdpConfig { ring_slots, frame_size, .. } = queue_config(queue_ids[0], frame_sizes[0]);
+    suit::tell_memory(config, interface, queue_ids.len(), ring_slots, frame_size)?;
     let mut steering = Steering::attach(&interface.name, interface.index, &config.rules, config.attach)?;
     let mut queues = Vec::new();
-    for queue in queue_ids {
+    for &queue in &queue_ids {
         let mut opened = XdpSource::open(&queue_config(queue, frame_sizes[0]), &mut steering);
         // A kernel that has no packets in several pieces, or wants more room in a frame than a packed one has; or memory of that
         // kind is not allowed here. Not so where the queue is taken or the device is down.
@@ -141,6 +148,11 @@ fn packet_frame_size(mtu: u32) -> u32 {
     if holds_mtu > LONGEST { LEAST } else { holds_mtu.max(LEAST) }
 }
 
+/// The slots of one of several rings.
+fn shared_out(config: &ReceiverConfig, slots: u32, queues: usize) -> u32 {
+    if config.packed_slots.is_some() { suit::share_of(slots, queues) } else { slots }
+}
+
 fn packet_config(config: &ReceiverConfig, interface: &Interface) -> PacketRingConfig {
     let frame_size = config.frame_size.unwrap_or_else(|| packet_frame_size(interface.mtu));
     PacketRingConfig {
@@ -156,8 +168,11 @@ fn packet_config(config: &ReceiverConfig, interface: &Interface) -> PacketRingCo
 }
 
 pub(super) fn open_packet(config: &ReceiverConfig, interface: &Interface) -> Result<Opened> {
-    let ring = packet_config(config, interface);
-    let queues = open_members(fanout_count(config), |fanout| {
+    let whole = packet_config(config, interface);
+    let count = fanout_count(config);
+    let ring = PacketRingConfig { ring_slots: shared_out(config, whole.ring_slots, count as usize), ..whole };
+    suit::tell_memory(config, interface, count as usize, ring.ring_slots, ring.frame_size)?;
+    let queues = open_members(count, |fanout| {
         let (source, transmit, group) = PacketSource::open(&ring, fanout)?;
         Ok(((AnySource::Packet(source), transmit), group))
     })?;

@@ -123,6 +123,12 @@ impl<H: Handler + Send + 'static> Running<H> {
         let name = &self.interface.name;
         let failures = engines.iter().filter_map(|engine| engine.failure.as_ref());
         warnings.extend(failures.map(|failure| format!("{name} gives no more packets: {failure}")));
+        if counters.clock_steps > 0 {
+            warnings.push(format!(
+                "the wall clock was set while {name} was captured ({} times): packets of about then have no latency",
+                counters.clock_steps
+            ));
+        }
         let shares = engines.iter().zip(&self.shares).map(|(engine, seen)| engine.thread_share.max(seen.greatest()));
         warnings.extend(shares.filter_map(realtime::throttling_warning));
         Ok(Outcome { engines, ledger, counters, driver_counters: self.shared.device.driver_counters(), warnings })
@@ -149,13 +155,15 @@ impl Shared {
         let steered_to = sockets.iter().flatten().filter(|drops| drops.offered.is_none());
         let refused = if native { steered_to.map(|drops| drops.total()).sum() } else { 0 };
         let steered = self.steering.as_ref().and_then(|steering| steering.counters().ok());
-        let given_to_host = match &steered {
-            Some(counters) => counters.passed + counters.no_socket,
-            None => sockets.iter().flatten().filter_map(|drops| drops.offered).sum(),
+        let given_to_host = match (&self.steering, &steered) {
+            (Some(_), steered) => steered.as_ref().map(|counters| counters.passed + counters.no_socket),
+            // What the kernel's filter keeps from a packet socket goes to the host all the same.
+            (None, _) if self.filtered_before_offered => None,
+            (None, _) => sockets.iter().map(|drops| drops.and_then(|drops| drops.offered)).sum(),
         };
         let device = self.device.drops(refused, given_to_host);
-        ledger.drop(Cause::Nic, device.map(|drops| drops.nic));
-        ledger.drop(Cause::DriverQueue, device.map(|drops| drops.driver_queue));
+        ledger.drop(Cause::Nic, device.and_then(|drops| drops.nic));
+        ledger.drop(Cause::DriverQueue, device.and_then(|drops| drops.driver_queue));
         ledger.drop(Cause::Softnet, device.map(|drops| drops.softnet));
         for drops in &sockets {
             ledger.drop(Cause::Nic, drops.map(|drops| drops.nic));
@@ -163,12 +171,12 @@ impl Shared {
             ledger.drop(Cause::FillRingEmpty, drops.map(|drops| drops.fill_ring_empty));
             ledger.drop(Cause::Oversize, drops.map(|drops| drops.oversize));
         }
-        let before_socket = device.map(|drops| drops.nic + drops.driver_queue + drops.softnet);
+        let before_socket = device.and_then(|drops| Some(drops.nic? + drops.driver_queue? + drops.softnet));
         match &self.steering {
             Some(_) => {
                 let count = |of: fn(&SteerCounters) -> u64| steered.as_ref().map(of);
                 let beside: u64 = sockets.iter().flatten().filter_map(|drops| drops.offered).sum();
-                ledger.offered = count(|c| c.seen).zip(before_socket).map(|(a, b)| a + b + beside);
+                ledger.offered = count(SteerCounters::seen).zip(before_socket).map(|(a, b)| a + b + beside);
                 ledger.filtered = count(|c| c.passed);
                 ledger.drop(Cause::NoSocket, count(|c| c.no_socket));
             }
@@ -176,7 +184,8 @@ impl Shared {
                 let offered: Option<u64> = sockets.iter().map(|drops| drops.and_then(|drops| drops.offered)).sum();
                 ledger.offered = offered.zip(before_socket).map(|(a, b)| a + b);
                 let leaves_out = lock(&self.accounts).iter().any(SocketAccounts::leaves_out);
-                ledger.filtered = if leaves_out { None } else { Some(0) };
+                ledger.filtered = if leaves_out || self.filtered_before_offered { None } else { Some(0) };
+                ledger.filtered_before_offered = self.filtered_before_offered;
             }
         }
         ledger

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys::ethtool;
+use crate::sys::ethtool::{self, RssHash};
 use crate::sys::grant::Grant;
 
 /// What can be changed. A further kind is a variant here and its two lines in [`Device::read`] and [`Device::write`].
@@ -22,6 +22,9 @@ pub(crate) enum Setting {
     NapiDeferHardIrqs,
     /// A feature by the kernel's name, such as `rx-vlan-hw-parse` (which ethtool(8) calls rxvlan); `on` or `off`.
     Feature(String),
+    /// How receive-side scaling hashes: number of the function, of the input's transformation, and the key in hexadecimal digits,
+    /// with a blank between. The function is not changed.
+    RssHash,
 }
 
 /// Files of /sys by their place in [`Device::files`] and in the grant.
@@ -88,6 +91,12 @@ impl Device {
                 let name = ethtool::name_of(self.socket.as_fd(), self.ifindex)?;
                 Ok(if ethtool::feature(self.socket.as_fd(), &name, feature)? { "on" } else { "off" }.to_owned())
             }
+            (Setting::RssHash, _) => {
+                let name = ethtool::name_of(self.socket.as_fd(), self.ifindex)?;
+                let hash = ethtool::rss_hash(self.socket.as_fd(), &name)?;
+                let key: String = hash.key.iter().map(|byte| format!("{byte:02x}")).collect();
+                Ok(format!("{} {} {key}", hash.function, hash.transform))
+            }
             (_, number) => {
                 let file = self.open(number.unwrap_or_default())?;
                 let mut text = String::new();
@@ -105,6 +114,11 @@ impl Device {
             (Setting::Feature(feature), _) => {
                 let name = ethtool::name_of(self.socket.as_fd(), self.ifindex)?;
                 ethtool::set_feature(self.socket.as_fd(), &name, feature, value == "on")
+            }
+            (Setting::RssHash, _) => {
+                let name = ethtool::name_of(self.socket.as_fd(), self.ifindex)?;
+                let hash = rss_hash(value).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+                ethtool::set_rss_hash(self.socket.as_fd(), &name, &hash)
             }
             (_, number) => {
                 let number = number.unwrap_or_default();
@@ -149,6 +163,30 @@ fn file_of(setting: &Setting) -> Option<usize> {
     match setting {
         Setting::GroFlushTimeout => Some(0),
         Setting::NapiDeferHardIrqs => Some(1),
-        Setting::Feature(_) => None,
+        Setting::Feature(_) | Setting::RssHash => None,
+    }
+}
+
+/// What [`Device::read`] wrote.
+fn rss_hash(text: &str) -> Option<RssHash> {
+    let mut words = text.split(' ');
+    let (function, transform, digits) = (words.next()?, words.next()?, words.next()?);
+    let digits = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+    let key: Option<Vec<u8>> = digits.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
+    Some(RssHash { function: function.parse().ok()?, transform: transform.parse().ok()?, key: key? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_is_read_as_it_is_written() {
+        let hash = rss_hash("1 0 6d5a00ff").unwrap();
+        assert_eq!(hash, RssHash { function: 1, transform: 0, key: vec![0x6d, 0x5a, 0, 0xff] });
+        assert_eq!(rss_hash("4 2 ").unwrap().key, Vec::<u8>::new());
+        for bad in ["", "1 0", "1 0 6x", "300 0 6d"] {
+            assert_eq!(rss_hash(bad), None, "{bad}");
+        }
     }
 }

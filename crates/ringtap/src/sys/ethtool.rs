@@ -12,11 +12,29 @@ const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
+const ETHTOOL_GRSSH: u32 = 0x46;
+const ETHTOOL_SRSSH: u32 = 0x47;
 const ETH_SS_STATS: u32 = 1;
 const ETH_SS_FEATURES: u32 = 4;
 const ETH_GSTRING_LEN: usize = 32;
 /// Upper bound on what a driver may claim to count; mlx5 has some thousands.
 const MOST_STATISTICS: u32 = 65_536;
+/// Words of struct ethtool_rxfh before its table and key: cmd, rss_context, indir_size, key_size, four bytes (hfunc, input_xfrm),
+/// reserved.
+const RXFH_WORDS: usize = 6;
+/// ETH_RXFH_INDIR_NO_CHANGE.
+const TABLE_STAYS: u32 = 0xffff_ffff;
+
+/// How a device hashes flows onto its queues (struct ethtool_rxfh).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RssHash {
+    /// ETH_RSS_HASH_… bit; 1 is Toeplitz.
+    pub(crate) function: u8,
+    /// RXH_XFRM_…; 0 is none.
+    pub(crate) transform: u8,
+    /// Empty where the device has none that can be told.
+    pub(crate) key: Vec<u8>,
+}
 
 /// A socket for questions about devices of the calling thread's network namespace.
 pub(crate) fn socket() -> io::Result<OwnedFd> {
@@ -150,6 +168,38 @@ pub fn statistics(interface: &str) -> io::Result<Vec<(String, u64)>> {
         .map(text)
         .zip(values.chunks_exact(8).map(|value| u64::from_ne_bytes(value.try_into().unwrap_or_default())))
         .collect())
+}
+
+/// How flows are hashed onto queues.
+///
+/// # Errors
+/// EOPNOTSUPP where the device does not, or does not say.
+pub(crate) fn rss_hash(socket: BorrowedFd<'_>, interface: &str) -> io::Result<RssHash> {
+    let mut sizes = [0u32; RXFH_WORDS];
+    sizes[0] = ETHTOOL_GRSSH;
+    ask_by(socket, interface, &mut sizes)?;
+    let (table, key) = (sizes[2].min(MOST_STATISTICS) as usize, sizes[3].min(MOST_STATISTICS) as usize);
+    let mut command = vec![0u32; RXFH_WORDS + table + key.div_ceil(4)];
+    (command[0], command[2], command[3]) = (ETHTOOL_GRSSH, table as u32, key as u32);
+    ask_by(socket, interface, &mut command)?;
+    let [function, transform, ..] = command[4].to_ne_bytes();
+    Ok(RssHash { function, transform, key: bytes(&command[RXFH_WORDS + table..])[..key].to_vec() })
+}
+
+/// Sets key and transformation; table and function stay.
+///
+/// # Errors
+/// EPERM without CAP_NET_ADMIN; EOPNOTSUPP or EINVAL where the device can't do that.
+pub(crate) fn set_rss_hash(socket: BorrowedFd<'_>, interface: &str, hash: &RssHash) -> io::Result<()> {
+    let mut command = vec![0u32; RXFH_WORDS];
+    (command[0], command[2], command[3]) = (ETHTOOL_SRSSH, TABLE_STAYS, hash.key.len() as u32);
+    command[4] = u32::from_ne_bytes([0, hash.transform, 0, 0]);
+    command.extend(hash.key.chunks(4).map(|part| {
+        let mut word = [0; 4];
+        word[..part.len()].copy_from_slice(part);
+        u32::from_ne_bytes(word)
+    }));
+    ask_by(socket, interface, &mut command).map(drop)
 }
 
 /// Whether a feature (by the kernel's name) is on.
