@@ -10,7 +10,7 @@ use std::time::Instant;
 use ringtap::interface::{Interface, InterfaceState};
 use ringtap::ledger::Ledger;
 use ringtap::meters::EngineSnapshot;
-use ringtap::receiver::{Receiver, Running};
+use ringtap::receiver::{Departure, Receiver, Running};
 use ringtap::record::{InterfaceInfo, Recorder, SpoolProducer};
 use ringtap::source::StampClock;
 use ringtap::{Error, Result};
@@ -35,6 +35,10 @@ impl Job for Running<Whole> {
 
     fn ledger(&mut self) -> Ledger {
         Running::ledger(self)
+    }
+
+    fn departure(&self) -> Option<Departure> {
+        Running::departure(self)
     }
 
     fn interface(&self) -> Option<(&str, InterfaceState)> {
@@ -94,6 +98,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     ));
     let ending = supervise(&mut running, &bell, args.duration, &counters, recording.recorder.as_ref(), &mut reporter);
     let elapsed = started.elapsed();
+    // Its socket may have told the engine before the watching thread heard.
+    let departure = Running::departure(&running).unwrap_or(Departure::Removed);
     reporter.clear();
 
     let outcome = running.finish();
@@ -115,10 +121,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     warnings.extend(outcome.warnings.iter().filter(|warning| !warnings.contains(warning)).cloned().collect::<Vec<_>>());
     let output_error = record.as_ref().and_then(|record| record.error.clone());
     let error = match ending {
-        Ending::InterfaceGone => Some(
-            Error::failed("capture from", &interface.name, "the interface was removed")
-                .way_out("what was captured before is complete"),
-        ),
+        Ending::InterfaceGone | Ending::InterfaceUsed => {
+            Some(Error::failed("capture from", &interface.name, &departure).way_out(departure.way_out()))
+        }
         Ending::EngineFailed => Some(
             Error::failed("capture from", &interface.name, "the device stopped answering")
                 .way_out("what was captured before is complete"),

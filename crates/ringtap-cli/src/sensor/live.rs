@@ -13,7 +13,7 @@ use ringtap::histogram::Histogram;
 use ringtap::interface::{Interface, InterfaceState};
 use ringtap::ledger::Cause;
 use ringtap::pacer::{Hybrid, Policy, Rung};
-use ringtap::receiver::{self, Receiver, ReceiverConfig, Running};
+use ringtap::receiver::{self, Departure, Receiver, ReceiverConfig, Running};
 use ringtap::source::StampClock;
 use ringtap::sys::{clock, sched};
 use ringtap::{Error, Result};
@@ -160,6 +160,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let mut reloads = Reloads { done: 0, catalogue, wishes, current: Arc::clone(&program), left_out };
     let ending = supervise(args, &told, &config, &mut running, &mut exchanges, &mut bits, &mut reloads, started);
     let elapsed_s = started.elapsed().as_secs_f64();
+    let departure = running.departure().unwrap_or(Departure::Removed);
     let mut outcome = running.finish()?;
     let late_bytes = tables.finish();
     let mut counters = Vec::new();
@@ -205,8 +206,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     };
     conclude(args, &summary);
     match ending {
-        "interface_gone" => Err(Error::failed("watch", &interface.name, "the interface was removed")
-            .way_out("what was found before is written")),
+        "interface_gone" | "interface_used" => {
+            Err(Error::failed("watch", &interface.name, &departure).way_out(departure.way_out()))
+        }
         "engine_failed" => {
             Err(Error::failed("watch", &interface.name, "an engine ended").way_out("report this as a bug"))
         }
@@ -338,10 +340,11 @@ fn supervise(
             return "duration";
         }
         if running.is_finished() {
-            return if running.interface().state() == InterfaceState::Gone {
-                "interface_gone"
-            } else {
-                "engine_failed"
+            return match running.departure() {
+                Some(Departure::Used(_)) => "interface_used",
+                Some(_) => "interface_gone",
+                None if running.interface().state() == InterfaceState::Gone => "interface_gone",
+                None => "engine_failed",
             };
         }
         for exchange in exchanges.iter_mut() {

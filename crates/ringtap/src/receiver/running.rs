@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use super::watch::{Departure, Watch};
 use super::{Shared, lock};
 use crate::accounts::SocketAccounts;
 use crate::engine::{End, Handler};
@@ -23,7 +24,7 @@ pub struct Running<H> {
     pub(super) stop: Arc<Stop>,
     pub(super) threads: Vec<JoinHandle<Finished<H>>>,
     pub(super) shares: Vec<ThreadShare>,
-    pub(super) watch: Option<JoinHandle<()>>,
+    pub(super) watch: Option<Watch>,
     pub(super) meters: Vec<Arc<EngineMeters>>,
     pub(super) warnings: Vec<String>,
 }
@@ -82,6 +83,11 @@ impl<H: Handler + Send + 'static> Running<H> {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
+    /// What happened to the interface that ended the engines, if anything did.
+    pub fn departure(&self) -> Option<Departure> {
+        self.watch.as_ref().and_then(Watch::departure)
+    }
+
     /// All engines' counters together.
     pub fn counters(&self) -> EngineSnapshot {
         let snapshots: Vec<_> = self.meters.iter().map(|meters| meters.snapshot()).collect();
@@ -136,7 +142,7 @@ impl<H> Drop for Running<H> {
             // Its panic has been reported by itself, and we may be unwinding.
             let _ = thread.join();
         }
-        let _ = self.watch.take().map(JoinHandle::join);
+        self.watch = None;
     }
 }
 
