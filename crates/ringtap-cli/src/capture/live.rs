@@ -98,8 +98,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     ));
     let ending = supervise(&mut running, &bell, args.duration, &counters, recording.recorder.as_ref(), &mut reporter);
     let elapsed = started.elapsed();
-    // Its socket may have told the engine before the watching thread heard.
-    let departure = Running::departure(&running).unwrap_or(Departure::Removed);
+    let departure =
+        matches!(ending, Ending::InterfaceGone | Ending::InterfaceUsed).then(|| running.awaited_departure());
     reporter.clear();
 
     let outcome = running.finish();
@@ -120,10 +120,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let outcome = outcome?;
     warnings.extend(outcome.warnings.iter().filter(|warning| !warnings.contains(warning)).cloned().collect::<Vec<_>>());
     let output_error = record.as_ref().and_then(|record| record.error.clone());
+    let gone = departure.map(|end| Error::failed("capture from", &interface.name, &end).way_out(end.way_out()));
     let error = match ending {
-        Ending::InterfaceGone | Ending::InterfaceUsed => {
-            Some(Error::failed("capture from", &interface.name, &departure).way_out(departure.way_out()))
-        }
+        Ending::InterfaceGone | Ending::InterfaceUsed => gone,
         Ending::EngineFailed => Some(
             Error::failed("capture from", &interface.name, "the device stopped answering")
                 .way_out("what was captured before is complete"),

@@ -160,7 +160,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let mut reloads = Reloads { done: 0, catalogue, wishes, current: Arc::clone(&program), left_out };
     let ending = supervise(args, &told, &config, &mut running, &mut exchanges, &mut bits, &mut reloads, started);
     let elapsed_s = started.elapsed().as_secs_f64();
-    let departure = running.departure().unwrap_or(Departure::Removed);
+    let departure = matches!(ending, "interface_gone" | "interface_used").then(|| running.awaited_departure());
     let mut outcome = running.finish()?;
     let late_bytes = tables.finish();
     let mut counters = Vec::new();
@@ -205,10 +205,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         profile,
     };
     conclude(args, &summary);
+    if let Some(end) = departure {
+        return Err(Error::failed("watch", &interface.name, &end).way_out(end.way_out()));
+    }
     match ending {
-        "interface_gone" | "interface_used" => {
-            Err(Error::failed("watch", &interface.name, &departure).way_out(departure.way_out()))
-        }
         "engine_failed" => {
             Err(Error::failed("watch", &interface.name, "an engine ended").way_out("report this as a bug"))
         }

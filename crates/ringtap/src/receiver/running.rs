@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::watch::{Departure, Watch};
 use super::{Shared, lock};
@@ -86,6 +87,19 @@ impl<H: Handler + Send + 'static> Running<H> {
     /// What happened to the interface that ended the engines, if anything did.
     pub fn departure(&self) -> Option<Departure> {
         self.watch.as_ref().and_then(Watch::departure)
+    }
+
+    /// As [`Running::departure`], for an interface that is known to have gone: what happened to it is heard a moment later.
+    pub fn awaited_departure(&self) -> Departure {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let since = Instant::now();
+        loop {
+            match self.departure() {
+                Some(departure) => return departure,
+                None if self.watch.is_none() || since.elapsed() > PATIENCE => return Departure::Removed,
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        }
     }
 
     /// All engines' counters together.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::os::fd::AsFd;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Shared, lock};
 use crate::error::{Error, Result};
@@ -59,7 +59,8 @@ impl fmt::Display for Departure {
 pub(super) struct Lookout {
     index: u32,
     events: LinkEvents,
-    moved: bool,
+    /// The weightiest that was announced.
+    heard: News,
 }
 
 impl Lookout {
@@ -67,7 +68,7 @@ impl Lookout {
         let events = LinkEvents::open().map_err(|error| {
             Error::os("watch", &interface.name, &error).way_out("capture goes on, but its removal may not end it")
         })?;
-        Ok(Self { index: interface.index, events, moved: false })
+        Ok(Self { index: interface.index, events, heard: News::None })
     }
 
     pub(super) fn events(&self) -> &LinkEvents {
@@ -76,20 +77,20 @@ impl Lookout {
 
     /// Takes the announcements off; whether there were any.
     pub(super) fn hear(&mut self) -> bool {
-        let heard = self.events.take(self.index);
-        self.moved |= heard == News::Moved;
-        heard != News::None
+        let news = self.events.take(self.index);
+        self.heard = self.heard.max(news);
+        news != News::None
     }
 
     /// Whether the end has come. Packets stay with the host then: `yields` are shut.
-    pub(super) fn look(&self, yields: Option<&Gates>) -> Option<Departure> {
+    pub(super) fn look(&mut self, yields: Option<&Gates>) -> Option<Departure> {
         // What is no interface of the kernel's (index 0) never goes.
         if self.index == 0 {
             return None;
         }
         let used = yields.and_then(|_| HostUse::of(self.index));
         if netlink::is_gone(self.index) {
-            return Some(if self.moved { Departure::Moved } else { Departure::Removed });
+            return Some(self.gone());
         }
         match used {
             // Privileges may have been given up since it was opened; what can't be asked any more is no change.
@@ -99,6 +100,17 @@ impl Lookout {
                 Some(Departure::Used(used))
             }
         }
+    }
+
+    /// Where it went. The kernel takes an interface from its list first and announces it then.
+    fn gone(&mut self) -> Departure {
+        const PATIENCE: Duration = Duration::from_millis(500);
+        let since = Instant::now();
+        while self.heard < News::Removed && since.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(2));
+            self.hear();
+        }
+        if self.heard == News::Moved { Departure::Moved } else { Departure::Removed }
     }
 }
 

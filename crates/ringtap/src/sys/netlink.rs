@@ -207,39 +207,45 @@ impl LinkEvents {
     }
 
     /// Takes off what has been announced; what it was about is asked anew ([`is_gone`]), as announcements can be lost. Only
-    /// one thing can't be asked later: whether the interface `index` went to another network namespace.
+    /// one thing can't be asked later: where the interface `index` went.
     pub(crate) fn take(&self, index: u32) -> News {
         let mut news = News::None;
         let mut message = [0u8; 4096];
         loop {
             // A longer one is cut; what is looked for then counts as not seen.
-            match receive(&self.socket, &mut message) {
-                Ok(got) if is_move(&message[..got], index) => news = News::Moved,
+            let heard = match receive(&self.socket, &mut message) {
+                Ok(got) => news_of(&message[..got], index),
                 // Some were lost, and this was cleared by reading it.
-                Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => return news,
-                _ if news == News::None => news = News::Some,
-                _ => {}
-            }
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => News::Some,
+                Err(_) => return news,
+            };
+            news = news.max(heard);
         }
     }
 }
 
-/// What was announced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What was announced, the weightier last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum News {
     None,
     Some,
-    /// The interface asked about left for another network namespace.
+    /// The interface asked about was removed.
+    Removed,
+    /// It left for another network namespace.
     Moved,
 }
 
-/// Whether a message announces that the interface left for another network namespace.
-fn is_move(message: &[u8], index: u32) -> bool {
+fn news_of(message: &[u8], index: u32) -> News {
     let body = size_of::<libc::nlmsghdr>();
-    u16_at(message, 4) == Some(libc::RTM_DELLINK)
-        && u32_at(message, body + 4) == Some(index)
-        && attributes(message.get(body + size_of::<IfInfo>()..).unwrap_or(&[]))
-            .any(|(kind, _)| kind == libc::IFLA_NEW_NETNSID)
+    // Ports of a bridge are announced to leave it in the same words, by another family.
+    if u16_at(message, 4) != Some(libc::RTM_DELLINK)
+        || message.get(body) != Some(&(libc::AF_UNSPEC as u8))
+        || u32_at(message, body + 4) != Some(index)
+    {
+        return News::Some;
+    }
+    let mut behind = attributes(message.get(body + size_of::<IfInfo>()..).unwrap_or(&[]));
+    if behind.any(|(kind, _)| kind == libc::IFLA_NEW_NETNSID) { News::Moved } else { News::Removed }
 }
 
 impl AsFd for LinkEvents {
@@ -277,7 +283,7 @@ fn parse_reply(reply: &[u8]) -> io::Result<Link> {
         carrier: flags & libc::IFF_LOWER_UP as u32 != 0,
         ..Link::default()
     };
-    let (mut lower, mut elsewhere) = (None, false);
+    let (mut lower, mut underlay, mut elsewhere) = (None, None, false);
     for (kind, value) in attributes(reply.get(body + size_of::<IfInfo>()..).ok_or_else(short)?) {
         match kind {
             libc::IFLA_IFNAME => link.name = text(value),
@@ -289,6 +295,7 @@ fn parse_reply(reply: &[u8]) -> io::Result<Link> {
             libc::IFLA_LINK_NETNSID => elsewhere = true,
             libc::IFLA_LINKINFO => {
                 link.kind = attributes(value).find(|&(kind, _)| kind == IFLA_INFO_KIND).map(|(_, value)| text(value));
+                underlay = underlay_of(link.kind.as_deref(), value);
             }
             libc::IFLA_STATS64 => link.statistics = statistics(value).ok_or_else(short)?,
             libc::IFLA_XDP => {
@@ -300,8 +307,17 @@ fn parse_reply(reply: &[u8]) -> io::Result<Link> {
     }
     // The other end of a pair is its link too, and not below it.
     elsewhere |= matches!(link.kind.as_deref(), Some("veth" | "netkit"));
-    link.lower = lower.filter(|&lower| !elsewhere && lower != 0 && lower != link.index);
+    link.lower = underlay.or(lower).filter(|&lower| !elsewhere && lower != 0 && lower != link.index);
     Ok(link)
+}
+
+/// The device that a VXLAN tunnel is bound to, which it names among its own attributes only.
+fn underlay_of(kind: Option<&str>, info: &[u8]) -> Option<u32> {
+    const IFLA_INFO_DATA: u16 = 2;
+    const IFLA_VXLAN_LINK: u16 = 3;
+    let data = attributes(info).filter(|&(name, _)| kind == Some("vxlan") && name == IFLA_INFO_DATA);
+    let mut links = data.flat_map(|(_, data)| attributes(data)).filter(|&(name, _)| name == IFLA_VXLAN_LINK);
+    links.next().and_then(|(_, link)| u32_at(link, 0))
 }
 
 /// Fields of struct rtnl_link_stats64 by their place (all u64).
