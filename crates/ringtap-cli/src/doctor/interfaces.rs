@@ -64,6 +64,10 @@ fn of(interface: &Interface, is_asked: bool) -> Vec<Finding> {
     findings.push(match &interface.host_use {
         Some(used) => finding("used by host", State::Note, format!("yes: it {used}"))
             .because("auto copies packets with a packet ring: AF_XDP would take them from the host (see --take)"),
+        None if matches!(interface.kind.as_deref(), Some("bond" | "team")) => {
+            finding("used by host", State::Note, "no".to_owned())
+                .because("auto copies packets with a packet ring: AF_XDP needs the receive queues of its ports")
+        }
         None => finding("used by host", State::Good, "no: auto takes it with AF_XDP".to_owned()),
     });
     findings.push(match steer::occupant(name, interface.index) {
