@@ -20,6 +20,10 @@
 #define MAX_EXTENSION_HEADERS 4
 #define LONGEST_METADATA 252 /* bytes, a multiple of 4 (xdp_metalen_invalid) */
 
+/* RFC 4861 sections 4.3 and 4.4. */
+#define NEIGHBOUR_SOLICITATION 135
+#define NEIGHBOUR_ADVERTISEMENT 136
+
 /* Which parts of a rule count; a rule with none set takes every frame. */
 #define MATCH_VLAN 0x01
 #define MATCH_ADDRESS 0x02
@@ -89,6 +93,7 @@ struct {
 /* Set by the loader before the program is loaded. */
 const volatile __u32 rule_count = 0; /* 0: take everything */
 const volatile __u64 cookie = 0;
+const volatile __u32 spares_link_control = 0; /* on a port of a bond or team */
 
 /* What the rules ask about, found in one pass over the headers. */
 struct facts {
@@ -246,11 +251,48 @@ static __always_inline int rule_matches(const struct rule *rule, const struct fa
 	       side_matches(rule, facts->destination, facts->destination_port, facts->has_ports);
 }
 
+/*
+ * What the host must see on a port of a bond or team to know that the port works: LACP, ARP and, for the targets of
+ * IPv6, neighbour solicitations and advertisements, each with tags or without.
+ */
+static __always_inline int is_link_control(void *data, void *end)
+{
+	struct ethhdr *ethernet = data;
+	void *at = ethernet + 1;
+	struct ipv6hdr *ip;
+	__u8 *icmp;
+	__be16 type;
+	int i;
+
+	if (at > end)
+		return 0;
+	type = ethernet->h_proto;
+	for (i = 0; i < MAX_TAGS; i++) {
+		struct tag *tag = at;
+
+		if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
+			break;
+		if ((void *)(tag + 1) > end)
+			return 0;
+		type = tag->next_type;
+		at = tag + 1;
+	}
+	if (type == bpf_htons(ETH_P_SLOW) || type == bpf_htons(ETH_P_ARP))
+		return 1;
+	ip = at;
+	icmp = (__u8 *)(ip + 1);
+	if (type != bpf_htons(ETH_P_IPV6) || (void *)(icmp + 1) > end)
+		return 0;
+	return ip->nexthdr == IPPROTO_ICMPV6 && (*icmp == NEIGHBOUR_SOLICITATION || *icmp == NEIGHBOUR_ADVERTISEMENT);
+}
+
 static __always_inline int wanted(void *data, void *end)
 {
 	struct facts facts = {};
 	__u32 i;
 
+	if (spares_link_control && is_link_control(data, end))
+		return 0;
 	if (rule_count == 0)
 		return 1;
 	read_facts(data, end, &facts);

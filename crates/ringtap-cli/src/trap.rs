@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Subcommand, ValueEnum};
-use ringtap::receiver::Receiver;
+use ringtap::receiver::{Departure, Receiver};
 use ringtap::sys::keeper::Keeper;
 use ringtap::{Error, Result};
 use ringtap_trap::names::Names;
@@ -37,6 +37,7 @@ use crate::sandbox::{self, Needs};
 use crate::units;
 use config::Config;
 use pipeline::Pipeline;
+use ring::RingHandle;
 use sockets::Take;
 use status::Sources;
 
@@ -279,7 +280,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         eprintln!("ringtap: warning: {warning}");
     }
 
-    watch(&args, &sources, &pipeline, &stop);
+    watch(&args, &sources, &pipeline, &stop, &mut running)?;
     if !args.json {
         eprintln!("ringtap: ending: what was received is being stored");
     }
@@ -312,7 +313,13 @@ fn names_cache(store: &Path) -> PathBuf {
 }
 
 /// Until a signal, the deadline, or the end of a thread that should not end.
-fn watch(args: &Args, sources: &Sources, pipeline: &Pipeline, stop: &AtomicBool) {
+fn watch(
+    args: &Args,
+    sources: &Sources,
+    pipeline: &Pipeline,
+    stop: &AtomicBool,
+    running: &mut Option<RingHandle>,
+) -> Result<()> {
     let started = Instant::now();
     let mut last_status = Instant::now();
     let mut next_stats = args.stats.map(|every| started + every);
@@ -321,6 +328,17 @@ fn watch(args: &Args, sources: &Sources, pipeline: &Pipeline, stop: &AtomicBool)
         && !pipeline.has_ended()
     {
         std::thread::sleep(LOOK);
+        if let Some(departure) = running.as_ref().and_then(RingHandle::departure)
+            && let Some(ring) = running.take()
+        {
+            let name = args.interface.as_deref().unwrap_or_default();
+            let what_follows = match departure {
+                Departure::Used(_) => "; the plain sockets take what comes",
+                Departure::Removed | Departure::Moved => "",
+            };
+            eprintln!("ringtap: {name}: {departure}{what_follows}");
+            sources.finish_ring(ring.finish()?);
+        }
         if last_status.elapsed() >= Duration::from_secs(1) {
             last_status = Instant::now();
             pipeline.publish(sources.status().json().to_string());
@@ -337,6 +355,7 @@ fn watch(args: &Args, sources: &Sources, pipeline: &Pipeline, stop: &AtomicBool)
             }
         }
     }
+    Ok(())
 }
 
 /// The first user of a configuration, for whom a storm is sent.

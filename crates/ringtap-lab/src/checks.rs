@@ -16,6 +16,7 @@ use ringtap_testbed::SequenceChecker;
 use crate::cell::{
     Card, Cell, Expected, Numbers, PERIOD_NS, RECEIVER, Run, SENDER, Traffic, hybrid, settle, timer, wait_for_carrier,
 };
+use crate::host_use::left_to_the_host;
 use crate::jitter::{self, Stress};
 use crate::outcome::{Line, Outcome};
 
@@ -39,11 +40,12 @@ const CHECKS: [(&str, Check); 18] = [
     ("packet socket", packet_socket),
     ("generic XDP", generic_xdp),
     ("given back on demand", given_back_on_demand),
+    ("left to the host", left_to_the_host),
     ("bounded jitter", bounded_jitter),
 ];
 
 /// Those of the kernel's interface; a card that was taken from the kernel has none.
-const OF_THE_INTERFACE: [&str; 4] = ["AF_XDP", "link down and up", "packet socket", "generic XDP"];
+const OF_THE_INTERFACE: [&str; 5] = ["AF_XDP", "link down and up", "packet socket", "generic XDP", "left to the host"];
 
 /// Enough to make a pattern, few enough for an emulated CPU: two seconds.
 const STEADY: (f64, u64) = (4000.0, 8000);

@@ -5,6 +5,7 @@
 
 mod cell;
 mod checks;
+mod host_use;
 mod interrupts;
 mod jitter;
 mod outcome;

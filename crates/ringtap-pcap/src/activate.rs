@@ -15,7 +15,7 @@ use ringtap::pacer::{Hybrid, Pacer, Policy};
 use ringtap::realtime::RealTime;
 use ringtap::receiver::{Backend, Receiver, ReceiverConfig};
 use ringtap::source::xdp::XdpSource;
-use ringtap::sys::{netlink, sched};
+use ringtap::sys::sched;
 
 use crate::abi::{
     DLT_EN10MB, MAXIMUM_SNAPLEN, PCAP_D_INOUT, PCAP_ERROR, PCAP_ERROR_PERM_DENIED, PCAP_TSTAMP_HOST,
@@ -194,7 +194,8 @@ fn config(wanted: &Wanted, interface: &Interface) -> ReceiverConfig {
     config.backend = match settings.backend {
         Choice::Xdp => Backend::Xdp,
         Choice::Socket => Backend::Socket,
-        Choice::Auto if settings.take || may_take(wanted, interface) => Backend::Auto,
+        // A program that watches everything; one that is not promiscuous reads what is for this host.
+        Choice::Auto if settings.take || (wanted.promiscuous.get() && interface.host_use.is_none()) => Backend::Auto,
         Choice::Auto | Choice::Packet | Choice::System => Backend::Packet,
     };
     config.take = settings.take;
@@ -220,17 +221,6 @@ fn config(wanted: &Wanted, interface: &Interface) -> ReceiverConfig {
     config.realtime = RealTime { priority: 0, lock_memory: false, shallow_idle: false };
     config.napi_pause = napi_pause;
     config
-}
-
-/// Whether nobody on this host would miss packets that AF_XDP takes: a program that watches everything, on an interface that
-/// has no address, is no bridge's or bond's port and carries no VLAN or other device.
-fn may_take(wanted: &Wanted, interface: &Interface) -> bool {
-    if interface.used_by_host || interface.is_loopback() || !wanted.promiscuous.get() {
-        return false;
-    }
-    let Ok(links) = netlink::links() else { return false };
-    let own = links.iter().find(|link| link.index == interface.index);
-    own.is_some_and(|own| own.master.is_none()) && links.iter().all(|link| link.lower != Some(interface.index))
 }
 
 /// How to wait, and the pause of the kernel's NAPI.

@@ -13,7 +13,7 @@ use libc::{c_int, timeval};
 use ringtap::burst::Packet;
 use ringtap::ledger::Cause;
 use ringtap::pacer::{Pacer, Wait};
-use ringtap::receiver::Attachment;
+use ringtap::receiver::{Attachment, Departure};
 use ringtap::source::any::AnySource;
 use ringtap::source::{Source, StampClock};
 use ringtap::sys::clock;
@@ -362,6 +362,9 @@ impl Live {
             }
         } else {
             clock::sleep_until(until_ns);
+            if self.attachment.borrow_mut().has_news() {
+                self.check_link()?;
+            }
         }
         for source in &mut intake.sources {
             source.poll_device();
@@ -394,7 +397,11 @@ impl Live {
     }
 
     fn check_link(&self) -> Result<(), End> {
-        if self.attachment.borrow().is_gone() { Err(End::Failed(DISAPPEARED.to_owned())) } else { Ok(()) }
+        match self.attachment.borrow_mut().departure() {
+            None => Ok(()),
+            Some(Departure::Removed) => Err(End::Failed(DISAPPEARED.to_owned())),
+            Some(end) => Err(End::Failed(end.to_string())),
+        }
     }
 
     /// Whether pcap_breakloop was called since this was last asked.

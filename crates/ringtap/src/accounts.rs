@@ -173,7 +173,8 @@ impl DeviceAccounts {
     /// The driver's own counters that speak of loss, by their own names; for reports, not for sums.
     pub(crate) fn driver_counters(&self) -> Vec<(String, u64)> {
         let telling = |name: &str| ["drop", "miss", "err", "no_buf", "full"].iter().any(|word| name.contains(word));
-        let all = ethtool::statistics(&self.interface.name).unwrap_or_default();
+        let name = netlink::link_by_index(self.interface.index).map(|link| link.name).unwrap_or_default();
+        let all = ethtool::statistics(&name).unwrap_or_default();
         all.into_iter().filter(|(name, value)| *value > 0 && telling(name)).collect()
     }
 }
@@ -263,9 +264,11 @@ impl Dropped<'_> {
 impl DeviceCounters {
     fn read(interface: &Interface) -> Option<Self> {
         let is_veth = interface.driver.as_deref() == Some("veth");
+        // By the name it has now.
+        let link = netlink::link_by_index(interface.index).ok()?;
         Some(Self {
-            link: netlink::link_by_index(interface.index).ok()?.statistics,
-            own_drops: if is_veth { veth_drops(&ethtool::statistics(&interface.name).ok()?) } else { None },
+            link: link.statistics,
+            own_drops: if is_veth { veth_drops(&ethtool::statistics(&link.name).ok()?) } else { None },
             softnet_dropped: softnet_dropped(),
         })
     }

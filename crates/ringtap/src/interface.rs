@@ -1,11 +1,13 @@
 //! An interface as Ringtap needs to know it before it opens anything.
 
 use std::io;
+use std::net::IpAddr;
 
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::sys::{addresses, ethtool, netlink};
+use crate::host_use::HostUse;
+use crate::sys::{addresses, ethtool, netlink, uses};
 
 /// ARPHRD_LOOPBACK of linux/if_arp.h.
 const LOOPBACK: u16 = 772;
@@ -31,8 +33,10 @@ pub struct Interface {
     pub ethernet: bool,
     /// ARPHRD_… number of its kind of hardware (linux/if_arp.h).
     pub hardware_type: u16,
-    /// Whether the host itself has addresses on it, so that packets taken away would be missed.
-    pub used_by_host: bool,
+    /// What it is, where it is no plain device: `vlan`, `bridge`, `bond`, `veth`.
+    pub kind: Option<String>,
+    /// What the host itself uses it for, so that packets taken away would be missed.
+    pub host_use: Option<HostUse>,
 }
 
 impl Interface {
@@ -55,7 +59,8 @@ impl Interface {
             up: link.up,
             ethernet: ETHERNET_TYPES.contains(&link.hardware_type),
             hardware_type: link.hardware_type,
-            used_by_host: addresses::has_global_address(name),
+            kind: link.kind,
+            host_use: HostUse::of(link.index),
         })
     }
 
@@ -84,7 +89,8 @@ impl Interface {
             up: true,
             ethernet: false,
             hardware_type: u16::MAX,
-            used_by_host: false,
+            kind: None,
+            host_use: None,
         }
     }
 
@@ -116,6 +122,14 @@ impl Interface {
             803 => Some(127),
             _ => None,
         }
+    }
+
+    /// Its addresses, of every scope and label.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    pub fn addresses(&self) -> Result<Vec<IpAddr>> {
+        uses::addresses(self.index).map_err(|error| Error::os("read the addresses of", &self.name, &error))
     }
 
     /// Whether it is the loopback interface: a packet socket sees each of its packets twice, sent and received.

@@ -11,6 +11,7 @@ pub mod core_use;
 pub mod engine;
 pub mod error;
 pub mod histogram;
+pub mod host_use;
 pub mod interface;
 pub mod ledger;
 pub mod meters;

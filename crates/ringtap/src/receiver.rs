@@ -7,11 +7,10 @@ mod direct;
 mod open;
 mod running;
 mod suit;
+mod watch;
 
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -28,9 +27,9 @@ use crate::settings::{self, Settings};
 use crate::source::any::AnySource;
 use crate::source::packet::Filter;
 use crate::source::{Description, Source, StampClock};
-use crate::steer::{Attach, Rule, Steering};
-use crate::sys::event::{Doorbell, PollEnd, Stop};
-use crate::sys::netlink::{self, LinkEvents};
+use crate::steer::{Attach, Gates, Rule, Steering};
+use crate::sys::event::Stop;
+use crate::sys::netlink;
 use crate::sys::packet_ring::Promiscuous;
 use crate::sys::{clock, sched};
 use crate::transmit::TransmitRing;
@@ -38,9 +37,8 @@ use open::{choose, open_packet, open_pcap, open_socket, open_vfio, open_xdp, pac
 
 pub use direct::Attachment;
 pub use running::{Finished, Outcome, Running};
-
-/// Stack of the thread that watches the interface: where all of a process's memory is locked, what nobody uses is too.
-const WATCH_STACK_BYTES: usize = 128 << 10;
+pub use watch::Departure;
+use watch::Watch;
 
 /// How packets are taken from the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -179,6 +177,8 @@ pub struct Receiver {
 /// What belongs to all queues together.
 struct Shared {
     steering: Option<Steering>,
+    /// The steering's, where its packets are taken only as long as the host has no use for them.
+    yields: Option<Arc<Gates>>,
     accounts: Arc<Mutex<Vec<SocketAccounts>>>,
     device: DeviceAccounts,
     /// The kernel decides by the user's filter before it counts.
@@ -256,7 +256,9 @@ impl Receiver {
         for (source, _) in &opened.queues {
             source.admit()?;
         }
+        let yields = opened.steering.as_ref().filter(|_| interface.host_use.is_none() && !config.take);
         let shared = Shared {
+            yields: yields.map(Steering::gates),
             steering: opened.steering,
             accounts: Arc::new(Mutex::new(accounts)),
             device,
@@ -368,9 +370,7 @@ impl Receiver {
             threads.push(thread);
         }
         drop(report_warnings);
-        let packet_sockets = shared.steering.is_none();
-        let accounts = packet_sockets.then(|| Arc::clone(&shared.accounts));
-        let watch = watch_link(&interface, asked_back, Arc::clone(&stop), accounts);
+        let watch = Watch::start(&interface, asked_back, Arc::clone(&stop), &shared);
         let watch = watch.map_err(|error| warnings.push(error.to_string())).ok();
         for reported in thread_warnings {
             warnings.extend(reported.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
@@ -429,51 +429,6 @@ fn await_carrier(interface: &Interface, warnings: &mut Vec<String>) {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// Starts the thread that tells the engines when the interface is removed: not every socket does (an AF_XDP one is never
-/// readable again), and an engine on a timer does not ask. It sleeps until an interface of this network namespace changes.
-///
-/// A card in our own hands has no interface: `asked_back` rings when it is unplugged or its driver is changed.
-///
-/// The kernel counts a packet socket's packets in 32 bits since the last reading, so `accounts` are read now and then.
-fn watch_link(
-    interface: &Interface,
-    asked_back: Option<Arc<Doorbell>>,
-    stop: Arc<Stop>,
-    accounts: Option<Arc<Mutex<Vec<SocketAccounts>>>>,
-) -> Result<JoinHandle<()>> {
-    /// 2^32 packets take longer than this up to 35 million packets/s.
-    const READING: Duration = Duration::from_secs(120);
-    let events = LinkEvents::open().map_err(|error| {
-        Error::os("watch", &interface.name, &error).way_out("capture goes on, but its removal may not end it")
-    })?;
-    let index = interface.index;
-    let watch = move || {
-        // What is no interface of the kernel's (index 0) never goes.
-        while index == 0 || !netlink::is_gone(index) {
-            let news = asked_back.as_ref().map_or(events.as_fd(), |doorbell| doorbell.as_fd());
-            match stop.wait_readable(news, accounts.as_ref().map(|_| READING)) {
-                PollEnd::Stopped => return,
-                PollEnd::TimedOut => {
-                    if let Some(accounts) = &accounts {
-                        for socket in lock(accounts).iter_mut() {
-                            let _ = socket.read();
-                        }
-                    }
-                }
-                // A signal ends a wait as well.
-                PollEnd::Readable if asked_back.as_ref().is_some_and(|doorbell| doorbell.quiet()) => break,
-                PollEnd::Readable | PollEnd::Failed => events.clear(),
-            }
-        }
-        stop.device_gone();
-    };
-    std::thread::Builder::new()
-        .name("ringtap-link".to_owned())
-        .stack_size(WATCH_STACK_BYTES)
-        .spawn(watch)
-        .map_err(|error| Error::os("start a thread to watch", &interface.name, &error))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

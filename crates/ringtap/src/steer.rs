@@ -221,10 +221,18 @@ pub struct Steering {
 impl Steering {
     /// Loads the program with these rules (none: take everything) and attaches it; `None` tries native, then generic.
     ///
+    /// `spares_link_control` leaves LACP, ARP and IPv6 neighbour discovery to the host whatever the rules say.
+    ///
     /// # Errors
     /// Another XDP program is there (names it and the processes that hold it), privileges are missing, the driver or
     /// the MTU does not go with native XDP, the interface vanished.
-    pub fn attach(interface: &str, ifindex: u32, rules: &[Rule], attach: Option<Attach>) -> Result<Self> {
+    pub fn attach(
+        interface: &str,
+        ifindex: u32,
+        rules: &[Rule],
+        attach: Option<Attach>,
+        spares_link_control: bool,
+    ) -> Result<Self> {
         if rules.len() > MOST_RULES {
             return Err(Error::usage("steer", interface, format!("{} rules, the most is {MOST_RULES}", rules.len()))
                 .way_out("merge prefixes or port ranges"));
@@ -243,6 +251,7 @@ impl Steering {
         };
         let mut bpf = EbpfLoader::new()
             .override_global("rule_count", &count, true)
+            .override_global("spares_link_control", &u32::from(spares_link_control), true)
             .override_global("cookie", &cookie, true)
             .load(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.bpf.o")))
             .map_err(|error| load_error(&chain(&error), errno(&error)))?;
@@ -434,7 +443,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// The number of the system call's error behind it.
-fn errno(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
+pub(crate) fn errno(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
     let mut source = Some(error);
     while let Some(inner) = source {
         if let Some(io) = inner.downcast_ref::<std::io::Error>() {

@@ -340,7 +340,7 @@ fn net_a_queue_that_is_taken_is_named() {
         across_fork: false,
     };
     let open = || {
-        let mut steering = Steering::attach(&first.interface, first.ifindex, &[], Some(Attach::Native))?;
+        let mut steering = Steering::attach(&first.interface, first.ifindex, &[], Some(Attach::Native), false)?;
         XdpSource::open(&first, &mut steering)
     };
     let held = bench.receiver().run(open).unwrap().unwrap();

@@ -9,7 +9,9 @@ use net_support::frames::{number, samples};
 use net_support::{Bench, Keep, Way, Wire, bench, bench_with, config, eventually};
 use ringtap::ledger::Cause;
 use ringtap::receiver::Queues;
-use ringtap::steer::{Rule, Side};
+use ringtap::source::Source;
+use ringtap::source::xdp::{XdpConfig, XdpSource};
+use ringtap::steer::{Attach, Rule, Side, Steering};
 use ringtap::sys::clock;
 use ringtap_testbed::TestbedConfig;
 
@@ -187,4 +189,62 @@ fn net_frames_of_a_queue_without_an_engine_go_to_the_host_and_are_counted() {
     assert_eq!(outcome.ledger.drops[&Cause::NoSocket], Some(count - outcome.ledger.delivered), "{}", outcome.ledger);
     assert_eq!(passed.len() as u64, count - outcome.ledger.delivered);
     assert_eq!(outcome.ledger.unaccounted(), Some(0), "{}", outcome.ledger);
+}
+
+/// On a port of a bond or team these decide whether the port works.
+#[test]
+fn net_link_control_stays_with_the_host() {
+    let bench = bench("net_link_control_stays_with_the_host");
+    let link = bench.receiver().link();
+    let frame = |behind_addresses: &[u8]| {
+        let mut frame = [&[1, 0x80, 0xc2, 0, 0, 2][..], &[2, 0, 0, 0, 0, 1], behind_addresses].concat();
+        frame.resize(80, 0);
+        frame
+    };
+    let ipv6 = |icmp: u8| [&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 24, 58, 255][..], &[0; 32], &[icmp]].concat();
+    let tagged = |rest: &[u8]| [&[0x81, 0, 0, 5][..], rest].concat();
+    let control = [
+        frame(&[0x88, 0x09, 1]),
+        frame(&[0x08, 0x06, 0, 1]),
+        frame(&tagged(&[0x08, 0x06, 0, 1])),
+        frame(&ipv6(135)),
+        frame(&tagged(&ipv6(136))),
+    ];
+    let others = [frame(&[0x08, 0x00, 0x45]), frame(&ipv6(128)), frame(&tagged(&ipv6(134))), frame(&[0x88, 0xcc])];
+    let config = XdpConfig {
+        interface: link.interface.clone(),
+        ifindex: link.index,
+        mtu: 1500,
+        driver: None,
+        queue: 0,
+        ring_slots: 64,
+        transmit_slots: 0,
+        frame_size: 2048,
+        huge_pages: false,
+        across_fork: false,
+    };
+    let mut sender = Wire::open(bench.testbed.sender());
+    let mut host = Wire::open(bench.receiver());
+    for spares in [true, false] {
+        let open = || {
+            let mut steering = Steering::attach(&config.interface, config.ifindex, &[], Some(Attach::Native), spares)?;
+            let (source, _) = XdpSource::open(&config, &mut steering)?;
+            steering.open().map(|()| (steering, source))
+        };
+        let (steering, mut source) = bench.receiver().run(open).unwrap().unwrap_or_else(|error| panic!("{error}"));
+        host.received();
+        sender.send(&control);
+        sender.send(&others);
+        let (mut taken, mut passed) = (Vec::new(), Vec::new());
+        eventually(Duration::from_secs(2), || {
+            taken.extend(source.receive().iter().map(|packet| packet.data.to_vec()));
+            passed.extend(host.received());
+            taken.len() + passed.len() >= control.len() + others.len()
+        });
+        let (to_host, to_us) =
+            if spares { (&control[..], others.to_vec()) } else { (&[][..], [&control[..], &others].concat()) };
+        assert_eq!(passed, to_host, "{spares}");
+        assert_eq!(taken, to_us, "{spares}");
+        assert_eq!(steering.counters().unwrap().passed, to_host.len() as u64);
+    }
 }

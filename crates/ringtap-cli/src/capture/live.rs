@@ -10,7 +10,7 @@ use std::time::Instant;
 use ringtap::interface::{Interface, InterfaceState};
 use ringtap::ledger::Ledger;
 use ringtap::meters::EngineSnapshot;
-use ringtap::receiver::{Receiver, Running};
+use ringtap::receiver::{Departure, Receiver, Running};
 use ringtap::record::{InterfaceInfo, Recorder, SpoolProducer};
 use ringtap::source::StampClock;
 use ringtap::sys::keeper::Keeper;
@@ -37,6 +37,10 @@ impl Job for Running<Whole> {
 
     fn ledger(&mut self) -> Ledger {
         Running::ledger(self)
+    }
+
+    fn departure(&self) -> Option<Departure> {
+        Running::departure(self)
     }
 
     fn interface(&self) -> Option<(&str, InterfaceState)> {
@@ -96,6 +100,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     ));
     let ending = supervise(&mut running, &bell, args.duration, &counters, recording.recorder.as_ref(), &mut reporter);
     let elapsed = started.elapsed();
+    let departure =
+        matches!(ending, Ending::InterfaceGone | Ending::InterfaceUsed).then(|| running.awaited_departure());
     reporter.clear();
 
     let outcome = running.finish();
@@ -116,11 +122,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let outcome = outcome?;
     warnings.extend(outcome.warnings.iter().filter(|warning| !warnings.contains(warning)).cloned().collect::<Vec<_>>());
     let output_error = record.as_ref().and_then(|record| record.error.clone());
+    let gone = departure.map(|end| Error::failed("capture from", &interface.name, &end).way_out(end.way_out()));
     let error = match ending {
-        Ending::InterfaceGone => Some(
-            Error::failed("capture from", &interface.name, "the interface was removed")
-                .way_out("what was captured before is complete"),
-        ),
+        Ending::InterfaceGone | Ending::InterfaceUsed => gone,
         Ending::EngineFailed => Some(
             Error::failed("capture from", &interface.name, "the device stopped answering")
                 .way_out("what was captured before is complete"),

@@ -13,6 +13,7 @@ use ringtap::interface::InterfaceState;
 use ringtap::ledger::Ledger;
 use ringtap::meters::{EngineMeters, EngineSnapshot};
 use ringtap::pacer::{Pacer, Policy};
+use ringtap::receiver::Departure;
 use ringtap::record::{InterfaceInfo, Recorder};
 use ringtap::source::file::FileSource;
 use ringtap::source::{Source, StampClock};
@@ -48,6 +49,10 @@ impl Job for Replaying {
     fn ledger(&mut self) -> Ledger {
         let delivered = self.meters.snapshot().packets;
         Ledger { offered: Some(delivered), delivered, filtered: Some(0), ..Ledger::default() }
+    }
+
+    fn departure(&self) -> Option<Departure> {
+        None
     }
 
     fn interface(&self) -> Option<(&str, InterfaceState)> {

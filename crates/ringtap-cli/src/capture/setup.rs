@@ -228,7 +228,7 @@ impl Args {
         // Without a rule AF_XDP takes everything, which is not what the filter asks to take from the host.
         config.rules_are_exact = filter.is_none() || rule.is_some();
         config.rules = rule.into_iter().collect();
-        if self.take && self.backend == Backend::Auto && interface.used_by_host && !config.rules_are_exact {
+        if self.take && self.backend == Backend::Auto && interface.host_use.is_some() && !config.rules_are_exact {
             warnings.push(format!(
                 "this filter can't be decided in the driver, so nothing is taken from the host: packets of {} are copied (see --take)",
                 interface.name

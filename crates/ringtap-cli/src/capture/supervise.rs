@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use ringtap::interface::InterfaceState;
 use ringtap::ledger::Ledger;
 use ringtap::meters::EngineSnapshot;
+use ringtap::receiver::Departure;
 use ringtap::record::Recorder;
 use ringtap::{Error, Result};
 use serde::Serialize;
@@ -110,8 +111,10 @@ pub(super) enum Ending {
     ReaderGone,
     /// Writing failed.
     OutputFailed,
-    /// The interface was removed.
+    /// The interface was removed, or moved to another network namespace.
     InterfaceGone,
+    /// The host began to use the interface, whose packets AF_XDP would keep from it.
+    InterfaceUsed,
     /// An engine ended that should not have.
     EngineFailed,
 }
@@ -124,6 +127,8 @@ pub(super) trait Job {
     fn counters(&self) -> EngineSnapshot;
     /// The core's ledger as of now.
     fn ledger(&mut self) -> Ledger;
+    /// What happened to the interface that ended the engines, if anything did.
+    fn departure(&self) -> Option<Departure>;
     /// State of the interface; `None` for files.
     fn interface(&self) -> Option<(&str, InterfaceState)>;
 }
@@ -186,6 +191,9 @@ pub(super) fn supervise(
         }
         if bell.panicked.load(Ordering::Relaxed) {
             return Ending::EngineFailed;
+        }
+        if matches!(job.departure(), Some(Departure::Used(_))) {
+            return Ending::InterfaceUsed;
         }
         match job.interface() {
             Some((_, InterfaceState::Gone)) => return Ending::InterfaceGone,

@@ -61,11 +61,14 @@ fn of(interface: &Interface, is_asked: bool) -> Vec<Finding> {
         None => finding("MTU", State::Limit, interface.mtu.to_string())
             .because("too large for one AF_XDP frame: --backend packet takes it, auto does so by itself"),
     });
-    findings.push(if interface.used_by_host {
-        finding("used by host", State::Note, "it has addresses of this host".to_owned())
-            .because("auto copies packets with a packet ring: AF_XDP would take them from the host (see --take)")
-    } else {
-        finding("used by host", State::Good, "no addresses: auto takes it with AF_XDP".to_owned())
+    findings.push(match &interface.host_use {
+        Some(used) => finding("used by host", State::Note, format!("yes: it {used}"))
+            .because("auto copies packets with a packet ring: AF_XDP would take them from the host (see --take)"),
+        None if matches!(interface.kind.as_deref(), Some("bond" | "team")) => {
+            finding("used by host", State::Note, "no".to_owned())
+                .because("auto copies packets with a packet ring: AF_XDP needs the receive queues of its ports")
+        }
+        None => finding("used by host", State::Good, "no: auto takes it with AF_XDP".to_owned()),
     });
     findings.push(match steer::occupant(name, interface.index) {
         Ok(None) => finding("XDP program", State::Good, "none".to_owned()),

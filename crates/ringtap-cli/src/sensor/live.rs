@@ -15,7 +15,7 @@ use ringtap::histogram::Histogram;
 use ringtap::interface::{Interface, InterfaceState};
 use ringtap::ledger::Cause;
 use ringtap::pacer::{Hybrid, Policy, Rung};
-use ringtap::receiver::{self, Receiver, ReceiverConfig, Running};
+use ringtap::receiver::{self, Departure, Receiver, ReceiverConfig, Running};
 use ringtap::source::StampClock;
 use ringtap::sys::keeper::Keeper;
 use ringtap::sys::{clock, sched};
@@ -165,6 +165,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let mut reloads = Reloads { done: 0, catalogue, wishes, current: Arc::clone(&program), left_out };
     let ending = supervise(args, &told, &config, &mut running, &mut exchanges, &mut bits, &mut reloads, started);
     let elapsed_s = started.elapsed().as_secs_f64();
+    let departure = matches!(ending, "interface_gone" | "interface_used").then(|| running.awaited_departure());
     let mut outcome = running.finish()?;
     let late_bytes = tables.finish();
     let mut counters = Vec::new();
@@ -210,9 +211,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         profile,
     };
     conclude(args, &summary);
+    if let Some(end) = departure {
+        return Err(Error::failed("watch", &interface.name, &end).way_out(end.way_out()));
+    }
     match ending {
-        "interface_gone" => Err(Error::failed("watch", &interface.name, "the interface was removed")
-            .way_out("what was found before is written")),
         "engine_failed" => {
             Err(Error::failed("watch", &interface.name, "an engine ended").way_out("report this as a bug"))
         }
@@ -356,10 +358,11 @@ fn supervise(
             return "duration";
         }
         if running.is_finished() {
-            return if running.interface().state() == InterfaceState::Gone {
-                "interface_gone"
-            } else {
-                "engine_failed"
+            return match running.departure() {
+                Some(Departure::Used(_)) => "interface_used",
+                Some(_) => "interface_gone",
+                None if running.interface().state() == InterfaceState::Gone => "interface_gone",
+                None => "engine_failed",
             };
         }
         for exchange in exchanges.iter_mut() {

@@ -4,7 +4,7 @@
 //! that hold the same ports, and datagrams that came in fragments come in by them.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,13 +12,14 @@ use std::time::Duration;
 use ringtap::burst::Packet;
 use ringtap::calibrate::{Calibration, Wishes};
 use ringtap::engine::Handler;
+use ringtap::host_use::HostUse;
 use ringtap::interface::Interface;
 use ringtap::ledger::Ledger;
 use ringtap::pacer::Policy;
-use ringtap::receiver::{self, Receiver, ReceiverConfig, Running};
+use ringtap::receiver::{self, Departure, Receiver, ReceiverConfig, Running};
 use ringtap::source::StampClock;
 use ringtap::source::xdp::XdpSource;
-use ringtap::steer::{Rule, Side};
+use ringtap::steer::{MOST_RULES, Rule, Side};
 use ringtap::sys::{clock, sched};
 use ringtap::transmit::Outbox;
 use ringtap::{Error, Result};
@@ -63,6 +64,14 @@ pub(super) struct RingCounts {
 pub(super) struct RingHandle(Arc<Mutex<RingState>>);
 
 impl RingHandle {
+    /// What happened to the interface that ended it, if anything did.
+    pub(super) fn departure(&self) -> Option<Departure> {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            RingState::Running(ring) => ring.running.departure(),
+            RingState::Ended(_) => None,
+        }
+    }
+
     /// Ends it with nothing left in the rings.
     pub(super) fn finish(self) -> Result<Ledger> {
         let empty = RingState::Ended(Ledger::default());
@@ -81,24 +90,16 @@ pub(super) fn open(name: &str, args: &Args, snmp: &[SocketAddr], syslog: &[Socke
         return Err(Error::failed("take packets from", name, "it carries no Ethernet frames")
             .way_out("leave -i out: plain sockets work on any interface"));
     }
-    let mut rules = Vec::new();
-    let mut words = BTreeSet::new();
-    for address in snmp.iter().chain(syslog) {
-        let port = address.port();
-        let (ip, bits) = (address.ip(), if address.is_ipv6() { 128 } else { 32 });
-        rules.push(Rule {
-            family: Some(if address.is_ipv6() { 6 } else { 4 }),
-            protocol: Some(17),
-            prefix: (!ip.is_unspecified()).then_some((ip, bits)),
-            ports: Some((port, port)),
-            side: Side::Destination,
-            // The host's stack puts fragments together, and the plain socket takes the datagram.
-            whole: true,
-            ..Rule::default()
-        });
-        words.insert(format!("udp dst port {port}"));
+    let used_by_address = interface.host_use.as_ref().is_some_and(HostUse::is_by_address);
+    let own = if used_by_address { Some(interface.addresses()?) } else { None };
+    let rules: Vec<Rule> = snmp.iter().chain(syslog).flat_map(|&listened| taken(listened, own.as_deref())).collect();
+    let words: BTreeSet<String> =
+        snmp.iter().chain(syslog).map(|listened| format!("udp dst port {}", listened.port())).collect();
+    let fits = (1..=MOST_RULES).contains(&rules.len());
+    if args.backend == Backend::Xdp && rules.is_empty() {
+        return Err(Error::usage("take packets from", name, "it has none of the addresses that are listened on")
+            .way_out("use --backend packet, or leave -i out"));
     }
-    let words: Vec<String> = words.into_iter().collect();
     let cpu = sched::allowed_cpus().last().copied().unwrap_or(0);
     let calibration = Calibration::load_or_measure(cpu, &mut |text| eprintln!("ringtap: {text}"))?;
     let plan = calibration.plan(&Wishes { max_latency: MAX_LATENCY, ..Wishes::default() })?;
@@ -113,22 +114,45 @@ pub(super) fn open(name: &str, args: &Args, snmp: &[SocketAddr], syslog: &[Socke
         if plan.period_ns == 0 || plan.threshold_pps.is_infinite() { Policy::Interrupt } else { plan.policy() };
     Receiver::open(ReceiverConfig {
         backend: match args.backend {
-            Backend::Auto => receiver::Backend::Auto,
+            Backend::Auto if fits => receiver::Backend::Auto,
+            Backend::Auto => receiver::Backend::Packet,
             Backend::Xdp => receiver::Backend::Xdp,
             Backend::Packet => receiver::Backend::Packet,
         },
-        // Our own ports are taken out of the stack; that is what was asked for.
-        take: true,
+        // Our own ports are taken out of the stack; that is what was asked for, and nothing that is for others.
+        take: own.is_some(),
         rules,
         ring_slots: slots,
         packed_slots: Some(packed_slots),
         tell: |line| eprintln!("ringtap: {line}"),
-        filter: Some(Filter::compile(&words.join(" or "), ETHERNET)?.in_kernel()),
+        filter: Some(Filter::compile(&Vec::from_iter(words).join(" or "), ETHERNET)?.in_kernel()),
         incoming_only: true,
         promiscuous: false,
         napi_pause: plan.napi_pause,
         ..ReceiverConfig::new(name, policy)
     })
+}
+
+/// What AF_XDP may take of what comes to an address listened on. On an interface that has addresses of this host, `own`, that is what
+/// goes to these, without a tag: the rest is for other hosts or for devices above it, or comes to the plain socket.
+fn taken(listened: SocketAddr, own: Option<&[IpAddr]>) -> Vec<Rule> {
+    let (port, ip) = (listened.port(), listened.ip());
+    let rule = |prefix: Option<IpAddr>| Rule {
+        vlan: own.map(|_| Rule::UNTAGGED),
+        family: Some(if ip.is_ipv6() { 6 } else { 4 }),
+        protocol: Some(17),
+        prefix: prefix.map(|ip| (ip, if ip.is_ipv6() { 128 } else { 32 })),
+        ports: Some((port, port)),
+        side: Side::Destination,
+        // The host's stack puts fragments together, and the plain socket takes the datagram.
+        whole: true,
+    };
+    match own {
+        Some(own) if ip.is_unspecified() => {
+            own.iter().filter(|own| own.is_ipv6() == ip.is_ipv6()).map(|&own| rule(Some(own))).collect()
+        }
+        _ => vec![rule((!ip.is_unspecified()).then_some(ip))],
+    }
 }
 
 /// Starts the engines.

@@ -4,18 +4,18 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use super::watch::{Departure, Lookout};
 use super::{Receiver, Shared};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::interface::Interface;
 use crate::ledger::Ledger;
 use crate::source::any::AnySource;
-use crate::sys::netlink::{self, LinkEvents};
 use crate::sys::sched;
 
 /// What holds opened queues to their interface: steering, promiscuous mode, NAPI settings, accounts. Drop the queues first.
 pub struct Attachment {
     shared: Shared,
-    events: LinkEvents,
+    lookout: Lookout,
     interface: Interface,
     warnings: Vec<String>,
 }
@@ -27,9 +27,9 @@ impl Receiver {
     /// The kernel does not announce changes of interfaces to us.
     pub fn into_direct(self) -> Result<(Vec<AnySource>, Attachment)> {
         let Self { interface, queues, shared, warnings, .. } = self.paced(only_cpu(&sched::allowed_cpus()));
-        let events = LinkEvents::open().map_err(|error| Error::os("watch", &interface.name, &error))?;
+        let lookout = Lookout::new(&interface)?;
         let sources = queues.into_iter().map(|(source, _)| source).collect();
-        Ok((sources, Attachment { shared, events, interface, warnings }))
+        Ok((sources, Attachment { shared, lookout, interface, warnings }))
     }
 }
 
@@ -49,15 +49,20 @@ impl Attachment {
         &self.warnings
     }
 
-    /// Readable when some interface changed; then ask [`Attachment::is_gone`]. An AF_XDP socket never tells by itself.
+    /// Readable when some interface changed; then ask [`Attachment::departure`]. An AF_XDP socket never tells by itself.
     pub fn link_events(&self) -> BorrowedFd<'_> {
-        self.events.as_fd()
+        self.lookout.events().as_fd()
     }
 
-    /// Whether the interface no longer exists; takes the announcements off [`Attachment::link_events`].
-    pub fn is_gone(&self) -> bool {
-        self.events.clear();
-        netlink::is_gone(self.interface.index)
+    /// Whether some interface changed; takes the announcements off. For who does not wait for [`Attachment::link_events`].
+    pub fn has_news(&mut self) -> bool {
+        self.lookout.hear()
+    }
+
+    /// Whether packets can't come any more, and why; takes the announcements off [`Attachment::link_events`].
+    pub fn departure(&mut self) -> Option<Departure> {
+        self.lookout.hear();
+        self.lookout.look(self.shared.yields.as_deref())
     }
 
     /// The ledger as of now, `delivered` being what the caller took off the rings; off by what they hold at the moment.

@@ -4,6 +4,7 @@
 
 use super::{Backend, Queues, ReceiverConfig, suit};
 use crate::error::{Error, Result};
+use crate::host_use::HostUse;
 use crate::interface::Interface;
 use crate::napi;
 use crate::pacer::Policy;
@@ -16,7 +17,7 @@ use crate::source::socket::SocketSource;
 use crate::source::vfio::{VfioConfig, VfioSource};
 use crate::source::xdp::{XdpConfig, XdpSource};
 use crate::steer::{Attach, Steering};
-use crate::sys::{ethtool, netdev, sched};
+use crate::sys::{ethtool, netdev, netlink, sched};
 use crate::transmit::TransmitRing;
 
 /// What opening a back end gives.
@@ -27,23 +28,65 @@ pub(super) struct Opened {
 
 /// The back end to try first, and whether another may take its place.
 pub(super) fn choose(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<String>) -> (Backend, bool) {
+    let name = &interface.name;
     match config.backend {
         Backend::Xdp => {
-            if interface.used_by_host && !config.take && config.rules.is_empty() {
+            if let Some(used) = &interface.host_use
+                && !config.take
+                && config.rules.is_empty()
+            {
                 warnings.push(format!(
-                    "{} has addresses of this host: with AF_XDP the host does not see what Ringtap takes (--backend packet copies instead)",
-                    interface.name
+                    "{name} {used}: with AF_XDP the host does not see what Ringtap takes (--backend packet copies instead)"
                 ));
             }
             (Backend::Xdp, false)
         }
         Backend::Auto => {
-            let may_take = !interface.used_by_host || (config.take && config.rules_are_exact);
+            let may_take = interface.host_use.is_none() || (config.take && config.rules_are_exact);
             let fits = config.frame_size.is_some() || frame_sizes(config, interface).next().is_some();
-            if may_take && fits && interface.ethernet { (Backend::Xdp, true) } else { (Backend::Packet, false) }
+            if let Some(used) = interface.host_use.as_ref().filter(|_| !may_take) {
+                warnings.push(format!("{name} {used}: packets are copied, and the host keeps its own"));
+            } else if is_aggregate(interface) {
+                warnings
+                    .push(format!("{name} is a {}, and AF_XDP needs its ports: packets are copied", kind(interface)));
+            } else if fits && interface.ethernet {
+                return (Backend::Xdp, true);
+            }
+            (Backend::Packet, false)
         }
         other => (other, false),
     }
+}
+
+fn kind(interface: &Interface) -> &str {
+    interface.kind.as_deref().unwrap_or_default()
+}
+
+/// Whether its packets come by ports of their own: AF_XDP's sockets are bound to a receive queue, and those are the ports'.
+fn is_aggregate(interface: &Interface) -> bool {
+    matches!(kind(interface), "bond" | "team")
+}
+
+/// On a bond the kernel attaches a program to the ports and refuses each packet to a socket that is bound to the bond: it would be
+/// lost to everybody.
+fn refuse_bond(interface: &Interface) -> Result<()> {
+    if kind(interface) != "bond" {
+        return Ok(());
+    }
+    let links = netlink::links().unwrap_or_default();
+    let ports: Vec<String> =
+        links.into_iter().filter(|link| link.master == Some(interface.index)).map(|port| port.name).collect();
+    let way_out = match ports.as_slice() {
+        [] => "use --backend packet".to_owned(),
+        ports => format!("use --backend packet, or capture from its ports: {}", ports.join(", ")),
+    };
+    Err(Error::usage("open AF_XDP on", &interface.name, "the receive queues of a bond are those of its ports")
+        .way_out(way_out))
+}
+
+/// Whether it is a port of a bond or team, which find out by LACP and ARP whether it works.
+fn is_watched_port(interface: &Interface) -> bool {
+    matches!(&interface.host_use, Some(HostUse::Port { kind, .. }) if matches!(kind.as_str(), "bond" | "team"))
 }
 
 /// The frame sizes to try, if none was told: packed where the kernel has to copy, then whole ones that hold a packet.
@@ -63,6 +106,7 @@ pub(super) fn queue_ids(config: &ReceiverConfig, interface: &Interface) -> Vec<u
 }
 
 pub(super) fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result<Opened> {
+    refuse_bond(interface)?;
     let mut frame_sizes: Vec<u32> = match config.frame_size {
         Some(told) => vec![told],
         None => frame_sizes(config, interface).collect(),
@@ -105,7 +149,9 @@ pub(super) fn open_xdp(config: &ReceiverConfig, interface: &Interface) -> Result
     }
     let XdpConfig { ring_slots, frame_size, .. } = queue_config(queue_ids[0], frame_sizes[0]);
     suit::tell_memory(config, interface, queue_ids.len(), ring_slots, frame_size)?;
-    let mut steering = Steering::attach(&interface.name, interface.index, &config.rules, config.attach)?;
+    let spares_link_control = is_watched_port(interface);
+    let mut steering =
+        Steering::attach(&interface.name, interface.index, &config.rules, config.attach, spares_link_control)?;
     let mut queues = Vec::new();
     for &queue in &queue_ids {
         let mut opened = XdpSource::open(&queue_config(queue, frame_sizes[0]), &mut steering);

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
+use super::watch::{Departure, Watch};
 use super::{Shared, lock};
 use crate::accounts::SocketAccounts;
 use crate::engine::{End, Handler};
@@ -23,7 +25,7 @@ pub struct Running<H> {
     pub(super) stop: Arc<Stop>,
     pub(super) threads: Vec<JoinHandle<Finished<H>>>,
     pub(super) shares: Vec<ThreadShare>,
-    pub(super) watch: Option<JoinHandle<()>>,
+    pub(super) watch: Option<Watch>,
     pub(super) meters: Vec<Arc<EngineMeters>>,
     pub(super) warnings: Vec<String>,
 }
@@ -80,6 +82,24 @@ impl<H: Handler + Send + 'static> Running<H> {
     /// Whether every engine has come to its end by itself.
     pub fn is_finished(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// What happened to the interface that ended the engines, if anything did.
+    pub fn departure(&self) -> Option<Departure> {
+        self.watch.as_ref().and_then(Watch::departure)
+    }
+
+    /// As [`Running::departure`], for an interface that is known to have gone: what happened to it is heard a moment later.
+    pub fn awaited_departure(&self) -> Departure {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let since = Instant::now();
+        loop {
+            match self.departure() {
+                Some(departure) => return departure,
+                None if self.watch.is_none() || since.elapsed() > PATIENCE => return Departure::Removed,
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        }
     }
 
     /// All engines' counters together.
@@ -142,7 +162,7 @@ impl<H> Drop for Running<H> {
             // Its panic has been reported by itself, and we may be unwinding.
             let _ = thread.join();
         }
-        let _ = self.watch.take().map(JoinHandle::join);
+        self.watch = None;
     }
 }
 

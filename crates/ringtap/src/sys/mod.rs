@@ -26,6 +26,7 @@ pub mod privileges;
 pub(crate) mod recvmmsg;
 mod ring;
 pub mod sched;
+pub(crate) mod uses;
 pub(crate) mod vfio;
 pub(crate) mod xsk;
 pub(crate) mod xsk_transmit;

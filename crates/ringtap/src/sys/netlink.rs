@@ -20,6 +20,8 @@ pub struct Link {
     pub mtu: u32,
     /// ARPHRD_… type (1: Ethernet, 772: loopback, 65534: none).
     pub hardware_type: u16,
+    /// What it is, where it is no plain device: `vlan`, `bridge`, `bond`, `veth` (IFLA_INFO_KIND).
+    pub kind: Option<String>,
     /// The alias set with `ip link set IF alias TEXT`.
     pub alias: Option<String>,
     /// Hardware address.
@@ -174,7 +176,8 @@ pub(crate) fn is_gone(index: u32) -> bool {
     link_by_index(index).is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
 }
 
-/// The kernel's announcements of changes of interfaces (RTMGRP_LINK) in the network namespace it was opened in.
+/// The kernel's announcements of changes of interfaces, their addresses and their tc filters in the network namespace it was
+/// opened in.
 #[derive(Debug)]
 pub(crate) struct LinkEvents {
     socket: OwnedFd,
@@ -193,7 +196,8 @@ impl LinkEvents {
         // SAFETY: all zeroes is a valid sockaddr_nl.
         let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
         address.nl_family = libc::AF_NETLINK as u16;
-        address.nl_groups = libc::RTMGRP_LINK as u32;
+        address.nl_groups =
+            (libc::RTMGRP_LINK | libc::RTMGRP_TC | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR) as u32;
         let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
         // SAFETY: the address is valid for reading and its size is given.
         if unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
@@ -202,13 +206,46 @@ impl LinkEvents {
         Ok(Self { socket })
     }
 
-    /// Throws away what has been announced; what it was about is asked anew ([`is_gone`]), as announcements can be lost.
-    pub(crate) fn clear(&self) {
-        // With MSG_TRUNC and no room a whole message is taken off. ENOBUFS says that some were lost, and is cleared by this.
-        // SAFETY: no buffer is passed.
-        let take = || unsafe { libc::recv(self.socket.as_raw_fd(), std::ptr::null_mut(), 0, libc::MSG_TRUNC) };
-        while take() >= 0 || io::Error::last_os_error().raw_os_error() == Some(libc::ENOBUFS) {}
+    /// Takes off what has been announced; what it was about is asked anew ([`is_gone`]), as announcements can be lost. Only
+    /// one thing can't be asked later: where the interface `index` went.
+    pub(crate) fn take(&self, index: u32) -> News {
+        let mut news = News::None;
+        let mut message = [0u8; 4096];
+        loop {
+            // A longer one is cut; what is looked for then counts as not seen.
+            let heard = match receive(&self.socket, &mut message) {
+                Ok(got) => news_of(&message[..got], index),
+                // Some were lost, and this was cleared by reading it.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => News::Some,
+                Err(_) => return news,
+            };
+            news = news.max(heard);
+        }
     }
+}
+
+/// What was announced, the weightier last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum News {
+    None,
+    Some,
+    /// The interface asked about was removed.
+    Removed,
+    /// It left for another network namespace.
+    Moved,
+}
+
+fn news_of(message: &[u8], index: u32) -> News {
+    let body = size_of::<libc::nlmsghdr>();
+    // Ports of a bridge are announced to leave it in the same words, by another family.
+    if u16_at(message, 4) != Some(libc::RTM_DELLINK)
+        || message.get(body) != Some(&(libc::AF_UNSPEC as u8))
+        || u32_at(message, body + 4) != Some(index)
+    {
+        return News::Some;
+    }
+    let mut behind = attributes(message.get(body + size_of::<IfInfo>()..).unwrap_or(&[]));
+    if behind.any(|(kind, _)| kind == libc::IFLA_NEW_NETNSID) { News::Moved } else { News::Removed }
 }
 
 impl AsFd for LinkEvents {
@@ -246,7 +283,7 @@ fn parse_reply(reply: &[u8]) -> io::Result<Link> {
         carrier: flags & libc::IFF_LOWER_UP as u32 != 0,
         ..Link::default()
     };
-    let (mut lower, mut elsewhere) = (None, false);
+    let (mut lower, mut underlay, mut elsewhere) = (None, None, false);
     for (kind, value) in attributes(reply.get(body + size_of::<IfInfo>()..).ok_or_else(short)?) {
         match kind {
             libc::IFLA_IFNAME => link.name = text(value),
@@ -256,9 +293,9 @@ fn parse_reply(reply: &[u8]) -> io::Result<Link> {
             libc::IFLA_MASTER => link.master = u32_at(value, 0),
             libc::IFLA_LINK => lower = u32_at(value, 0),
             libc::IFLA_LINK_NETNSID => elsewhere = true,
-            // The other end of a veth is its link too, and not below it.
             libc::IFLA_LINKINFO => {
-                elsewhere |= attributes(value).any(|(kind, value)| kind == IFLA_INFO_KIND && text(value) == "veth");
+                link.kind = attributes(value).find(|&(kind, _)| kind == IFLA_INFO_KIND).map(|(_, value)| text(value));
+                underlay = underlay_of(link.kind.as_deref(), value);
             }
             libc::IFLA_STATS64 => link.statistics = statistics(value).ok_or_else(short)?,
             libc::IFLA_XDP => {
@@ -268,8 +305,19 @@ fn parse_reply(reply: &[u8]) -> io::Result<Link> {
             _ => {}
         }
     }
-    link.lower = lower.filter(|&lower| !elsewhere && lower != 0 && lower != link.index);
+    // The other end of a pair is its link too, and not below it.
+    elsewhere |= matches!(link.kind.as_deref(), Some("veth" | "netkit"));
+    link.lower = underlay.or(lower).filter(|&lower| !elsewhere && lower != 0 && lower != link.index);
     Ok(link)
+}
+
+/// The device that a VXLAN tunnel is bound to, which it names among its own attributes only.
+fn underlay_of(kind: Option<&str>, info: &[u8]) -> Option<u32> {
+    const IFLA_INFO_DATA: u16 = 2;
+    const IFLA_VXLAN_LINK: u16 = 3;
+    let data = attributes(info).filter(|&(name, _)| kind == Some("vxlan") && name == IFLA_INFO_DATA);
+    let mut links = data.flat_map(|(_, data)| attributes(data)).filter(|&(name, _)| name == IFLA_VXLAN_LINK);
+    links.next().and_then(|(_, link)| u32_at(link, 0))
 }
 
 /// Fields of struct rtnl_link_stats64 by their place (all u64).
@@ -326,7 +374,7 @@ mod tests {
     fn a_dump_lists_loopback_which_stands_on_nothing() {
         let links = links().unwrap();
         let lo = links.iter().find(|link| link.name == "lo").unwrap();
-        assert_eq!((lo.master, lo.lower), (None, None));
+        assert_eq!((lo.master, lo.lower, &lo.kind), (None, None, &None));
         assert_eq!(lo.hardware_type, 772);
     }
 
