@@ -22,7 +22,7 @@ use crate::outcome::{Line, Outcome};
 
 type Check = fn(&Cell) -> Result<Outcome>;
 
-const CHECKS: [(&str, Check); 18] = [
+const CHECKS: [(&str, Check); 19] = [
     ("AF_XDP", binds),
     ("interrupt mode", interrupt_mode),
     ("timer mode", timer_mode),
