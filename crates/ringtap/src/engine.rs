@@ -25,9 +25,6 @@ const LONG_WAIT_NS: u64 = 50_000_000;
 /// hundred packets: veth's 256 last 170 µs at 1.5 million packets/s. Shorter costs a system call more often.
 const TURN_NS: u64 = 50_000;
 
-/// How long the device's interrupt is waited for while frames wait for another kick.
-const SENDING_WAIT: Duration = Duration::from_millis(1);
-
 /// What is done with each packet, run to completion on the engine's thread (spec S4).
 pub trait Handler {
     /// Handles one packet. Must not block; may send frames through `outbox`.
@@ -69,10 +66,33 @@ pub struct Engine<S, H> {
     pub packet_limit: Option<u64>,
 }
 
+/// The clock of the source's stamps, and since when this engine looks at its ring: what came before was never promised a bound.
+#[derive(Debug, Clone, Copy)]
+struct Stamps {
+    clock: StampClock,
+    ready_ns: u64,
+}
+
+impl Stamps {
+    fn from_now(clock: StampClock) -> Self {
+        let this = Self { clock, ready_ns: 0 };
+        Self { ready_ns: this.now_ns(), ..this }
+    }
+
+    /// 0 where the kernel has no part in reception.
+    fn now_ns(self) -> u64 {
+        match self.clock {
+            StampClock::Monotonic => clock::monotonic_ns(),
+            StampClock::Realtime => clock::realtime_ns(),
+            StampClock::Taken | StampClock::Recorded => 0,
+        }
+    }
+}
+
 impl<S: Source, H: Handler> Engine<S, H> {
     /// Runs on the calling thread until the stop handle is pulled, the limit is reached or the source ends.
     pub fn run(&mut self) -> End {
-        let stamp_clock = self.source.stamp_clock();
+        let stamps = Stamps::from_now(self.source.stamp_clock());
         let mut remaining = self.packet_limit.unwrap_or(u64::MAX);
         let mut handled = 0u64;
         let mut last_tick_ns = None;
@@ -80,11 +100,11 @@ impl<S: Source, H: Handler> Engine<S, H> {
         // by the scheduler, and would give away more than a turn.
         let (mut turn_ns, takes_turns) = (None, sched::is_fifo());
         loop {
-            let (found, done_ns) = self.burst(stamp_clock, &mut remaining);
+            let (found, done_ns) = self.burst(stamps, &mut remaining);
             handled += found;
             // A ring that never runs empty must not outlive the stop handle.
             if remaining == 0 || self.stop.is_pulled() {
-                return self.end(End::Stopped, stamp_clock, &mut remaining);
+                return self.end(End::Stopped, stamps, &mut remaining);
             }
             if found > 0 {
                 let began_ns = *turn_ns.get_or_insert(done_ns);
@@ -95,7 +115,7 @@ impl<S: Source, H: Handler> Engine<S, H> {
                 continue;
             }
             turn_ns = None;
-            let sending = self.cycle_end();
+            let retry = self.cycle_end();
             add(if handled > 0 { &self.meters.cycles } else { &self.meters.empty_wakes }, 1);
             let now_ns = clock::monotonic_ns();
             let wait = self.pacer.next(now_ns, handled);
@@ -106,12 +126,11 @@ impl<S: Source, H: Handler> Engine<S, H> {
                 Wait::Interrupt => {
                     self.meters.timer_mode.store(0, Ordering::Relaxed);
                     last_tick_ns = None;
-                    let limit = if sending { Some(SENDING_WAIT) } else { None };
-                    let wake = self.source.wait_for_interrupt(&self.stop, limit);
+                    let wake = self.source.wait_for_interrupt(&self.stop, retry);
                     add(&self.meters.interrupt_wakes, 1);
                     match wake {
                         Wake::Ready | Wake::TimedOut | Wake::Stopped => {}
-                        Wake::Gone => return self.end(End::DeviceGone, stamp_clock, &mut remaining),
+                        Wake::Gone => return self.end(End::DeviceGone, stamps, &mut remaining),
                         Wake::End => return End::EndOfFile,
                     }
                 }
@@ -137,9 +156,9 @@ impl<S: Source, H: Handler> Engine<S, H> {
     }
 
     /// Ends the flow of packets and handles those that have come; the ones beyond the limit are counted.
-    fn end(&mut self, end: End, stamp_clock: StampClock, remaining: &mut u64) -> End {
+    fn end(&mut self, end: End, stamps: Stamps, remaining: &mut u64) -> End {
         if self.source.quiesce() {
-            while self.burst(stamp_clock, remaining).0 > 0 {}
+            while self.burst(stamps, remaining).0 > 0 {}
         }
         self.cycle_end();
         match end {
@@ -151,7 +170,7 @@ impl<S: Source, H: Handler> Engine<S, H> {
 
     /// One burst from the source to the handler; returns how many packets it held, and when it was done (nanoseconds of
     /// the stamps' clock; 0 where the kernel has no part in reception).
-    fn burst(&mut self, stamp_clock: StampClock, remaining: &mut u64) -> (u64, u64) {
+    fn burst(&mut self, stamps: Stamps, remaining: &mut u64) -> (u64, u64) {
         let burst = self.source.receive();
         let found = burst.len() as u64;
         if found == 0 {
@@ -169,23 +188,25 @@ impl<S: Source, H: Handler> Engine<S, H> {
         add(&self.meters.bytes, bytes);
         add(&self.meters.left_at_limit, found - wanted);
         // Taken after the burst: each packet's latency is at most this, never more flattering.
-        let now_ns = match stamp_clock {
-            StampClock::Monotonic => clock::monotonic_ns(),
-            StampClock::Realtime => clock::realtime_ns(),
-            StampClock::Taken | StampClock::Recorded => return (found, 0),
-        };
+        let now_ns = stamps.now_ns();
+        if now_ns == 0 {
+            return (found, 0);
+        }
         for packet in burst.iter().take(wanted as usize) {
-            if packet.arrival_ns != 0 {
-                self.meters.latency.record(now_ns.saturating_sub(packet.arrival_ns));
+            let age_ns = now_ns.saturating_sub(packet.arrival_ns);
+            match packet.arrival_ns {
+                0 => {}
+                arrival_ns if arrival_ns < stamps.ready_ns => self.meters.backlog(age_ns),
+                _ => self.meters.latency.record(age_ns),
             }
         }
         (found, now_ns)
     }
 
-    /// Tells the handler, and hands its frames to the device; whether some wait for another kick.
-    fn cycle_end(&mut self) -> bool {
+    /// Tells the handler, and hands its frames to the device; when to do so again, where some are left.
+    fn cycle_end(&mut self) -> Option<Duration> {
         let mut outbox = Outbox { ring: self.transmit.as_mut(), meters: &self.meters };
         self.handler.cycle_end(&mut outbox);
-        self.transmit.as_mut().is_some_and(TransmitRing::kick)
+        self.transmit.as_mut().and_then(TransmitRing::kick)
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::histogram::{Histogram, HistogramSnapshot};
+use crate::histogram::{Histogram, HistogramSnapshot, add};
 
 /// The counters and histograms of one engine.
 #[derive(Debug, Default)]
@@ -22,6 +22,8 @@ pub struct EngineMeters {
     pub(crate) transmitted: AtomicU64,
     pub(crate) transmitted_bytes: AtomicU64,
     pub(crate) transmit_refused: AtomicU64,
+    pub(crate) backlog: AtomicU64,
+    pub(crate) backlog_oldest_ns: AtomicU64,
     pub(crate) latency: Histogram,
     pub(crate) poll_period: Histogram,
     pub(crate) tick_lateness: Histogram,
@@ -56,6 +58,10 @@ pub struct EngineSnapshot {
     pub transmitted_bytes: u64,
     /// Frames that found no room in the transmit ring.
     pub transmit_refused: u64,
+    /// Packets that had come before the engine began to look: start-up, not lateness, so they are not in `latency`.
+    pub backlog: u64,
+    /// Age of the oldest of them when it was handled, nanoseconds.
+    pub backlog_oldest_ns: u64,
     /// From the arrival stamp to the end of the burst that held the packet.
     pub latency: HistogramSnapshot,
     /// Between two successive looks at the ring in timer mode.
@@ -65,6 +71,14 @@ pub struct EngineSnapshot {
 }
 
 impl EngineMeters {
+    /// Counts a packet that had waited for the engine to start.
+    pub(crate) fn backlog(&self, age_ns: u64) {
+        add(&self.backlog, 1);
+        if age_ns > self.backlog_oldest_ns.load(Ordering::Relaxed) {
+            self.backlog_oldest_ns.store(age_ns, Ordering::Relaxed);
+        }
+    }
+
     /// A copy as of now.
     pub fn snapshot(&self) -> EngineSnapshot {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -82,6 +96,8 @@ impl EngineMeters {
             transmitted: read(&self.transmitted),
             transmitted_bytes: read(&self.transmitted_bytes),
             transmit_refused: read(&self.transmit_refused),
+            backlog: read(&self.backlog),
+            backlog_oldest_ns: read(&self.backlog_oldest_ns),
             latency: self.latency.snapshot(),
             poll_period: self.poll_period.snapshot(),
             tick_lateness: self.tick_lateness.snapshot(),
@@ -108,6 +124,8 @@ impl EngineSnapshot {
             transmitted: a.transmitted + b.transmitted,
             transmitted_bytes: a.transmitted_bytes + b.transmitted_bytes,
             transmit_refused: a.transmit_refused + b.transmit_refused,
+            backlog: a.backlog + b.backlog,
+            backlog_oldest_ns: a.backlog_oldest_ns.max(b.backlog_oldest_ns),
             latency: a.latency.merged(&b.latency),
             poll_period: a.poll_period.merged(&b.poll_period),
             tick_lateness: a.tick_lateness.merged(&b.tick_lateness),
