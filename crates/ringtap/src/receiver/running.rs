@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 
 use super::{Shared, lock};
 use crate::accounts::SocketAccounts;
+use crate::calibrate::run::RunCheck;
 use crate::engine::{End, Handler};
 use crate::error::{Error, Result};
 use crate::interface::Interface;
@@ -25,6 +26,7 @@ pub struct Running<H> {
     pub(super) shares: Vec<ThreadShare>,
     pub(super) watch: Option<JoinHandle<()>>,
     pub(super) meters: Vec<Arc<EngineMeters>>,
+    pub(super) check: Option<RunCheck>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -38,6 +40,8 @@ pub struct Finished<H> {
     pub(super) invalid: u64,
     /// Why the device gave no more packets, where it said so.
     pub(super) failure: Option<String>,
+    /// How long the engine ran, nanoseconds.
+    pub(super) wall_ns: u64,
     /// Share of the time the thread was on a CPU (0–1).
     pub thread_share: f64,
 }
@@ -125,6 +129,9 @@ impl<H: Handler + Send + 'static> Running<H> {
         warnings.extend(failures.map(|failure| format!("{name} gives no more packets: {failure}")));
         let shares = engines.iter().zip(&self.shares).map(|(engine, seen)| engine.thread_share.max(seen.greatest()));
         warnings.extend(shares.filter_map(realtime::throttling_warning));
+        if let (Some(check), Some(first), Some(counted)) = (self.check.take(), engines.first(), snapshots.first()) {
+            warnings.extend(check.end(counted, first.wall_ns, first.thread_share));
+        }
         Ok(Outcome { engines, ledger, counters, driver_counters: self.shared.device.driver_counters(), warnings })
     }
 }
