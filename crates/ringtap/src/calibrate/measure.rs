@@ -38,11 +38,7 @@ pub(super) fn measure(cpu: usize) -> Result<Calibration> {
     let mut interrupt = [Point::default(); INTERRUPT_RATES_HZ.len()];
     let mut idle = Point::default();
     // Interleaved, so that a disturbance of a second does not spoil one point alone.
-    for round in 0..2 * REPEATS {
-        let is_extra = round >= REPEATS;
-        if is_extra && [idle].iter().chain(&timer).chain(&interrupt).all(|point| !point.is_disturbed()) {
-            break;
-        }
+    for _ in 0..REPEATS {
         watch.probe(&mut idle, || clock::sleep_until(clock::monotonic_ns() + probe_ns))?;
         for (point, &rate) in timer.iter_mut().zip(&TIMER_RATES_HZ) {
             watch.probe(point, || timer_probe(cpu, rate, probe_ns, &lateness))?;

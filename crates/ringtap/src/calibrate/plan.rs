@@ -48,6 +48,8 @@ const LINK_BYTES_PER_S: f64 = 125e6;
 const BESIDE_PACKET_BYTES: f64 = 24.0;
 /// Longest packet expected, bytes: an MTU of 1,500, header and one tag.
 const LONGEST_BYTES: f64 = 1518.0;
+/// What a wake-up is taken to cost where the calibration can't be believed: more than most machines need.
+const ASSUMED_WAKE_NS: f64 = 30_000.0;
 /// The fewest and most slots a plan gives.
 const FEWEST_SLOTS: u32 = 256;
 const MOST_SLOTS: u32 = 65_536;
@@ -237,8 +239,11 @@ impl Calibration {
         let poll_hz = 1e9 / period_ns as f64;
         let timer_share = interpolate(&self.timer, poll_hz);
         if let Some(doubt) = self.curve_doubts().first() {
-            sums.push(format!("threshold: the timer's own rate, as the calibration is doubtful ({doubt})"));
-            return (timer_share.min(1.0), poll_hz);
+            let assumed_us = ASSUMED_WAKE_NS / 1e3;
+            sums.push(format!(
+                "threshold: the timer's own rate, and {assumed_us:.0} µs a wake-up, as the calibration is doubtful ({doubt})"
+            ));
+            return ((poll_hz * ASSUMED_WAKE_NS / 1e9).min(1.0), poll_hz);
         }
         sums.push(format!(
             "timer: {poll_hz:.0} wake-ups a second at {:.1} µs each: {:.2} % of the core",
@@ -386,7 +391,7 @@ mod tests {
             calibration().plan(&Wishes { max_latency, peak_pps, napi_pace_ns: None }).unwrap()
         };
         let head = |plan: &Plan| plan.to_string().lines().next().unwrap().to_owned();
-        assert_eq!(head(&of(1000, 1.5e6)), "A bound of 1000 µs at up to 1.50 Mpps can be kept.");
+        assert_eq!(head(&of(1000, 1.5e6)), "A bound of 1 ms at up to 1.50 Mpps can be kept.");
         let late = of(10, 1.5e6);
         assert_eq!(late.verdict, Verdict::WakesTooLate { nearest_ns: 40_000 });
         assert!(head(&late).contains("cannot be kept: 1 of 100 wake-ups on this host comes 30 µs late"), "{late}");

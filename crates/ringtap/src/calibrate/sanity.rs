@@ -124,13 +124,13 @@ fn doubt(name: &str, curve: &[Cost]) -> Option<String> {
         let price_ns = cost.core_share / cost.rate_hz * 1e9;
         let plausible = cost.core_share.is_finite() && (0.0..=1.05).contains(&cost.core_share);
         if !plausible || price_ns > DEAREST_WAKE_NS {
-            return Some(format!("a {name} wake-up was to take {:.0} µs at {:.0}/s", price_ns / 1e3, cost.rate_hz));
+            return Some(format!("a wake-up by {name} was to take {:.0} µs at {:.0}/s", price_ns / 1e3, cost.rate_hz));
         }
     }
     for pair in curve.windows(2) {
         if pair[1].core_share < pair[0].core_share * LEAST_GROWTH - NOISE {
             return Some(format!(
-                "{:.0} {name} wake-ups a second were to take {:.1} % of the core, and {:.0} only {:.1} %",
+                "{:.0} wake-ups by {name} a second were to take {:.1} % of the core, and {:.0} only {:.1} %",
                 pair[0].rate_hz,
                 percent(pair[0].core_share),
                 pair[1].rate_hz,
@@ -143,10 +143,13 @@ fn doubt(name: &str, curve: &[Cost]) -> Option<String> {
     let slope = (middle.core_share - first.core_share) / (middle.rate_hz - first.rate_hz);
     let constant = first.core_share - slope * first.rate_hz;
     if constant > GREATEST_CONSTANT {
-        return Some(format!("{:.0} % of the core was used whatever the rate of {name} wake-ups", percent(constant)));
+        return Some(format!(
+            "{:.0} % of the core was used whatever the rate of wake-ups by {name}",
+            percent(constant)
+        ));
     }
     let price_ns = last.core_share / last.rate_hz * 1e9;
-    (price_ns < CHEAPEST_WAKE_NS).then(|| format!("a {name} wake-up was to take {price_ns:.0} ns"))
+    (price_ns < CHEAPEST_WAKE_NS).then(|| format!("a wake-up by {name} was to take {price_ns:.0} ns"))
 }
 
 #[cfg(test)]

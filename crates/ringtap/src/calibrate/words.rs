@@ -46,7 +46,7 @@ impl fmt::Display for Plan {
             (
                 "core",
                 format!("{:.1} %", self.peak_share * 100.0),
-                format!("at the peak, {waiting:.1} % of it for waiting; full at {full}"),
+                format!("at the peak ({waiting:.1} % is waiting); full at {full}"),
             ),
         ] {
             writeln!(f, "  {name:<10} {value:<13} {meaning}")?;
@@ -59,6 +59,7 @@ impl fmt::Display for Plan {
 /// In µs below 10 ms, which is what bounds are given in.
 pub(super) fn time(ns: u64) -> String {
     match ns {
+        ns if ns > 0 && ns % 1_000_000 == 0 => format!("{} ms", ns / 1_000_000),
         ns if ns >= 10_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
         ns if ns % 1000 == 0 => format!("{} µs", ns / 1000),
         ns => format!("{:.1} µs", ns as f64 / 1e3),
