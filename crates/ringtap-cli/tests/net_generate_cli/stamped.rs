@@ -212,7 +212,7 @@ fn net_generate_cli_needs_nothing_to_be_told_on_a_plain_veth() {
     let testbed = testbed("net_generate_cli_needs_nothing_to_be_told_on_a_plain_veth");
     let host = testbed.sender();
     let ip = |host: &ringtap_testbed::Host, line: &str| {
-        let output = host.command("ip").args(line.split(' ')).output().unwrap();
+        let output = host.run(|| std::process::Command::new("ip").args(line.split(' ')).output().unwrap()).unwrap();
         assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
@@ -222,10 +222,10 @@ fn net_generate_cli_needs_nothing_to_be_told_on_a_plain_veth() {
     let ended = output(start_as(host, "", "generate -i plain0 --rate 5k --count 200 --json"));
     let (out, err) = texts(&ended);
     assert_eq!(ended.status.code(), Some(0), "{out}{err}");
-    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let report: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&report["sent"], &report["accepted"]), (&200.into(), &200.into()), "{report}");
     assert!(err.contains("takes nothing from the in-kernel generator"), "{err}");
-    let statistics: serde_json::Value = serde_json::from_str(&ip(host, "-s -json link show dev plain1")).unwrap();
+    let statistics: Value = serde_json::from_str(&ip(host, "-s -json link show dev plain1")).unwrap();
     assert!(statistics[0]["stats64"]["rx"]["packets"].as_u64().unwrap() >= 200, "{statistics}");
 
     // The other end in another namespace.
