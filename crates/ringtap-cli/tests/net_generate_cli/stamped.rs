@@ -246,5 +246,6 @@ fn net_generate_cli_needs_nothing_to_be_told_on_a_plain_veth() {
     let ended = output(start_as(host, "", line));
     let (out, err) = texts(&ended);
     assert_eq!(ended.status.code(), Some(0), "{out}{err}");
-    assert_eq!(listener.finish().len(), 100);
+    let stamped = listener.finish().iter().filter(|packet| Stamp::from_frame(packet).is_some()).count();
+    assert_eq!(stamped, 100, "beside the question and the answer");
 }
