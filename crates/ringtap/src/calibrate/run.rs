@@ -15,9 +15,10 @@ pub(crate) struct RunCheck {
 }
 
 impl RunCheck {
-    /// `None` where `cpu` was never calibrated.
+    /// `None` where `cpu` was never calibrated, and where the figures are doubtful: those are measured again anyway, and not at
+    /// each start.
     pub(crate) fn start(cpu: usize) -> Option<Self> {
-        let calibration = Calibration::cached(cpu)?;
+        let calibration = Calibration::cached(cpu).filter(|calibration| calibration.doubts().is_empty())?;
         Some(Self { before: busy_by_timer_list(cpu), calibration })
     }
 
