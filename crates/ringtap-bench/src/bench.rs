@@ -414,7 +414,7 @@ pub(crate) fn topology_name(topology: Topology) -> &'static str {
 fn line(sample: &Sample) -> String {
     let delay = sample.arrival.as_ref().or(sample.delivery.as_ref());
     format!(
-        "{:<8} {:<4} {:<30} {:>9.0} pps {:>4} B  lost {:>8}  core {:>6.2} %{}{}",
+        "{:<8} {:<4} {:<30} {:>9.0} pps {:>4} B  lost {:>8}  core {:>6.2} %{}{}{}",
         sample.study,
         topology_name(sample.topology),
         sample.receiver,
@@ -423,6 +423,10 @@ fn line(sample: &Sample) -> String {
         sample.lost,
         sample.core_use_percent,
         delay.map_or_else(String::new, |delay| format!("  p99 {:>8.0} µs", delay.p99)),
+        match sample.others_percent {
+            Some(others) if others >= 1.0 => format!("  (others used {others:.0} %)"),
+            _ => String::new(),
+        },
         match sample.unaccounted {
             Some(0) | None => String::new(),
             Some(count) => format!("  UNACCOUNTED {count}"),

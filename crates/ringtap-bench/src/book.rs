@@ -123,8 +123,11 @@ pub struct Sample {
     pub drops: BTreeMap<String, Option<u64>>,
     /// What no cause explains; always 0 for Ringtap or something is wrong. `None` for peers, which keep no ledger.
     pub unaccounted: Option<i64>,
-    /// The receiver's core, all that ran on it; by the soaker in samples of the study `soaker`, by the exact meter in all others.
+    /// The receiver's core, all that ran on it but other programs; by the soaker in samples of the study `soaker`, by the exact meter in all others.
     pub core_use_percent: f64,
+    /// What other programs used of that core meanwhile; `None`: unknown, and then in [`Sample::core_use_percent`] too.
+    #[serde(default)]
+    pub others_percent: Option<f64>,
     /// Taken from that core by the hypervisor meanwhile.
     pub steal_percent: Option<f64>,
     /// From transmit stamp to handler; `None` where it can't be seen from outside.

@@ -196,6 +196,7 @@ impl Benches {
         let after = running.as_ref().map(|running| running.counters());
         let mut sample = blank(&request, None);
         sample.core_use_percent = report.used_percent;
+        sample.others_percent = report.others_percent;
         sample.steal_percent = report.steal_percent;
         sample.core_interrupts = report.interrupts_total();
         sample.seconds = report.interval_ns as f64 / 1e9;
@@ -243,6 +244,7 @@ impl Benches {
         sample.unaccounted = report.truth.unaccounted();
         sample.claims = Claims { received: Some(report.ledger.delivered), dropped: Some(report.ledger.lost()) };
         sample.core_use_percent = report.core.used_percent;
+        sample.others_percent = report.core.others_percent;
         sample.steal_percent = report.core.steal_percent;
         sample.core_interrupts = report.core.interrupts_total();
         sample.seconds = report.core.interval_ns as f64 / 1e9;
@@ -281,6 +283,7 @@ impl Benches {
         sample.drops = BTreeMap::from([("driver_queue".to_owned(), device.veth_queue)]);
         sample.claims = Claims { received: report.claims_received, dropped: report.claims_dropped };
         sample.core_use_percent = past.core.used_percent;
+        sample.others_percent = past.core.others_percent;
         sample.steal_percent = past.core.steal_percent;
         sample.core_interrupts = past.core.interrupts_total();
         sample.seconds = past.core.interval_ns as f64 / 1e9;
@@ -333,6 +336,7 @@ fn blank(request: &Request<'_>, generator: Option<&GeneratorReport>) -> Sample {
         drops: BTreeMap::new(),
         unaccounted: None,
         core_use_percent: 0.0,
+        others_percent: None,
         steal_percent: None,
         delivery: None,
         arrival: None,

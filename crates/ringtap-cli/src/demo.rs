@@ -202,6 +202,8 @@ fn side_by_side(plan: &Plan) -> Result<Vec<SideBySide>> {
             says_lost: report.claims_dropped,
             unaccounted: None,
             core_use_percent: past.core.used_percent,
+            others_percent: past.core.others_percent,
+            warning: past.core.warning(),
             sent_pps: past.generator.achieved_pps,
         })
     };
@@ -218,6 +220,8 @@ fn side_by_side(plan: &Plan) -> Result<Vec<SideBySide>> {
         says_lost: Some(ours.ledger.lost()),
         unaccounted: ours.truth.unaccounted(),
         core_use_percent: ours.core.used_percent,
+        others_percent: ours.core.others_percent,
+        warning: ours.core.warning(),
         sent_pps: ours.generator.achieved_pps,
     };
     Ok(vec![udp, pcap, ours])

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ringtap::interface::Interface;
-use ringtap::{Error, Result};
+use ringtap::{Error, Result, realtime};
 use ringtap_testbed::generate::{Replay, ReplayPace};
 use ringtap_testbed::{Generator, GeneratorBackend, GeneratorConfig, in_testbed_namespace};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -40,6 +40,7 @@ Exit code 1 when fewer packets were sent than asked for.
 
 Examples:
   ringtap generate -i eth1 --rate 148k --size 64 --count 1M
+  ringtap generate -i veth0 --rate 10k --duration 10s --yes-really
   ringtap generate -i eth1 --rate 20k --pattern burst --burst-length 64 --burst-rate 1M --duration 10s
   ringtap generate -i eth1 --rate 1k --pattern ramp --ramp-to 500k --duration 30s
   ringtap generate -i eth1 --replay storm.pcapng --pace 2x --loop 10
@@ -77,16 +78,16 @@ pub struct Args {
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     ramp_to: Option<f64>,
 
-    /// Ethernet destination [default in a testbed: the peer's]
+    /// Ethernet destination [default: the other end's on a veth, else asked for by ARP or neighbour discovery]
     #[arg(long, value_name = "MAC", value_parser = target::mac, help_heading = "Packets")]
     to_mac: Option<[u8; 6]>,
     /// Ethernet source [default: the interface's]
     #[arg(long, value_name = "MAC", value_parser = target::mac, help_heading = "Packets")]
     from_mac: Option<[u8; 6]>,
-    /// IP destination, IPv4 or IPv6 [default in a testbed: the peer's IPv4]
+    /// IP destination, IPv4 or IPv6 [default in a testbed: the peer's IPv4, on other veths 198.18.0.2]
     #[arg(long, value_name = "ADDRESS", help_heading = "Packets")]
     to: Option<IpAddr>,
-    /// IP source [default: the interface's]
+    /// IP source [default: the interface's, or 198.18.0.1 towards 198.18.0.2]
     #[arg(long, value_name = "ADDRESS", help_heading = "Packets")]
     from: Option<IpAddr>,
     /// UDP destination port [default: 9000]
@@ -121,8 +122,10 @@ pub struct Args {
     /// CPU to send from [default: the scheduler's choice]
     #[arg(long, value_name = "CPU", help_heading = "Sender")]
     cpu: Option<usize>,
-    /// SCHED_FIFO priority, 1 to 99; 0: an ordinary thread
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(0..=99), help_heading = "Sender")]
+    /// SCHED_FIFO priority, 1 to 99; 0: an ordinary thread, which the scheduler moves to a CPU that is free
+    ///
+    /// The sender spins between packets. As a real-time thread it is stopped for up to 50 ms of each second when others wait for its CPU.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=99), help_heading = "Sender")]
     priority: u8,
     /// auto, kernel (an XDP program, millions of packets/s) or ring (a packet socket, some 100,000 packets/s)
     #[arg(long, value_name = "BACKEND", default_value = "auto", value_parser = traffic::backend, help_heading = "Sender")]
@@ -182,8 +185,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let note = generator.note().map(str::to_owned);
     let stopped = watch(&generator, deadline, &interrupted)?;
+    let mut report = generator.join()?;
+    let longest = Duration::from_nanos(report.lateness.max_ns);
+    report.warnings.extend(priority.and_then(|_| realtime::pause_warning(longest)));
     let outcome = report::Outcome {
-        report: generator.join()?,
+        report,
         interface: args.interface,
         asked: args.count,
         interrupted: stopped == Some(Stopped::BySignal),

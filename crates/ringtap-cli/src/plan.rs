@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringtap::Result;
-use ringtap::calibrate::{Calibration, Wishes};
+use ringtap::calibrate::{Calibration, Cost, Wishes};
+use ringtap::core_use::CoreMeterKind;
+use ringtap::sys::clock;
 use ringtap_bench::bench::load;
 use ringtap_bench::book::Topology;
 use ringtap_bench::model::{Estimate, HostModel};
@@ -57,25 +59,54 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let wishes = Wishes { max_latency: args.max_latency, peak_pps: args.peak_rate, ..Wishes::default() };
     let plan = calibration.plan(&wishes)?;
     if args.json {
-        println!("{}", json!({ "calibration": calibration, "plan": plan }));
+        println!("{}", json!({ "calibration": calibration, "doubts": calibration.doubts(), "plan": plan }));
         return Ok(ExitCode::SUCCESS);
     }
-    println!("measured on {}", calibration.host);
-    println!("core use by {:?}, seconds since 1970: {}\n", calibration.meter, calibration.measured_at);
-    println!("{:>14} {:>16} {:>14}", "wake-ups/s", "timer, % (µs)", "interrupt");
+    print!("{plan}");
+    let age = Duration::from_secs((clock::realtime_ns() / 1_000_000_000).saturating_sub(calibration.measured_at));
+    println!(
+        "\nThe calibration it stands on: {}, {} ago{}",
+        calibration.host,
+        shown_age(age),
+        meter_words(calibration.meter)
+    );
+    for doubt in calibration.doubts() {
+        println!("  doubtful: {doubt}");
+    }
+    println!("  {:>10}  {:>22}  {:>22}", "", "timer", "interrupt");
+    println!("  {:>10}  {:>11} {:>10}  {:>11} {:>10}", "wake-ups/s", "% of core", "µs each", "% of core", "µs each");
     let rates: std::collections::BTreeSet<u64> =
         calibration.timer.iter().chain(&calibration.interrupt).map(|cost| cost.rate_hz as u64).collect();
     for rate in rates {
-        let of = |curve: &[ringtap::calibrate::Cost]| {
+        let of = |curve: &[Cost]| {
             curve.iter().find(|cost| cost.rate_hz as u64 == rate).map_or_else(
-                || "–".to_owned(),
-                |cost| format!("{:.2} ({:.1})", cost.core_share * 100.0, cost.core_share / cost.rate_hz * 1e6),
+                || format!("{:>11} {:>10}", "–", "–"),
+                |cost| format!("{:>11.2} {:>10.1}", cost.core_share * 100.0, cost.core_share / cost.rate_hz * 1e6),
             )
         };
-        println!("{rate:>14} {:>16} {:>14}", of(&calibration.timer), of(&calibration.interrupt));
+        println!("  {:>10}  {}  {}", units::grouped(rate), of(&calibration.timer), of(&calibration.interrupt));
     }
-    println!("\n{plan}");
     Ok(ExitCode::SUCCESS)
+}
+
+fn meter_words(meter: CoreMeterKind) -> &'static str {
+    match meter {
+        CoreMeterKind::UnhaltedCycles => ", by unhalted cycles",
+        CoreMeterKind::IdleTime => ", by idle time",
+        CoreMeterKind::IdleTicks => ", by idle time in ticks of 10 ms, which is coarse",
+    }
+}
+
+/// In the unit that people would use.
+fn shown_age(age: Duration) -> String {
+    let minutes = age.as_secs() / 60;
+    let (count, unit) = match minutes {
+        0 => (age.as_secs(), "second"),
+        1..120 => (minutes, "minute"),
+        120..2880 => (minutes / 60, "hour"),
+        _ => (minutes / 1440, "day"),
+    };
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
 /// What a benchmark of this host says for `peak_pps`, receiver by receiver.

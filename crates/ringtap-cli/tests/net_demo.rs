@@ -80,9 +80,15 @@ fn plan_shows_its_sums() {
     let text = ringtap(&["plan", "--max-latency", "1ms"]);
     assert!(text.status.success());
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    for word in ["period = ", "ring = ", "t_PP", "no-loss bound"] {
+    assert!(text.lines().next().unwrap().contains("be kept"), "{text}");
+    for word in ["  period ", "  threshold ", "  ring ", "  memory ", "  core ", "Why:", " ago"] {
         assert!(text.contains(word), "{word} in {text}");
     }
+    let absurd = ringtap(&["plan", "--max-latency", "10us"]);
+    let text = String::from_utf8_lossy(&absurd.stdout).into_owned();
+    let jitter_us = whole["calibration"]["jitter_p99_ns"].as_f64().unwrap() / 1e3;
+    assert_eq!(text.lines().next().unwrap().contains("cannot be kept"), jitter_us > 9.7, "{jitter_us} in {text}");
+    assert!(!text.contains("t_P") && !text.contains("1970"), "{text}");
 }
 
 #[test]

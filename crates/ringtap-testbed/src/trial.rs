@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use crate::drops::{DeviceDrops, WireCounters};
 use crate::generate::{GeneratorConfig, GeneratorReport};
-use crate::meter::{CoreUse, CoreUseReport, SoakerCalibration};
+use crate::meter::{CoreUseReport, Meters, SoakerCalibration};
 use crate::sequence::{SequenceChecker, SequenceReport};
 use crate::stamp::Stamp;
 use crate::testbed::{Testbed, Topology};
@@ -268,13 +268,14 @@ impl Testbed {
         const TICK: Duration = Duration::from_millis(20);
         let core = self.config().receiver_core;
         let before = WireCounters::read(self)?;
+        let meters = Meters::open(core)?;
         let aside = Aside::on(self.config().generator_core);
         let generator = self.generate(traffic)?;
         aside.leave();
         // From here to the last packet: making the generator and reading the devices are not the receiver's cost.
         let meter = match soaker {
-            Some(calibration) => CoreUse::start_with_soaker(core, calibration)?,
-            None => CoreUse::start(core)?,
+            Some(calibration) => meters.start_with_soaker(calibration)?,
+            None => meters.start(),
         };
         let mut ticks = 0u32;
         while !generator.progress()?.done && !generator.is_finished() {

@@ -21,6 +21,8 @@ pub struct ArrivalClock {
     unsure_until_ns: Option<u64>,
     was_empty: bool,
     steps: u64,
+    /// Since when its owner looks at the ring, in the clock of the stamps: what came before was never promised a bound.
+    since_ns: u64,
 }
 
 /// Now, as [`ArrivalClock::now`] tells it.
@@ -36,7 +38,14 @@ impl ArrivalClock {
     /// For stamps of this clock.
     pub fn new(stamps: StampClock) -> Self {
         let wall = (stamps == StampClock::Realtime).then(|| WallClock::new(read()));
-        Self { stamps, wall, unsure_until_ns: None, was_empty: false, steps: 0 }
+        let mut this = Self { stamps, wall, unsure_until_ns: None, was_empty: false, steps: 0, since_ns: 0 };
+        this.since_ns = this.now().stamp_ns.unwrap_or(0);
+        this
+    }
+
+    /// Whether a packet had come before its owner began to look.
+    pub fn is_backlog(&self, arrival_ns: u64) -> bool {
+        arrival_ns < self.since_ns
     }
 
     /// To be asked after packets were handled.
@@ -54,6 +63,8 @@ impl ArrivalClock {
     fn at(&mut self, reading: Reading) -> Now {
         if self.wall.as_mut().is_some_and(|wall| wall.was_set(reading)) {
             self.steps += 1;
+            // Stamps of the new time can't be compared with it, and those of the old time are left out.
+            self.since_ns = 0;
             self.unsure_until_ns = Some(reading.after_ns + SETTLES_NS);
             self.was_empty = false;
         }
@@ -137,7 +148,7 @@ mod tests {
 
     fn clock_at(ahead_ns: u64) -> ArrivalClock {
         let wall = Some(WallClock::new(reading(0, ahead_ns, 60)));
-        ArrivalClock { stamps: StampClock::Realtime, wall, unsure_until_ns: None, was_empty: false, steps: 0 }
+        ArrivalClock { stamps: StampClock::Realtime, wall, unsure_until_ns: None, was_empty: false, steps: 0, since_ns: HOUR_NS }
     }
 
     #[test]
@@ -153,6 +164,14 @@ mod tests {
             assert_eq!(clock.at(reading(1200 * MS, after, 60)).stamp_ns, Some(1200 * MS + 30 + after));
             assert_eq!(clock.steps(), 1);
         }
+    }
+
+    #[test]
+    fn what_came_before_its_owner_looked_is_backlog_until_the_clock_is_set() {
+        let mut clock = clock_at(HOUR_NS);
+        assert!(clock.is_backlog(HOUR_NS - 1) && !clock.is_backlog(HOUR_NS));
+        clock.at(reading(MS, HOUR_NS / 2, 60));
+        assert!(!clock.is_backlog(HOUR_NS / 2 + 2 * MS), "the clock was set back; the packet is new");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! How busy a CPU is, in nanoseconds: unhalted cycles where the machine counts them, else time not spent idle.
 //!
-//! Owns the two exact meters. Both see everything on the CPU (interrupts, kernel, all programs), which is what a
-//! receiver costs.
+//! Owns the exact meters. They see everything on the CPU (interrupts, kernel, all programs), which is what a receiver costs as
+//! long as it has the CPU for itself; what other programs had of it is `others`'s to tell.
+
+mod others;
 
 use std::time::Duration;
 
@@ -10,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::sys::perf::{Event, HardwareCounter};
 use crate::sys::{clock, sched};
+
+pub use others::Others;
 
 /// Where a busy time comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,7 +133,7 @@ fn nominal_clock(counter: &mut HardwareCounter, cpu: usize) -> Option<f64> {
 /// The file has the idle time up to the last idle period that ended and does not say whether another is under way; read
 /// on the CPU itself, which is then awake, it is complete. A real-time thread may spin there: the reader goes before it where
 /// that is permitted.
-fn busy_by_timer_list(cpu: usize) -> Option<Reading> {
+pub(crate) fn busy_by_timer_list(cpu: usize) -> Option<Reading> {
     let read = || {
         let _ = sched::set_fifo(0, 99);
         sched::set_affinity(0, cpu).ok()?;

@@ -26,9 +26,6 @@ const LONG_WAIT_NS: u64 = 50_000_000;
 /// hundred packets: veth's 256 last 170 µs at 1.5 million packets/s. Shorter costs a system call more often.
 const TURN_NS: u64 = 50_000;
 
-/// How long the device's interrupt is waited for while frames wait for another kick.
-const SENDING_WAIT: Duration = Duration::from_millis(1);
-
 /// What is done with each packet, run to completion on the engine's thread (spec S4).
 pub trait Handler {
     /// Handles one packet. Must not block; may send frames through `outbox`.
@@ -96,7 +93,7 @@ impl<S: Source, H: Handler> Engine<S, H> {
                 continue;
             }
             turn_ns = None;
-            let sending = self.cycle_end();
+            let retry = self.cycle_end();
             add(if handled > 0 { &self.meters.cycles } else { &self.meters.empty_wakes }, 1);
             let now_ns = clock::monotonic_ns();
             let wait = self.pacer.next(now_ns, handled);
@@ -107,8 +104,7 @@ impl<S: Source, H: Handler> Engine<S, H> {
                 Wait::Interrupt => {
                     self.meters.timer_mode.store(0, Ordering::Relaxed);
                     last_tick_ns = None;
-                    let limit = if sending { Some(SENDING_WAIT) } else { None };
-                    let wake = self.source.wait_for_interrupt(&self.stop, limit);
+                    let wake = self.source.wait_for_interrupt(&self.stop, retry);
                     add(&self.meters.interrupt_wakes, 1);
                     match wake {
                         Wake::Ready | Wake::TimedOut | Wake::Stopped => {}
@@ -176,8 +172,11 @@ impl<S: Source, H: Handler> Engine<S, H> {
         let now = arrivals.now();
         if let Some(now_ns) = now.stamp_ns {
             for packet in burst.iter().take(wanted as usize) {
-                if packet.arrival_ns != 0 {
-                    self.meters.latency.record(now_ns.saturating_sub(packet.arrival_ns));
+                let age_ns = now_ns.saturating_sub(packet.arrival_ns);
+                match packet.arrival_ns {
+                    0 => {}
+                    arrival_ns if arrivals.is_backlog(arrival_ns) => self.meters.backlog(age_ns),
+                    _ => self.meters.latency.record(age_ns),
                 }
             }
         }
@@ -185,10 +184,10 @@ impl<S: Source, H: Handler> Engine<S, H> {
         (found, now.monotonic_ns)
     }
 
-    /// Tells the handler, and hands its frames to the device; whether some wait for another kick.
-    fn cycle_end(&mut self) -> bool {
+    /// Tells the handler, and hands its frames to the device; when to do so again, where some are left.
+    fn cycle_end(&mut self) -> Option<Duration> {
         let mut outbox = Outbox { ring: self.transmit.as_mut(), meters: &self.meters };
         self.handler.cycle_end(&mut outbox);
-        self.transmit.as_mut().is_some_and(TransmitRing::kick)
+        self.transmit.as_mut().and_then(TransmitRing::kick)
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::histogram::{Histogram, HistogramSnapshot};
+use crate::histogram::{Histogram, HistogramSnapshot, add};
 
 /// The counters and histograms of one engine.
 #[derive(Debug, Default)]
@@ -24,6 +24,8 @@ pub struct EngineMeters {
     pub(crate) transmitted_bytes: AtomicU64,
     pub(crate) transmit_refused: AtomicU64,
     pub(crate) clock_steps: AtomicU64,
+    pub(crate) backlog: AtomicU64,
+    pub(crate) backlog_oldest_ns: AtomicU64,
     pub(crate) latency: Histogram,
     pub(crate) poll_period: Histogram,
     pub(crate) tick_lateness: Histogram,
@@ -62,6 +64,10 @@ pub struct EngineSnapshot {
     pub transmit_refused: u64,
     /// How often the clock of the stamps was set meanwhile; packets about then are not in `latency`.
     pub clock_steps: u64,
+    /// Packets that had come before the engine began to look: start-up, not lateness, so they are not in `latency`.
+    pub backlog: u64,
+    /// Age of the oldest of them when it was handled, nanoseconds.
+    pub backlog_oldest_ns: u64,
     /// From the arrival stamp to the end of the burst that held the packet.
     pub latency: HistogramSnapshot,
     /// Between two successive looks at the ring in timer mode.
@@ -71,6 +77,14 @@ pub struct EngineSnapshot {
 }
 
 impl EngineMeters {
+    /// Counts a packet that had waited for the engine to start.
+    pub(crate) fn backlog(&self, age_ns: u64) {
+        add(&self.backlog, 1);
+        if age_ns > self.backlog_oldest_ns.load(Ordering::Relaxed) {
+            self.backlog_oldest_ns.store(age_ns, Ordering::Relaxed);
+        }
+    }
+
     /// A copy as of now.
     pub fn snapshot(&self) -> EngineSnapshot {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -90,6 +104,8 @@ impl EngineMeters {
             transmitted_bytes: read(&self.transmitted_bytes),
             transmit_refused: read(&self.transmit_refused),
             clock_steps: read(&self.clock_steps),
+            backlog: read(&self.backlog),
+            backlog_oldest_ns: read(&self.backlog_oldest_ns),
             latency: self.latency.snapshot(),
             poll_period: self.poll_period.snapshot(),
             tick_lateness: self.tick_lateness.snapshot(),
@@ -119,6 +135,8 @@ impl EngineSnapshot {
             transmit_refused: a.transmit_refused + b.transmit_refused,
             // One clock for all engines.
             clock_steps: a.clock_steps.max(b.clock_steps),
+            backlog: a.backlog + b.backlog,
+            backlog_oldest_ns: a.backlog_oldest_ns.max(b.backlog_oldest_ns),
             latency: a.latency.merged(&b.latency),
             poll_period: a.poll_period.merged(&b.poll_period),
             tick_lateness: a.tick_lateness.merged(&b.tick_lateness),

@@ -6,6 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::sys::clock::{self, ThreadClock};
 use crate::sys::sched;
@@ -149,8 +150,36 @@ impl ThreadShare {
     }
 }
 
+/// Whether this kernel has the fair server (Linux 6.12): real-time threads are no longer stopped at a share of the time, and
+/// ordinary ones that wait for the same CPU get it for up to 50 ms of each second. The sysctl of RT throttling does not change
+/// that.
+pub fn has_fair_server() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    is_fair(&release)
+}
+
+fn is_fair(release: &str) -> bool {
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.trim().parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 12)
+}
+
+/// What to do about the fair server.
+pub const FAIR_SERVER_WAY_OUT: &str =
+    "keep other programs off that CPU, or write 0 to runtime in /sys/kernel/debug/sched/fair_server/cpuN";
+
 /// A sentence when an engine that used `busy_share` (0–1) of its core came up against the kernel's limit.
 pub fn throttling_warning(busy_share: f64) -> Option<String> {
+    /// What the fair server leaves by default.
+    const FAIR_LIMIT: f64 = 0.95;
+    if has_fair_server() {
+        return (busy_share > FAIR_LIMIT * 0.98).then(|| {
+            format!(
+                "the engine used {:.0} % of its core for a second or longer: ordinary programs that wait for it get it for up to 50 ms \
+                 of each second (the kernel's fair server), and packets wait meanwhile ({FAIR_SERVER_WAY_OUT})",
+                busy_share * 100.0
+            )
+        });
+    }
     let limit = throttling_share()?;
     (busy_share > limit * 0.98).then(|| {
         format!(
@@ -158,6 +187,26 @@ pub fn throttling_warning(busy_share: f64) -> Option<String> {
              meanwhile (sysctl kernel.sched_rt_runtime_us=-1 lifts the limit, --priority 0 avoids it)",
             busy_share * 100.0,
             limit * 100.0
+        )
+    })
+}
+
+/// A sentence when a real-time thread that always has work was away for `longest` at once: about as long as the kernel takes its
+/// CPU from it.
+pub fn pause_warning(longest: Duration) -> Option<String> {
+    /// Of the 50 ms that both mechanisms take of a second.
+    const PAUSE: Duration = Duration::from_millis(20);
+    let (cause, way_out) = if has_fair_server() {
+        ("its fair server", FAIR_SERVER_WAY_OUT)
+    } else {
+        throttling_share()?;
+        ("RT throttling", "sysctl kernel.sched_rt_runtime_us=-1 lifts that")
+    };
+    (longest >= PAUSE).then(|| {
+        format!(
+            "the sender was stopped for {:.1} ms: the kernel takes a CPU from a real-time thread that never sleeps for up to 50 ms of \
+             each second ({cause}); --priority 0 avoids it, or {way_out}",
+            longest.as_secs_f64() * 1e3
         )
     })
 }
@@ -210,8 +259,21 @@ mod tests {
     #[test]
     fn an_idle_engine_is_not_throttled() {
         assert!(throttling_warning(0.1).is_none());
-        if throttling_share().is_some() {
+        if has_fair_server() {
+            let warning = throttling_warning(1.0).unwrap();
+            assert!(warning.contains("fair_server") && !warning.contains("sched_rt_runtime_us"), "{warning}");
+        } else if throttling_share().is_some() {
             assert!(throttling_warning(1.0).unwrap().contains("sched_rt_runtime_us"));
         }
+    }
+
+    #[test]
+    fn the_fair_server_is_of_6_12() {
+        for (release, has) in
+            [("6.12.0", true), ("6.18.44-fc", true), ("7.0-rc1", true), ("6.11.9", false), ("5.15.0", false)]
+        {
+            assert_eq!(is_fair(release), has, "{release}");
+        }
+        assert!(!is_fair(""));
     }
 }

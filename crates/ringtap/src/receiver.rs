@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::accounts::{DeviceAccounts, SocketAccounts};
+use crate::calibrate::run::RunCheck;
 use crate::engine::{Engine, Handler};
 use crate::error::{Error, Result};
 use crate::interface::Interface;
@@ -321,6 +322,7 @@ impl Receiver {
         let cpus: Vec<_> = (0..self.queues.len()).map(|index| engine_cpu(&self.config.cpus, &allowed, index)).collect();
         let Self { config, interface, queues, shared, mut warnings } =
             self.paced(&cpus.iter().flatten().copied().collect::<Vec<_>>());
+        let check = cpus.first().copied().flatten().and_then(RunCheck::start);
         let stop = Arc::new(Stop::new()?);
         let descriptions = queues.iter().map(|(source, _)| source.description()).collect();
         let asked_back = queues.first().and_then(|(source, _)| source.asked_back());
@@ -360,6 +362,7 @@ impl Receiver {
                     realtime.leave_thread();
                     Finished {
                         handler: engine.handler,
+                        wall_ns,
                         end,
                         invalid: engine.source.invalid_descriptors(),
                         failure: engine.source.failure().map(str::to_owned),
@@ -376,7 +379,7 @@ impl Receiver {
             warnings.extend(reported.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
         }
         let shares = threads.iter().map(ThreadShare::of).collect();
-        Ok(Running { interface, descriptions, shared, stop, threads, shares, watch, meters, warnings })
+        Ok(Running { interface, descriptions, shared, stop, threads, shares, watch, meters, check, warnings })
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Owns the choice of ring and its counters. What a frame says is the handler's business.
 
+use std::time::Duration;
+
 use crate::error::Result;
 use crate::histogram::add;
 use crate::meters::EngineMeters;
@@ -9,11 +11,38 @@ use crate::sys::card_ring::CardTransmit;
 use crate::sys::packet_ring::PacketTransmit;
 use crate::sys::xsk_transmit::XskTransmit;
 
+/// After how long frames that the kernel left in the ring are offered to it again, at first: the device may just be busy.
+const FIRST_RETRY: Duration = Duration::from_millis(1);
+/// The same after many offers in vain: the link is down, and each offer wakes the engine.
+const LAST_RETRY: Duration = Duration::from_millis(128);
+
 /// The transmit side of a source.
 #[derive(Debug)]
 pub struct TransmitRing {
     ring: Ring,
-    queued: bool,
+    /// Frames were queued since the last kick.
+    fresh: bool,
+    left: Left,
+}
+
+/// What the last kick left in the ring.
+#[derive(Debug, Clone, Copy, Default)]
+struct Left {
+    frames: u32,
+    /// When to kick again; `None` where nothing is left.
+    retry: Option<Duration>,
+}
+
+impl Left {
+    /// What is left now that `frames` are: the wait doubles as long as none of them leave.
+    fn after(self, frames: u32, fresh: bool) -> Self {
+        let retry = match self.retry {
+            _ if frames == 0 => None,
+            Some(last) if !fresh && frames >= self.frames => Some((last * 2).min(LAST_RETRY)),
+            _ => Some(FIRST_RETRY),
+        };
+        Self { frames, retry }
+    }
 }
 
 #[derive(Debug)]
@@ -24,16 +53,20 @@ enum Ring {
 }
 
 impl TransmitRing {
+    fn of(ring: Ring) -> Self {
+        Self { ring, fresh: false, left: Left::default() }
+    }
+
     pub(crate) fn of_xsk(ring: XskTransmit) -> Self {
-        Self { ring: Ring::Xdp(ring), queued: false }
+        Self::of(Ring::Xdp(ring))
     }
 
     pub(crate) fn of_packet(ring: PacketTransmit) -> Self {
-        Self { ring: Ring::Packet(ring), queued: false }
+        Self::of(Ring::Packet(ring))
     }
 
     pub(crate) fn of_card(ring: CardTransmit) -> Self {
-        Self { ring: Ring::Card(ring), queued: false }
+        Self::of(Ring::Card(ring))
     }
 
     /// A ring of its own, without a source: a packet socket that receives nothing and sends on one interface, past its
@@ -53,30 +86,34 @@ impl TransmitRing {
             Ring::Packet(ring) => ring.send(build),
             Ring::Card(ring) => ring.send(build),
         };
-        self.queued |= sent.is_some_and(|len| len > 0);
+        self.fresh |= sent.is_some_and(|len| len > 0);
         sent
     }
 
-    /// Hands what was queued to the device: at most one system call, none when nothing is queued. Returns whether the
-    /// kernel left some for the next kick.
-    pub fn kick(&mut self) -> bool {
-        if self.queued {
-            match &mut self.ring {
-                Ring::Xdp(ring) => ring.kick(),
-                Ring::Packet(ring) => ring.kick(),
-                Ring::Card(ring) => ring.kick(),
-            }
-            // A card that knows of them needs no second word.
-            self.queued = !matches!(self.ring, Ring::Card(_)) && self.pending() > 0;
+    /// Hands what was queued to the device: at most one system call, none when nothing is queued. Returns when to do so again
+    /// at the latest, where the kernel left some: soon at first, ever more seldom while it takes none (a link that is down).
+    pub fn kick(&mut self) -> Option<Duration> {
+        if self.fresh || self.left.frames > 0 {
+            self.offer();
         }
-        self.queued
+        self.left.retry
     }
 
     /// As [`TransmitRing::kick`], also when nothing new was queued: for frames that the device refused, which a packet
     /// socket's ring keeps and offers again at the next call (`tpacket_snd` in net/packet/af_packet.c).
     pub fn kick_again(&mut self) {
-        self.queued = true;
-        self.kick();
+        self.offer();
+    }
+
+    fn offer(&mut self) {
+        match &mut self.ring {
+            Ring::Xdp(ring) => ring.kick(),
+            Ring::Packet(ring) => ring.kick(),
+            Ring::Card(ring) => ring.kick(),
+        }
+        // A card that knows of them needs no second word.
+        let frames = if matches!(self.ring, Ring::Card(_)) { 0 } else { self.pending() };
+        self.left = self.left.after(frames, std::mem::take(&mut self.fresh));
     }
 
     /// Frames handed over that the device has not sent yet.
@@ -110,5 +147,28 @@ impl Outbox<'_> {
                 false
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_that_nobody_takes_are_offered_ever_more_seldom() {
+        let millis = |left: Left| left.retry.map(|retry| retry.as_millis());
+        let mut left = Left::default().after(5, true);
+        assert_eq!(millis(left), Some(1));
+        let waits: Vec<_> = (0..9)
+            .map(|_| {
+                left = left.after(5, false);
+                millis(left).unwrap()
+            })
+            .collect();
+        assert_eq!(waits, [2, 4, 8, 16, 32, 64, 128, 128, 128]);
+        assert_eq!(millis(left.after(4, false)), Some(1), "one left the ring");
+        assert_eq!(millis(left.after(6, true)), Some(1), "a new one");
+        assert_eq!(millis(left.after(0, false)), None);
+        assert_eq!(millis(Left::default().after(0, true)), None);
     }
 }

@@ -2,6 +2,8 @@
 
 mod net_support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use net_support::frames::{FROM, TO};
@@ -141,5 +143,78 @@ fn net_without_a_ring_every_frame_is_refused() {
     for way in [Way::Native, Way::Packet, Way::Socket] {
         let run = echo("net_without_a_ring_every_frame_is_refused", way, 0, 10e3, 200);
         assert_eq!((run.answers.len(), run.transmitted, run.refused), (0, 0, 200), "{way:?}");
+    }
+}
+
+/// Answers a packet only when its link is down.
+struct AnswerTooLate {
+    seen: Arc<AtomicBool>,
+    down: Arc<AtomicBool>,
+}
+
+impl Handler for AnswerTooLate {
+    fn packet(&mut self, packet: &Packet<'_>, outbox: &mut Outbox<'_>) {
+        if Stamp::from_frame(packet.data).is_none() || self.seen.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        while !self.down.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(outbox.send(|frame| {
+            frame[..packet.data.len()].copy_from_slice(packet.data);
+            packet.data.len()
+        }));
+    }
+}
+
+/// Frames that a downed link does not take are offered again, but not a thousand times a second.
+fn downed(name: &str, way: Way) {
+    let bench = bench(name);
+    let mut config = config(&bench, way);
+    config.transmit_slots = 64;
+    config.policy = Policy::Interrupt;
+    let (seen, down) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let handler = AnswerTooLate { seen: seen.clone(), down: down.clone() };
+    let mut handler = Some(handler);
+    let running = bench.start(config, |_| handler.take().unwrap());
+    bench.send_numbered(1e3, 1, |_| {});
+    assert!(eventually(Duration::from_secs(5), || seen.load(Ordering::Relaxed)));
+    bench.ip(&format!("link set dev {} down", bench.receiver().interface()));
+    down.store(true, Ordering::Relaxed);
+    assert!(eventually(Duration::from_secs(5), || running.counters().transmitted == 1));
+    std::thread::sleep(Duration::from_millis(500));
+    let before = running.counters().interrupt_wakes;
+    std::thread::sleep(Duration::from_secs(1));
+    let woke = running.counters().interrupt_wakes - before;
+    assert!(woke < 100, "{woke} wake-ups in a second, {way:?}");
+    bench.finish(running);
+}
+
+#[test]
+fn net_frames_on_a_downed_link_leave_the_engine_asleep() {
+    for way in [Way::Packet, Way::Native] {
+        downed("net_frames_on_a_downed_link_leave_the_engine_asleep", way);
+    }
+}
+
+/// Waits with the receiver open, so that packets are there before its engines are.
+#[test]
+fn net_what_came_before_the_engine_is_no_latency() {
+    let name = "net_what_came_before_the_engine_is_no_latency";
+    for way in [Way::Packet, Way::Native] {
+        let bench = bench(name);
+        let receiver = bench.open(config(&bench, way)).unwrap();
+        bench.send_numbered(10e3, 500, |_| {});
+        std::thread::sleep(Duration::from_millis(300));
+        let running = bench.receiver().run(|| receiver.start(|_, _| Echo::default())).unwrap().unwrap();
+        settle(&running);
+        bench.send_numbered(10e3, 300, |_| {});
+        settle(&running);
+        let outcome = bench.finish(running);
+        let counters = &outcome.counters;
+        assert_eq!(outcome.ledger.delivered, counters.backlog + counters.latency.count(), "{way:?}");
+        assert!(counters.backlog >= 500, "{} of 500 before the start, {way:?}", counters.backlog);
+        assert!(counters.latency.count() >= 300, "{way:?}");
+        assert!(counters.backlog_oldest_ns >= 300_000_000, "{} ns, {way:?}", counters.backlog_oldest_ns);
     }
 }

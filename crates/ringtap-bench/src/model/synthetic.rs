@@ -26,6 +26,7 @@ pub(super) fn sample(receiver: &str, topology: Topology, pps: f64, core_use_perc
         drops: Default::default(),
         unaccounted: Some(0),
         core_use_percent,
+        others_percent: None,
         steal_percent: None,
         delivery: None,
         arrival: None,

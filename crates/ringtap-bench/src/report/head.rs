@@ -150,6 +150,7 @@ fn doubts(book: &Book) -> Vec<String> {
         );
     }
     doubts.extend(steal(book));
+    doubts.extend(others(book));
     doubts.push(noise(book));
     doubts.extend(slow_generator(book));
     doubts.extend(uncounted(book));
@@ -165,6 +166,20 @@ fn steal(book: &Book) -> Option<String> {
         percent_text(steal.max),
         count(runs as u64),
         count(steal.rounds as u64)
+    ))
+}
+
+/// Other programs on the receiver's core.
+fn others(book: &Book) -> Option<String> {
+    let disturbed: Vec<f64> =
+        book.samples.iter().filter_map(|sample| sample.others_percent).filter(|others| *others >= 1.0).collect();
+    let worst = Spread::of(disturbed.iter().copied())?.max;
+    Some(format!(
+        "Other programs used 1 % or more of the receiver's core in {} of {} runs, {} in the worst: core use leaves them out, but \
+         beside them wake-ups have another price and come later.",
+        count(disturbed.len() as u64),
+        count(book.samples.len() as u64),
+        percent_text(worst)
     ))
 }
 

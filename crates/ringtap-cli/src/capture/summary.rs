@@ -54,7 +54,7 @@ impl Summary {
     /// Packets whose handling began later than the bound, to the resolution of the histogram; unknown where packets bear no stamp
     /// of their arrival.
     fn late_packets(&self) -> Option<u64> {
-        let is_known = self.counters.packets == 0 || self.counters.latency.quantiles_us().count > 0;
+        let is_known = self.counters.packets == self.counters.backlog || self.counters.latency.quantiles_us().count > 0;
         is_known.then_some(())?;
         let bound = u64::try_from(self.max_latency?.as_nanos()).ok()?;
         Some(self.counters.latency.count_above(bound))
@@ -78,6 +78,7 @@ impl Summary {
             "ledger": self.ledger,
             "latency_us": counters.latency.quantiles_us(),
             "late_packets": self.late_packets(),
+            "backlog": { "packets": counters.backlog, "oldest_us": counters.backlog_oldest_ns as f64 / 1e3 },
             "max_latency_us": self.max_latency.map(|bound| bound.as_secs_f64() * 1e6),
             "poll_period_us": counters.poll_period.quantiles_us(),
             "tick_lateness_us": counters.tick_lateness.quantiles_us(),
@@ -207,6 +208,17 @@ impl fmt::Display for Summary {
                 let bound = shown_us(bound.as_secs_f64() * 1e6);
                 line(f, "", format_args!("{} packets ({share:.3} %) later than the bound of {bound}", grouped(late)))?;
             }
+        }
+        if counters.backlog > 0 {
+            let oldest = shown_us(counters.backlog_oldest_ns as f64 / 1e3);
+            let count = grouped(counters.backlog);
+            line(
+                f,
+                "start-up",
+                format_args!(
+                    "{count} packets were there before the engine was ready, the oldest for {oldest}; not among the latencies"
+                ),
+            )?;
         }
         if let Some(policy) = &self.policy {
             line(f, "waiting", policy_words(policy))?;

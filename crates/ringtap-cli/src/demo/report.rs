@@ -28,6 +28,7 @@ pub struct Act {
     generator_shortfall: Option<String>,
     receiver_core_use_percent: f64,
     core_meter: Value,
+    others_percent: Option<f64>,
     steal_percent: Option<f64>,
     latency_us: Quantiles,
     delivery_us: Quantiles,
@@ -66,6 +67,7 @@ impl Act {
             generator_shortfall: trial.generator.shortfall.clone(),
             receiver_core_use_percent: trial.core.used_percent,
             core_meter: json!(trial.core.headline),
+            others_percent: trial.core.others_percent,
             steal_percent: trial.core.steal_percent,
             latency_us: trial.latency_us,
             delivery_us: trial.delivery_us,
@@ -82,7 +84,7 @@ impl Act {
             ring_memory_bytes: trial.source.memory_bytes,
             period_us: plan.period_ns as f64 / 1000.0,
             threshold_pps: plan.threshold_pps.is_finite().then_some(plan.threshold_pps),
-            warnings: trial.warnings.clone(),
+            warnings: trial.warnings.iter().cloned().chain(trial.core.warning()).collect(),
             ledger: trial.truth.clone(),
         }
     }
@@ -108,8 +110,9 @@ impl Act {
         line(
             "core use",
             format!(
-                "{:.1} % of the receiver's core{}, {:.1} packets per poll, {:.5} interrupts per packet, {} mode switches",
+                "{:.1} % of the receiver's core{}{}, {:.1} packets per poll, {:.5} interrupts per packet, {} mode switches",
                 self.receiver_core_use_percent,
+                self.others_percent.map_or(" (other programs included: nothing tells them apart here)", |_| ""),
                 self.steal_percent.map_or_else(String::new, |steal| format!(" (host took {steal:.1} %)")),
                 self.packets_per_poll,
                 self.interrupts_per_packet,
@@ -147,6 +150,10 @@ pub struct SideBySide {
     /// `None` for receivers that keep no ledger.
     pub unaccounted: Option<i64>,
     pub core_use_percent: f64,
+    /// What other programs used of that core, which is not in `core_use_percent`; `None`: unknown, and in it.
+    pub others_percent: Option<f64>,
+    #[serde(skip)]
+    pub warning: Option<String>,
 }
 
 pub fn opening(args: &Args, plan: &Plan, testbed: &TestbedConfig) -> String {
@@ -180,6 +187,9 @@ pub fn side_text(rows: &[SideBySide], pps: f64, seconds: u64) -> String {
             row.unaccounted.map_or_else(|| "no ledger".to_owned(), |count| count.to_string()),
             row.core_use_percent
         );
+    }
+    for (row, warning) in rows.iter().filter_map(|row| Some((row, row.warning.as_ref()?))) {
+        let _ = writeln!(text, "  note           {}: {warning}", row.receiver);
     }
     text
 }

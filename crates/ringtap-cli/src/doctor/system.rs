@@ -37,7 +37,7 @@ pub(super) fn findings() -> Vec<Finding> {
     findings.extend(capabilities(&read("/proc/self/status")));
     findings.push(memory_limit(&read("/proc/self/limits"), &read("/proc/self/status")));
     findings.push(xdp_sockets(&read("/proc/net/protocols")));
-    findings.push(throttling(realtime::throttling_share()));
+    findings.push(throttling(realtime::throttling_share(), realtime::has_fair_server()));
     findings.push(clock(read("/sys/devices/system/clocksource/clocksource0/current_clocksource").trim()));
     findings.extend(cpus());
     findings.push(machine(&read("/proc/cpuinfo"), &read("/proc/stat")));
@@ -122,9 +122,20 @@ fn xdp_sockets(protocols: &str) -> Finding {
     }
 }
 
-fn throttling(share: Option<f64>) -> Finding {
+fn throttling(share: Option<f64>, fair_server: bool) -> Finding {
     const NAME: &str = "RT throttling";
     match share {
+        // Since 6.12 the share only bounds what deadline threads may ask for.
+        _ if fair_server => Finding::new(
+            SCOPE,
+            NAME,
+            State::Note,
+            "none; ordinary programs that wait get 50 ms of each second",
+        )
+        .because(format!(
+            "matters when an engine needs nearly a whole core and others want it too (the kernel's fair server): {}",
+            realtime::FAIR_SERVER_WAY_OUT
+        )),
         None => Finding::new(SCOPE, NAME, State::Good, "off"),
         Some(share) => {
             Finding::new(SCOPE, NAME, State::Note, format!("real-time threads may use {:.0} % of a CPU", share * 100.0))

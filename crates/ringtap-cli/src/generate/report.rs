@@ -47,7 +47,7 @@ impl Outcome {
             "sent",
             format!(
                 "{}{of} packets ({}) in {:.3} s on {}, {by}",
-                grouped(report.stamped),
+                grouped(report.sent()),
                 shown_size(report.bytes),
                 report.duration_ns as f64 / 1e9,
                 self.interface

@@ -1,18 +1,22 @@
 //! Whom packets go to and whom they come from: the options, completed by what the interface and the testbed know.
 //!
-//! Owns the defaults. A destination is never guessed outside a testbed, and never the broadcast address.
+//! Owns the defaults. Outside a testbed a destination is guessed only on a veth, which has one other end; never the broadcast
+//! address. A MAC address that is missing is asked for.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use nix::ifaddrs::getifaddrs;
 use ringtap::interface::Interface;
 use ringtap::sys::netlink;
 use ringtap::{Error, Result};
 use ringtap_testbed::FrameSpec;
-use ringtap_testbed::generate::{DEFAULT_PORT, Neighbour, neighbours_here};
+use ringtap_testbed::generate::{DEFAULT_PORT, Neighbour, ask_for, neighbours_here};
 
 use super::Args;
 
+/// Addresses for a wire on which nobody has told us any: reserved for benchmarks (RFC 2544), so that no host answers.
+const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 0, 2));
+const NOBODY_TOO: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 0, 1));
 /// First source port when none is given.
 const FROM_PORT: u16 = 40_000;
 
@@ -34,7 +38,13 @@ pub(super) fn mac(text: &str) -> Result<[u8; 6], String> {
 
 /// The frame to send. `private`: inside a testbed, whose other end is the default destination.
 pub(super) fn frame(args: &Args, interface: &Interface, sizes: Option<Vec<usize>>, private: bool) -> Result<FrameSpec> {
-    let peers = if private { neighbours_here(&interface.name)? } else { Vec::new() };
+    let mut peers = if private { neighbours_here(&interface.name)? } else { Vec::new() };
+    if peers.is_empty()
+        && let Ok(Some(address)) = netlink::veth_peer_address(interface.index)
+        && let Ok(mac) = address.try_into()
+    {
+        peers.push(Neighbour { address: NOBODY, mac });
+    }
     let destination = destination(args, &peers)?;
     let destination_mac = destination_mac(args, destination, &peers)?;
     let source_mac = match args.from_mac {
@@ -43,6 +53,7 @@ pub(super) fn frame(args: &Args, interface: &Interface, sizes: Option<Vec<usize>
     };
     let source = match args.from {
         Some(address) => address,
+        None if destination == NOBODY => own_address(interface, destination).unwrap_or(NOBODY_TOO),
         None => own_address(interface, destination)?,
     };
     let frame = FrameSpec {
@@ -69,12 +80,19 @@ fn destination(args: &Args, peers: &[Neighbour]) -> Result<IpAddr> {
     })
 }
 
-/// A testbed's wire has one other end, whatever IP addresses it is to see.
+/// A testbed's wire, and a veth's, has one other end, whatever IP addresses it is to see; on others the host is asked for.
 fn destination_mac(args: &Args, destination: IpAddr, peers: &[Neighbour]) -> Result<[u8; 6]> {
     let peer = peers.iter().find(|peer| peer.address == destination).or(peers.first());
-    args.to_mac.or(peer.map(|peer| peer.mac)).ok_or_else(|| {
-        Error::usage("generate on", &args.interface, format!("no MAC address given for {destination}"))
-            .way_out("give that of the host, or of the router to it, with --to-mac (`ip neighbour` shows those known)")
+    if let Some(mac) = args.to_mac.or(peer.map(|peer| peer.mac)) {
+        return Ok(mac);
+    }
+    ask_for(&args.interface, destination)?.ok_or_else(|| {
+        Error::usage(
+            "generate on",
+            &args.interface,
+            format!("no MAC address given for {destination}, and nobody on this interface says that it is theirs"),
+        )
+        .way_out("give that of the host, or of the router to it, with --to-mac (`ip neighbour` shows those known)")
     })
 }
 

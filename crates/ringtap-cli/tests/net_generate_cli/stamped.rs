@@ -205,3 +205,47 @@ fn net_generate_cli_text_report() {
         assert!(out.contains(part), "{part:?} missing in {out}");
     }
 }
+
+/// Two plain interfaces, one command: no address, no XDP program and no GRO anywhere.
+#[test]
+fn net_generate_cli_needs_nothing_to_be_told_on_a_plain_veth() {
+    let testbed = testbed("net_generate_cli_needs_nothing_to_be_told_on_a_plain_veth");
+    let host = testbed.sender();
+    let ip = |host: &ringtap_testbed::Host, line: &str| {
+        let output = host.run(|| std::process::Command::new("ip").args(line.split(' ')).output().unwrap()).unwrap();
+        assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    ip(host, "link add plain0 type veth peer name plain1");
+    ip(host, "link set plain0 up");
+    ip(host, "link set plain1 up");
+    let ended = output(start_as(host, "", "generate -i plain0 --rate 5k --count 200 --json"));
+    let (out, err) = texts(&ended);
+    assert_eq!(ended.status.code(), Some(0), "{out}{err}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&report["sent"], &report["accepted"]), (&200.into(), &200.into()), "{report}");
+    assert!(err.contains("takes nothing from the in-kernel generator"), "{err}");
+    let statistics: Value = serde_json::from_str(&ip(host, "-s -json link show dev plain1")).unwrap();
+    assert!(statistics[0]["stats64"]["rx"]["packets"].as_u64().unwrap() >= 200, "{statistics}");
+
+    // The other end in another namespace.
+    let index = host.link().index;
+    let address = host.run(|| ringtap::sys::netlink::veth_peer_address(index)).unwrap().unwrap().unwrap();
+    assert_eq!(address, testbed.receiver().link().mac);
+
+    // No veth: the neighbour is asked for its MAC address.
+    let (ours, theirs) = (host.interface(), testbed.receiver().interface());
+    ip(host, &format!("link add link {ours} name mv0 type macvlan mode bridge"));
+    ip(host, "link set mv0 up");
+    ip(host, "address add 10.77.0.1/24 dev mv0");
+    ip(testbed.receiver(), &format!("address add 10.77.0.2/24 dev {theirs}"));
+    ip(testbed.receiver(), &format!("link set dev {theirs} arp on"));
+    ip(host, "link set dev mv0 arp on");
+    let line = "generate -i mv0 --rate 5k --count 100 --to 10.77.0.2 --backend ring --json";
+    let listener = Listener::start(&testbed);
+    let ended = output(start_as(host, "", line));
+    let (out, err) = texts(&ended);
+    assert_eq!(ended.status.code(), Some(0), "{out}{err}");
+    let stamped = listener.finish().iter().filter(|packet| Stamp::from_frame(packet).is_some()).count();
+    assert_eq!(stamped, 100, "beside the question and the answer");
+}

@@ -28,19 +28,20 @@ mod sender;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringtap::error::ErrorKind;
 use ringtap::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 pub use frame::{DEFAULT_PORT, FrameSpec, MAX_FRAME_BYTES, MAX_SIZES, MIN_FRAME_BYTES};
-pub use peers::{Neighbour, neighbours_here};
+pub use peers::{Neighbour, ask_for, neighbours_here};
 pub use prepared::Prepared;
 pub use replay::{Replay, ReplayPace, Replayed};
 pub use report::{GeneratorReport, Lateness, RATE_TOLERANCE};
 pub use schedule::{MAX_SEGMENTS, Pattern, Profile, RATE_PPS, Segment};
 
+use crate::drops::DeviceCounters;
 use crate::testbed::Testbed;
 use program::Controls;
 use sender::Shared;
@@ -168,8 +169,22 @@ impl Generator {
         let note = match config.backend {
             GeneratorBackend::Ring => None,
             GeneratorBackend::Kernel => return Ok(Self::in_kernel(run::start(config, &interface, false)?)),
-            GeneratorBackend::Auto => match run::start(config.clone(), &interface, true) {
-                Ok(started) => return Ok(Self::in_kernel(started)),
+            GeneratorBackend::Auto => match device_answers(&config.interface)
+                .and_then(|before| Ok((before, run::start(config.clone(), &interface, true)?)))
+            {
+                Ok((before, started)) => {
+                    let kernel = Self::in_kernel(started);
+                    if !kernel.is_refused(&config.interface, before)? {
+                        return Ok(kernel);
+                    }
+                    kernel.stop()?;
+                    kernel.join()?;
+                    Some(format!(
+                        "the other end of {} takes nothing from the in-kernel generator (it has neither an XDP program nor GRO), so a \
+                         transmit ring sends, more slowly",
+                        interface.name
+                    ))
+                }
                 Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
                 Err(error) => Some(format!("no in-kernel generator, so a transmit ring does it, more slowly: {error}")),
             },
@@ -177,6 +192,21 @@ impl Generator {
         let mut this = Self::in_user_space(ring::start(&config, &interface, note.clone())?);
         this.note = note;
         Ok(this)
+    }
+
+    /// Whether the device took nothing since it had counted `before`, although packets were given to it. A veth whose other end
+    /// has no NAPI drops them without counting.
+    fn is_refused(&self, interface: &str, before: u64) -> Result<bool> {
+        const PATIENCE: Duration = Duration::from_millis(200);
+        const LOOK: Duration = Duration::from_millis(10);
+        let since = Instant::now();
+        while device_answers(interface)? == before {
+            if since.elapsed() > PATIENCE {
+                return Ok(self.progress()?.stamped > 0);
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(false)
     }
 
     fn in_kernel((controls, thread): (Controls, JoinHandle<Result<GeneratorReport>>)) -> Self {
@@ -257,6 +287,12 @@ impl Generator {
         let thread = self.thread.take().ok_or_else(|| Error::failed("wait for", "generator", "it was waited for"))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
+}
+
+/// Packets of the in-kernel generator that the device took, or refused because its queue was full.
+fn device_answers(interface: &str) -> Result<u64> {
+    let counters = DeviceCounters::read_here(interface)?;
+    Ok(["tx_xdp_xmit", "tx_xdp_xmit_errors"].into_iter().filter_map(|name| counters.driver(name)).sum())
 }
 
 impl Drop for Generator {

@@ -1,9 +1,10 @@
-//! Who is at the other end: the neighbours the kernel knows for certain.
+//! Who is at the other end: the neighbours the kernel knows for certain, or is made to ask for (ARP, neighbour discovery).
 //!
-//! Owns the question (`ip neighbour`, permanent entries, which a testbed makes for both ends). Does not own what is done
-//! with the answer.
+//! Owns the questions (`ip neighbour`, permanent entries, which a testbed makes for both ends; `ip route get`). Does not own
+//! what is done with the answers.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::time::{Duration, Instant};
 
 use ringtap::{Error, Result};
 use serde_json::Value;
@@ -27,6 +28,36 @@ pub fn neighbours_here(interface: &str) -> Result<Vec<Neighbour>> {
     let arguments = format!("-json neighbour show dev {interface} nud permanent");
     let text = tools::run("ip", &arguments)?;
     parse(&text).map_err(|error| Error::failed("read", format!("ip {arguments}"), error))
+}
+
+/// The MAC address behind which `address` is reached over an interface of the calling thread's network namespace: that of the host
+/// itself or of the router to it. The kernel is made to ask by an empty datagram to the discard port (RFC 863). `None`:
+/// there is no route over this interface, or nobody answers.
+///
+/// # Errors
+/// ip(8) is missing.
+pub fn ask_for(interface: &str, address: IpAddr) -> Result<Option<[u8; 6]>> {
+    const DISCARD: u16 = 9;
+    /// ARP asks three times, a second apart.
+    const PATIENCE: Duration = Duration::from_secs(3);
+    let Ok(text) = tools::run("ip", &format!("-json route get {address} oif {interface}")) else { return Ok(None) };
+    let routes: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
+    let Some(route) = routes.first().filter(|route| route["dev"] == interface && route["type"] != "local") else {
+        return Ok(None);
+    };
+    let hop = route["gateway"].as_str().map_or_else(|| address.to_string(), str::to_owned);
+    let any = if address.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
+    let source = route["prefsrc"].as_str().and_then(|source| source.parse().ok()).unwrap_or(any);
+    let asked = UdpSocket::bind((source, 0)).and_then(|socket| socket.send_to(&[], (address, DISCARD)));
+    let since = Instant::now();
+    while asked.is_ok() && since.elapsed() < PATIENCE {
+        let text = tools::run("ip", &format!("-json neighbour show to {hop} dev {interface}"))?;
+        if let Some(found) = parse(&text).ok().and_then(|found| found.first().copied()) {
+            return Ok(Some(found.mac));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(None)
 }
 
 fn parse(text: &str) -> Result<Vec<Neighbour>, serde_json::Error> {

@@ -8,8 +8,9 @@ mod soaker;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Sub;
 
-use ringtap::core_use::{CoreMeter, CoreMeterKind, Reading};
+use ringtap::core_use::{CoreMeter, CoreMeterKind, Others, Reading};
 use ringtap::sys::clock;
 use ringtap::{Error, Result};
 use serde::Serialize;
@@ -34,6 +35,7 @@ pub enum Headline {
 pub struct CoreUse {
     cpu: usize,
     meter: CoreMeter,
+    others: Option<Others>,
     soaker: Option<(Soaker, Soaked)>,
     before: Sample,
 }
@@ -47,7 +49,7 @@ struct Sample {
     softirqs: Option<BTreeMap<String, u64>>,
 }
 
-/// How much of a core was used, by everything that ran on it: interrupts, kernel, all programs.
+/// How much of a core was used by what is measured and by the kernel, and how much by other programs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CoreUseReport {
     /// The CPU.
@@ -56,9 +58,12 @@ pub struct CoreUseReport {
     pub interval_ns: u64,
     /// Which meter [`CoreUseReport::used_percent`] is from.
     pub headline: Headline,
-    /// The share of the core that was used.
+    /// The share of the core that was used, less what other programs used (where that is known).
     pub used_percent: f64,
-    /// The exact meter; `None` while a soaker runs, as the core then never idles.
+    /// What programs used that are not of this process, nor started by it. `None`: unknown, and then part of
+    /// [`CoreUseReport::used_percent`].
+    pub others_percent: Option<f64>,
+    /// The exact meter, other programs included; `None` while a soaker runs, as the core then never idles.
     pub core_meter_percent: Option<f64>,
     /// Time neither idle nor waiting for a disk by /proc/stat, to 10 ms; `None` while a soaker runs.
     pub ticks_percent: Option<f64>,
@@ -76,34 +81,69 @@ pub struct CoreUseReport {
     pub softirqs: Option<BTreeMap<String, u64>>,
 }
 
-impl CoreUse {
-    /// Starts measuring `cpu`, without disturbing it.
+/// The meters of one CPU, opened: what takes tens of milliseconds is done.
+#[derive(Debug)]
+pub struct Meters {
+    cpu: usize,
+    meter: CoreMeter,
+    others: Option<Others>,
+}
+
+impl Meters {
+    /// Opens them.
     ///
     /// # Errors
     /// No such CPU, or no meter on this machine.
-    pub fn start(cpu: usize) -> Result<Self> {
-        Self::begin(cpu, None)
+    pub fn open(cpu: usize) -> Result<Self> {
+        Ok(Self { cpu, meter: CoreMeter::open(cpu)?, others: Others::start(cpu) })
     }
 
-    /// Starts measuring `cpu` by a soaker on it. The core then never idles: a wake-up costs less than on a core at rest,
-    /// and the exact meter has nothing to say.
+    /// Starts measuring, without disturbing the CPU.
+    pub fn start(self) -> CoreUse {
+        self.begin(None)
+    }
+
+    /// Starts measuring by a soaker on the CPU. It then never idles: a wake-up costs less than on a core at rest, and the
+    /// exact meter has nothing to say.
     ///
     /// # Errors
-    /// No such CPU, or the soaker can't be started.
-    pub fn start_with_soaker(cpu: usize, calibration: SoakerCalibration) -> Result<Self> {
-        Self::begin(cpu, Some(Soaker::start(cpu, calibration)?))
+    /// The soaker can't be started.
+    pub fn start_with_soaker(self, calibration: SoakerCalibration) -> Result<CoreUse> {
+        let soaker = Soaker::start(self.cpu, calibration)?;
+        Ok(self.begin(Some(soaker)))
     }
 
-    fn begin(cpu: usize, soaker: Option<Soaker>) -> Result<Self> {
-        let mut meter = CoreMeter::open(cpu)?;
+    fn begin(self, soaker: Option<Soaker>) -> CoreUse {
+        let Self { cpu, mut meter, mut others } = self;
         let mut before = Sample::take(cpu, &mut meter);
+        if others.as_mut().is_some_and(|others| others.mark().is_none()) {
+            others = None;
+        }
         // The interval starts when all else is read.
         before.time_ns = clock::monotonic_ns();
         let soaker = soaker.map(|soaker| {
             let soaked = soaker.soaked();
             (soaker, soaked)
         });
-        Ok(Self { cpu, meter, soaker, before })
+        CoreUse { cpu, meter, others, soaker, before }
+    }
+}
+
+impl CoreUse {
+    /// Starts measuring `cpu`, without disturbing it.
+    ///
+    /// # Errors
+    /// No such CPU, or no meter on this machine.
+    pub fn start(cpu: usize) -> Result<Self> {
+        Ok(Meters::open(cpu)?.start())
+    }
+
+    /// As [`Meters::start_with_soaker`].
+    ///
+    /// # Errors
+    /// No such CPU, or the soaker can't be started.
+    pub fn start_with_soaker(cpu: usize, calibration: SoakerCalibration) -> Result<Self> {
+        Meters::open(cpu)?.start_with_soaker(calibration)
     }
 
     /// Ends the interval and reports.
@@ -118,6 +158,7 @@ impl CoreUse {
             .take()
             .map(|(soaker, before)| soaker.others_percent(before, now_ns.saturating_sub(self.before.time_ns)));
         let mut after = Sample::take(self.cpu, &mut self.meter);
+        let others_percent = self.others.as_ref().and_then(Others::share).map(|share| share * 100.0);
         if soaked.is_some() {
             after.time_ns = now_ns;
         }
@@ -140,7 +181,9 @@ impl CoreUse {
             headline,
             used_percent: used_percent
                 .ok_or_else(|| Error::failed("measure the use of", format!("CPU {}", self.cpu), "its meter is gone"))?
+                .sub(others_percent.unwrap_or(0.0))
                 .max(0.0),
+            others_percent,
             core_meter_percent: exact.filter(|_| alone),
             ticks_percent: by_ticks.map(|value| value.max(0.0)).filter(|_| alone),
             soaker_percent: soaked.map(|(by_work, _)| by_work),
@@ -164,6 +207,18 @@ impl Sample {
 }
 
 impl CoreUseReport {
+    /// A sentence when other programs used the core, or may have without anybody knowing.
+    pub fn warning(&self) -> Option<String> {
+        /// Less than this is the kernel's housekeeping by user programs, and changes no figure.
+        const QUIET_PERCENT: f64 = 1.0;
+        let others = self.others_percent.filter(|others| *others >= QUIET_PERCENT)?;
+        Some(format!(
+            "other programs used {others:.1} % of CPU {}: core use leaves them out, but what shares a core with others wakes up \
+             at another price and later",
+            self.cpu
+        ))
+    }
+
     /// Interrupts of the CPU, all lines together; `None` when they can't be read.
     pub fn interrupts_total(&self) -> Option<u64> {
         self.interrupts.as_ref().map(|lines| lines.values().sum())
@@ -180,6 +235,7 @@ impl fmt::Display for CoreUseReport {
         };
         write!(f, "CPU {}: {:.1} % used by {name}", self.cpu, self.used_percent)?;
         for (value, name) in [
+            (self.others_percent, "other programs"),
             (self.ticks_percent, "ticks"),
             (self.soaker_time_percent, "soaker's CPU time"),
             (self.steal_percent, "steal"),

@@ -1,14 +1,17 @@
 //! Measuring what waiting costs: a real-time thread woken by the timer, then by another CPU, at several rates.
 //!
-//! Owns the probes. Each point is taken several times and the least is kept: what disturbs a probe only ever adds.
+//! Owns the probes. Each point is taken several times and the least is kept: what disturbs a probe only ever adds. Where it is
+//! known that other programs used the CPU meanwhile, a probe does not count.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::{Calibration, Cost, FORMAT, fingerprint, host_name, now_seconds, virtual_machine};
+use super::conditions::in_virtual_machine;
+use super::sanity::QUIET_SHARE;
+use super::{Calibration, Conditions, Cost, FORMAT, now_seconds};
 use crate::burst::{Burst, FrameOwner};
-use crate::core_use::{CoreMeter, CoreMeterKind};
+use crate::core_use::{CoreMeter, CoreMeterKind, Others};
 use crate::error::{Error, Result};
 use crate::histogram::Histogram;
 use crate::realtime::RealTime;
@@ -27,54 +30,102 @@ const COARSE_PROBE_NS: u64 = 400_000_000;
 
 /// All figures of `cpu`.
 pub(super) fn measure(cpu: usize) -> Result<Calibration> {
-    let mut meter = CoreMeter::open(cpu)?;
+    let mut watch = Watch { meter: CoreMeter::open(cpu)?, others: Others::start(cpu) };
     let waker_cpu = sched::allowed_cpus().into_iter().find(|&other| other != cpu);
-    let probe_ns = if meter.kind() == CoreMeterKind::IdleTicks { COARSE_PROBE_NS } else { PROBE_NS };
+    let probe_ns = if watch.meter.kind() == CoreMeterKind::IdleTicks { COARSE_PROBE_NS } else { PROBE_NS };
     let lateness = Histogram::default();
-    let mut timer = vec![f64::INFINITY; TIMER_RATES_HZ.len()];
-    let mut interrupt = vec![f64::INFINITY; INTERRUPT_RATES_HZ.len()];
-    let mut idle = f64::INFINITY;
+    let mut timer = [Point::default(); TIMER_RATES_HZ.len()];
+    let mut interrupt = [Point::default(); INTERRUPT_RATES_HZ.len()];
+    let mut idle = Point::default();
     // Interleaved, so that a disturbance of a second does not spoil one point alone.
     for _ in 0..REPEATS {
-        idle = idle.min(share(&mut meter, || clock::sleep_until(clock::monotonic_ns() + probe_ns))?);
-        for (least, &rate) in timer.iter_mut().zip(&TIMER_RATES_HZ) {
-            *least = least.min(share(&mut meter, || timer_probe(cpu, rate, probe_ns, &lateness))?);
+        watch.probe(&mut idle, || clock::sleep_until(clock::monotonic_ns() + probe_ns))?;
+        for (point, &rate) in timer.iter_mut().zip(&TIMER_RATES_HZ) {
+            watch.probe(point, || timer_probe(cpu, rate, probe_ns, &lateness))?;
         }
         if let Some(waker_cpu) = waker_cpu {
-            for (least, &rate) in interrupt.iter_mut().zip(&INTERRUPT_RATES_HZ) {
+            for (point, &rate) in interrupt.iter_mut().zip(&INTERRUPT_RATES_HZ) {
                 let mut outcome = Ok(());
-                *least = least.min(share(&mut meter, || outcome = interrupt_probe(cpu, waker_cpu, rate, probe_ns))?);
+                watch.probe(point, || outcome = interrupt_probe(cpu, waker_cpu, rate, probe_ns))?;
                 outcome?;
             }
         }
     }
-    let curve = |rates: &[u32], shares: &[f64]| {
-        let points = rates.iter().zip(shares);
-        points.map(|(&rate, &share)| Cost { rate_hz: f64::from(rate), core_share: (share - idle).max(0.0) }).collect()
+    let curve = |rates: &[u32], points: &[Point]| {
+        let cost = |(&rate, point): (&u32, &Point)| Cost {
+            rate_hz: f64::from(rate),
+            core_share: (point.share - idle.share).max(0.0),
+        };
+        rates.iter().zip(points).map(cost).collect()
     };
+    let others_share = [idle].iter().chain(&timer).chain(&interrupt).map(|point| point.others).reduce(f64::max);
     let lateness = lateness.snapshot();
+    let conditions = Conditions::of(cpu);
     Ok(Calibration {
         format: FORMAT,
-        host: host_name(cpu),
-        fingerprint: fingerprint(),
+        host: conditions.host(cpu),
+        conditions,
         measured_at: now_seconds(),
         cpu,
-        meter: meter.kind(),
+        meter: watch.meter.kind(),
         timer: curve(&TIMER_RATES_HZ, &timer),
         interrupt: if waker_cpu.is_some() { curve(&INTERRUPT_RATES_HZ, &interrupt) } else { Vec::new() },
         per_packet_ns: per_packet_ns(cpu, waker_cpu)?,
         jitter_p99_ns: lateness.quantile_ns(0.99),
         jitter_max_ns: lateness.max_ns(),
-        virtual_machine: virtual_machine(),
+        virtual_machine: in_virtual_machine(),
+        idle_share: idle.share,
+        others_share: others_share.filter(|_| watch.others.is_some()),
+        contradicted_by: None,
     })
 }
 
-/// Share of the core that was busy while `probe` ran.
-fn share(meter: &mut CoreMeter, probe: impl FnOnce()) -> Result<f64> {
-    let unreadable = || Error::failed("calibrate", "the use of the core", "its meter stopped answering");
-    let before = meter.read().ok_or_else(unreadable)?;
-    probe();
-    Ok(meter.read().ok_or_else(unreadable)?.share_since(&before))
+/// The best probe of one point so far: shares of the core.
+#[derive(Debug, Clone, Copy, Default)]
+struct Point {
+    /// Used, other programs left out.
+    share: f64,
+    /// Used by other programs; 0 where that is unknown.
+    others: f64,
+    probes: u32,
+}
+
+impl Point {
+    /// An undisturbed probe before a disturbed one, then the least; among disturbed ones the least disturbed.
+    fn take(&mut self, share: f64, others: f64) {
+        let other = Self { share: (share - others).max(0.0), others, probes: self.probes + 1 };
+        let is_better = match (self.is_disturbed(), other.is_disturbed()) {
+            _ if self.probes == 0 => true,
+            (false, false) => other.share < self.share,
+            _ => other.others < self.others,
+        };
+        *self = if is_better { other } else { Self { probes: other.probes, ..*self } };
+    }
+
+    fn is_disturbed(self) -> bool {
+        self.others > QUIET_SHARE
+    }
+}
+
+/// What watches the CPU during a probe.
+struct Watch {
+    meter: CoreMeter,
+    others: Option<Others>,
+}
+
+impl Watch {
+    /// Runs `probe` and takes the share of the core that was used meanwhile.
+    fn probe(&mut self, point: &mut Point, probe: impl FnOnce()) -> Result<()> {
+        let unreadable = || Error::failed("calibrate", "the use of the core", "its meter stopped answering");
+        let before = self.meter.read().ok_or_else(unreadable)?;
+        if self.others.as_mut().is_some_and(|others| others.mark().is_none()) {
+            self.others = None;
+        }
+        probe();
+        let others = self.others.as_ref().and_then(Others::share).unwrap_or(0.0);
+        point.take(self.meter.read().ok_or_else(unreadable)?.share_since(&before), others);
+        Ok(())
+    }
 }
 
 /// Runs `work` on a real-time thread bound to `cpu`, as an engine would be, as far as the system permits.
@@ -182,4 +233,22 @@ fn per_packet_ns(cpu: usize, writer_cpu: Option<usize>) -> Result<f64> {
         });
     }
     Ok(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quiet_probe_counts_before_a_disturbed_one() {
+        let mut point = Point::default();
+        point.take(0.40, 0.30);
+        assert!(point.is_disturbed());
+        point.take(0.25, 0.10);
+        assert!((point.share - 0.15).abs() < 1e-9 && point.is_disturbed(), "the less disturbed one");
+        point.take(0.20, 0.01);
+        point.take(0.05, 0.04);
+        point.take(0.22, 0.0);
+        assert!((point.share - 0.19).abs() < 1e-9 && !point.is_disturbed(), "{point:?}");
+    }
 }

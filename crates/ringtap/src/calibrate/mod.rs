@@ -1,9 +1,14 @@
 //! What waiting and packets cost on this host: measured once, kept on disk, the ground of every plan.
 //!
-//! Owns the figures and their cache. How they are measured is in `measure`, what follows from them in `plan`.
+//! Owns the figures, their cache, and when they are out of date. How they are measured is in `measure`, what they depend on in
+//! `conditions`, whether they can be in `sanity`, whether a run agrees in `run`, what follows from them in `plan`.
 
+mod conditions;
 mod measure;
 mod plan;
+pub(crate) mod run;
+mod sanity;
+mod words;
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,10 +19,14 @@ use crate::core_use::CoreMeterKind;
 use crate::error::Result;
 use crate::sys::clock;
 
-pub use plan::{Plan, Wishes};
+pub use conditions::Conditions;
+pub use plan::{Plan, Verdict, Wishes};
+pub use sanity::Observed;
 
 /// Changes when the meaning of a cached figure does.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
+/// A host whose figures are always doubtful is not measured at each start of a program.
+const AGAIN_SECONDS: u64 = 600;
 
 /// One point of a curve: how much of a core waiting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -34,8 +43,8 @@ pub struct Calibration {
     format: u32,
     /// Processor, kernel and CPU the figures are of.
     pub host: String,
-    /// Tells this host and its boot options from others without naming them.
-    fingerprint: u64,
+    /// What they depend on.
+    conditions: Conditions,
     /// When, seconds since 1970.
     pub measured_at: u64,
     /// CPU measured.
@@ -55,54 +64,95 @@ pub struct Calibration {
     pub jitter_max_ns: u64,
     /// Whether this is a virtual machine, where the host may pause a CPU for milliseconds.
     pub virtual_machine: bool,
+    /// Share of the CPU (0–1) that was used while nothing was probed.
+    pub idle_share: f64,
+    /// Share of the CPU (0–1) that other programs used in the most disturbed probe that had to be kept; `None`: unknown.
+    pub others_share: Option<f64>,
+    /// What a run showed against these figures.
+    contradicted_by: Option<String>,
 }
 
 impl Calibration {
-    /// The cached figures of this host and CPU, or new ones (about three seconds): where there are none, and where the old ones
-    /// are of a moment in which the host was too restless for a timer. `notice` is told when it measures.
+    /// The cached figures of this host and CPU, or new ones (about four seconds): where there are none, where what they depend on
+    /// has changed, where a run contradicted them, and where they were doubtful ten minutes ago or more. `notice` is told when
+    /// it measures, and why.
     ///
     /// # Errors
     /// Nothing measures the use of a core here.
     pub fn load_or_measure(cpu: usize, notice: &mut dyn FnMut(&str)) -> Result<Self> {
-        match Self::cached(cpu) {
-            Some(cached) if cached.holds(now_seconds()) => Ok(cached),
-            _ => Self::measure_and_store(cpu, notice),
+        let (conditions, now) = (Conditions::of(cpu), now_seconds());
+        let mut reason = None;
+        for cached in Self::load(cpu, &cache_paths(cpu)) {
+            match cached.out_of_date(&conditions, now) {
+                None => return Ok(cached),
+                why => reason = reason.or(why),
+            }
         }
+        if let Some(reason) = reason {
+            notice(&format!("the calibration of CPU {cpu} is out of date: {reason}"));
+        }
+        Self::measure_and_store(cpu, notice)
     }
 
-    /// Whether these figures are to be used for good, or at least for now.
-    fn holds(&self, now: u64) -> bool {
-        /// Later than this no timer keeps a bound of 250 µs.
-        const RESTLESS_NS: u64 = 200_000;
-        /// A host that is always so is not measured at each start of a program.
-        const AGAIN_SECONDS: u64 = 600;
-        self.jitter_p99_ns < RESTLESS_NS || now.saturating_sub(self.measured_at) < AGAIN_SECONDS
+    /// Why these figures are not to be used any more; `None` when they hold.
+    fn out_of_date(&self, conditions: &Conditions, now: u64) -> Option<String> {
+        if let Some(change) = self.conditions.change_to(conditions) {
+            return Some(change);
+        }
+        if let Some(why) = &self.contradicted_by {
+            return Some(format!("a run contradicted it: {why}"));
+        }
+        let is_old = now.saturating_sub(self.measured_at) >= AGAIN_SECONDS;
+        self.doubts().first().filter(|_| is_old).map(|doubt| format!("it was doubtful: {doubt}"))
     }
 
-    /// The cached figures of this host and CPU, for callers that must not stop to measure.
+    /// The cached figures of this host and CPU, for callers that must not stop to measure; doubtful ones too.
     pub fn cached(cpu: usize) -> Option<Self> {
-        Self::load(cpu, &cache_paths(cpu))
+        let conditions = Conditions::of(cpu);
+        let mut all = Self::load(cpu, &cache_paths(cpu)).into_iter();
+        all.find(|cached| cached.conditions == conditions && cached.contradicted_by.is_none())
     }
 
-    /// Measures anew and stores the result.
+    /// Measures anew and stores the result. Figures that can't be are measured twice; if they persist, that is said.
     ///
     /// # Errors
     /// Nothing measures the use of a core here.
     pub fn measure_and_store(cpu: usize, notice: &mut dyn FnMut(&str)) -> Result<Self> {
-        notice(&format!("measuring the cost of waiting on CPU {cpu} (about 3 s, once per host)"));
-        let measured = measure::measure(cpu)?;
+        notice(&format!("measuring the cost of waiting on CPU {cpu} (about 4 s, once per host)"));
+        let mut measured = measure::measure(cpu)?;
+        if let Some(doubt) = measured.doubts().first() {
+            notice(&format!("these figures are doubtful ({doubt}): measuring once more"));
+            let again = measure::measure(cpu)?;
+            if again.doubts().len() <= measured.doubts().len() {
+                measured = again;
+            }
+        }
+        if let Some(doubt) = measured.doubts().first() {
+            notice(&format!(
+                "the calibration stays doubtful ({doubt}): the bound is planned for with care, the cost of keeping it may be \
+                 greater than needed; a start in {} minutes or later measures again",
+                AGAIN_SECONDS / 60
+            ));
+        }
         if let Err(error) = measured.store(&cache_paths(cpu)) {
             notice(&format!("the calibration is not kept ({error}): it will be measured again next time"));
         }
         Ok(measured)
     }
 
-    fn load(cpu: usize, paths: &[PathBuf]) -> Option<Self> {
-        let (host, fingerprint) = (host_name(cpu), fingerprint());
-        paths.iter().find_map(|path| {
-            let cached: Self = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-            (cached.format == FORMAT && cached.host == host && cached.fingerprint == fingerprint).then_some(cached)
-        })
+    /// Readable figures of this CPU, from the best place on.
+    fn load(cpu: usize, paths: &[PathBuf]) -> Vec<Self> {
+        let read = |path: &PathBuf| serde_json::from_slice::<Self>(&fs::read(path).ok()?).ok();
+        paths.iter().filter_map(read).filter(|cached| cached.format == FORMAT && cached.cpu == cpu).collect()
+    }
+
+    /// The same, with a note that keeps them from being used.
+    fn contradicted(&self, why: &str) -> Self {
+        Self { contradicted_by: Some(why.to_owned()), ..self.clone() }
+    }
+
+    fn store_again(&self) -> std::io::Result<()> {
+        self.store(&cache_paths(self.cpu))
     }
 
     /// Writes beside the file and renames, so that a reader never sees half a file.
@@ -176,38 +226,12 @@ fn cache_paths(cpu: usize) -> Vec<PathBuf> {
     paths
 }
 
-fn read(path: &str) -> String {
-    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
-}
-
-/// Processor, kernel and CPU, for people.
-fn host_name(cpu: usize) -> String {
-    let processor = read("/proc/cpuinfo")
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().to_owned()))
-        .unwrap_or_else(|| std::env::consts::ARCH.to_owned());
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    format!("{processor}, Linux {}, CPU {cpu} of {cpus}", read("/proc/sys/kernel/osrelease"))
-}
-
-/// Machine and boot options as one number (FNV-1a): what else must be the same for cached figures to hold.
-fn fingerprint() -> u64 {
-    let text = format!("{}\n{}", read("/etc/machine-id"), read("/proc/cmdline"));
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// Whether a hypervisor is underneath (the CPUID flag that /proc/cpuinfo shows).
-fn virtual_machine() -> bool {
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    cpuinfo.lines().any(|line| line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor"))
-}
-
 fn now_seconds() -> u64 {
     clock::realtime_ns() / 1_000_000_000
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const CURVE: [Cost; 3] = [
@@ -233,72 +257,65 @@ mod tests {
         assert!((rate_at(&dip, 0.03).unwrap() - 5500.0).abs() < 1e-6);
     }
 
+    /// What a calm machine measured.
+    pub(super) fn calibration() -> Calibration {
+        let curve = |points: &[(f64, f64)]| {
+            points.iter().map(|&(rate_hz, core_share)| Cost { rate_hz, core_share }).collect::<Vec<_>>()
+        };
+        Calibration {
+            format: FORMAT,
+            host: String::new(),
+            conditions: Conditions::of(0),
+            measured_at: 1_000_000,
+            cpu: 0,
+            meter: CoreMeterKind::IdleTime,
+            timer: curve(&[(1000.0, 0.03), (2000.0, 0.05), (8000.0, 0.1)]),
+            interrupt: curve(&[(1000.0, 0.005), (10_000.0, 0.04), (40_000.0, 0.12)]),
+            per_packet_ns: 25.0,
+            jitter_p99_ns: 30_000,
+            jitter_max_ns: 500_000,
+            virtual_machine: true,
+            idle_share: 0.01,
+            others_share: Some(0.0),
+            contradicted_by: None,
+        }
+    }
+
     #[test]
-    fn figures_are_kept_where_that_is_possible_and_only_for_this_host() {
+    fn figures_are_kept_where_that_is_possible_and_only_for_this_cpu() {
         let folder = tempfile::tempdir().unwrap();
         // A file is no folder: the first place can't be written.
         fs::write(folder.path().join("file"), "").unwrap();
         let paths = ["file/calibration.json", "own/calibration.json"].map(|name| folder.path().join(name));
-        assert_eq!(Calibration::load(0, &paths), None);
-        let measured = Calibration {
-            format: FORMAT,
-            host: host_name(0),
-            fingerprint: fingerprint(),
-            measured_at: 1,
-            cpu: 0,
-            meter: CoreMeterKind::IdleTime,
-            timer: CURVE.to_vec(),
-            interrupt: Vec::new(),
-            per_packet_ns: 10.5,
-            jitter_p99_ns: 20_000,
-            jitter_max_ns: 30_000,
-            virtual_machine: true,
-        };
+        assert_eq!(Calibration::load(0, &paths), []);
+        let measured = calibration();
         measured.store(&paths).unwrap();
-        assert_eq!(Calibration::load(0, &paths).as_ref(), Some(&measured));
+        assert_eq!(Calibration::load(0, &paths), std::slice::from_ref(&measured));
         assert_eq!(fs::read_dir(folder.path().join("own")).unwrap().count(), 1, "nothing is left beside it");
-        assert_eq!(Calibration::load(1, &paths), None, "another CPU");
-        for other in [
-            Calibration { format: FORMAT + 1, ..measured.clone() },
-            Calibration { host: "another kernel".to_owned(), ..measured.clone() },
-            Calibration { fingerprint: !measured.fingerprint, ..measured.clone() },
-        ] {
-            other.store(&paths).unwrap();
-            assert_eq!(Calibration::load(0, &paths), None, "{other:?}");
-        }
-        fs::write(&paths[1], b"{\"format\": 2, half").unwrap();
-        assert_eq!(Calibration::load(0, &paths), None, "a broken file is measured anew");
+        assert_eq!(Calibration::load(1, &paths), [], "another CPU");
+        Calibration { format: FORMAT - 1, ..measured.clone() }.store(&paths).unwrap();
+        assert_eq!(Calibration::load(0, &paths), [], "figures of another meaning");
+        fs::write(&paths[1], b"{\"format\": 3, half").unwrap();
+        assert_eq!(Calibration::load(0, &paths), [], "a broken file is measured anew");
         assert!(measured.store(&paths[..1]).is_err());
     }
 
     #[test]
-    fn figures_of_a_restless_moment_do_not_hold_for_long() {
-        let measured = |jitter_p99_ns| Calibration {
-            format: FORMAT,
-            host: host_name(0),
-            fingerprint: fingerprint(),
-            measured_at: 1_000_000,
-            cpu: 0,
-            meter: CoreMeterKind::IdleTime,
-            timer: CURVE.to_vec(),
-            interrupt: Vec::new(),
-            per_packet_ns: 10.5,
-            jitter_p99_ns,
-            jitter_max_ns: 30_000_000,
-            virtual_machine: true,
-        };
-        assert!(measured(50_000).holds(9_000_000));
-        assert!(measured(1_200_000).holds(1_000_300));
-        assert!(!measured(1_200_000).holds(1_000_600));
-        assert!(measured(1_200_000).holds(999_000), "a clock that was set back");
-    }
-
-    #[test]
-    fn figures_name_processor_kernel_and_cpu_and_nothing_private() {
-        assert_ne!(host_name(0), host_name(1));
-        assert!(host_name(0).contains("Linux "));
-        let machine = read("/etc/machine-id");
-        assert!(machine.is_empty() || !host_name(0).contains(&machine));
-        assert_eq!(fingerprint(), fingerprint());
+    fn figures_are_out_of_date_when_what_they_depend_on_is() {
+        let (now, here) = (9_000_000, Conditions::of(0));
+        let why = |figures: Calibration, now| figures.out_of_date(&here, now);
+        assert_eq!(why(calibration(), now), None, "calm figures hold for good");
+        let elsewhere = Conditions::from_iter([("kernel", "2.6.18".to_owned())]);
+        assert!(why(Calibration { conditions: elsewhere, ..calibration() }, now).unwrap().contains("changed"));
+        let contradicted = calibration().contradicted("it took less");
+        assert_eq!(why(contradicted, now).unwrap(), "a run contradicted it: it took less");
+        for doubtful in [
+            Calibration { jitter_p99_ns: 1_200_000, ..calibration() },
+            Calibration { others_share: Some(0.4), ..calibration() },
+        ] {
+            assert_eq!(why(doubtful.clone(), 1_000_300), None, "not at each start");
+            assert!(why(doubtful.clone(), 1_000_600).unwrap().starts_with("it was doubtful: "));
+            assert_eq!(why(doubtful, 999_000), None, "a clock that was set back");
+        }
     }
 }

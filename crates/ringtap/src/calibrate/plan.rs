@@ -1,12 +1,13 @@
-//! From a latency bound to period, threshold and ring size: the sums, and the words that show them.
+//! From a latency bound to period, threshold and ring size: the sums, and whether the bound can be kept.
 //!
-//! Pure: no measuring, no system call. The formulas are spec rows S2, S16 and design.md's calibration.
+//! Pure: no measuring, no system call. The formulas are spec rows S2, S16 and design.md's calibration. How the whole reads is in
+//! `words`.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 
+use super::words::{rate, time};
 use super::{Calibration, interpolate, rate_at};
 use crate::error::{Error, Result};
 use crate::napi::NapiPause;
@@ -47,6 +48,8 @@ const LINK_BYTES_PER_S: f64 = 125e6;
 const BESIDE_PACKET_BYTES: f64 = 24.0;
 /// Longest packet expected, bytes: an MTU of 1,500, header and one tag.
 const LONGEST_BYTES: f64 = 1518.0;
+/// What a wake-up is taken to cost where the calibration can't be believed: more than most machines need.
+const ASSUMED_WAKE_NS: f64 = 30_000.0;
 /// The fewest and most slots a plan gives.
 const FEWEST_SLOTS: u32 = 256;
 const MOST_SLOTS: u32 = 65_536;
@@ -98,9 +101,32 @@ impl Wishes {
     }
 }
 
+/// Whether the bound can be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It can, up to the peak rate.
+    Kept,
+    /// It can't: wake-ups themselves come later, whoever causes them.
+    WakesTooLate {
+        /// The tightest bound that can be kept, nanoseconds.
+        nearest_ns: u64,
+    },
+    /// It can't at the peak rate, which is more than one core takes.
+    CoreTooSlow,
+}
+
 /// What follows from them on this host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
+    /// Whether the bound can be kept.
+    pub verdict: Verdict,
+    /// The bound, nanoseconds.
+    pub max_latency_ns: u64,
+    /// The peak rate, packets per second.
+    pub peak_pps: f64,
+    /// How late 99 of 100 wake-ups come at most, nanoseconds.
+    pub jitter_p99_ns: u64,
     /// Poll period of the timer, nanoseconds; 0 when the bound leaves room for interrupts only.
     pub period_ns: u64,
     /// Pause between two polls of the kernel's NAPI, where it stays in charge.
@@ -142,15 +168,21 @@ impl Calibration {
         let instead_of_timer_ns = wishes.pause_instead_of_timer(longest_ns(wait_ns));
         let napi_pause = NapiPause { instead_of_timer_ns, ..wishes.napi_pause() };
         let period_ns = longest_ns(wait_ns - napi_pause.shared_ns as f64);
+        let pauses = match napi_pause.shared_ns {
+            0 => String::new(),
+            ns => format!(", a pause of the kernel's NAPI of {}", time(ns)),
+        };
         let mut sums = vec![format!(
-            "period = (bound {} / {REPORTING:.3} − jitter p99 {} − NAPI pause {}) / (1 + peak {} × t_PP {:.0} ns) = {}",
-            us(bound_ns),
-            us(self.jitter_p99_ns),
-            us(napi_pause.shared_ns),
-            rate(wishes.peak_pps),
+            "period: the bound, less 3 % (latencies are reported rounded up), {} of jitter (99 of 100 wake-ups are no later){pauses}, \
+             and {:.1} % of the rest to empty the ring at the peak ({:.0} ns a packet): {}",
+            time(self.jitter_p99_ns),
+            per_packet / (1.0 + per_packet) * 100.0,
             self.per_packet_ns,
-            us(period_ns)
+            time(period_ns)
         )];
+        if period_ns < SHORTEST_PERIOD_NS {
+            sums.push(format!("a timer of less than {} is none: packets wake the engine", time(SHORTEST_PERIOD_NS)));
+        }
         let period_ns = if period_ns < SHORTEST_PERIOD_NS { 0 } else { period_ns };
         let (timer_share, threshold_pps) = self.threshold(period_ns, &mut sums);
         let (ring_slots, packed_slots) =
@@ -159,21 +191,34 @@ impl Calibration {
         let peak_share = waiting_share + per_packet;
         let no_loss_bound_pps = (1.0 - waiting_share) / self.per_packet_ns * 1e9;
         sums.push(format!(
-            "core use at the peak = waiting {:.1} % + {} × {:.0} ns = {:.1} %; no-loss bound = (1 − waiting) / t_PP = {}",
+            "core: {:.1} % for waiting, {:.1} % for {} at {:.0} ns each; what waiting leaves is full at {}",
             waiting_share * 100.0,
+            per_packet * 100.0,
             rate(wishes.peak_pps),
             self.per_packet_ns,
-            peak_share * 100.0,
             rate(no_loss_bound_pps)
         ));
         if instead_of_timer_ns > 0 {
             sums.push(format!(
-                "where NAPI shares the engine's CPU: no timer of ours, NAPI pause {} ({NAPI_SHARED_PACKETS} packets at the peak, \
-                 at most what the bound leaves)",
-                us(instead_of_timer_ns)
+                "where NAPI shares the engine's CPU it pauses for {} ({NAPI_SHARED_PACKETS} packets at the peak, or what the bound \
+                 leaves), and wakes the engine: no timer is needed",
+                time(instead_of_timer_ns)
             ));
         }
+        let verdict = if wait_ns < 0.0 {
+            // In whole steps of 10 µs.
+            let nearest_ns = (self.jitter_p99_ns as f64 * REPORTING / 1e4).ceil() as u64 * 10_000;
+            Verdict::WakesTooLate { nearest_ns }
+        } else if peak_share > 1.0 {
+            Verdict::CoreTooSlow
+        } else {
+            Verdict::Kept
+        };
         Ok(Plan {
+            verdict,
+            max_latency_ns: bound_ns,
+            peak_pps: wishes.peak_pps,
+            jitter_p99_ns: self.jitter_p99_ns,
             period_ns,
             napi_pause,
             threshold_pps,
@@ -189,58 +234,69 @@ impl Calibration {
     /// What the timer takes, and the rate at which interrupts take as much.
     fn threshold(&self, period_ns: u64, sums: &mut Vec<String>) -> (f64, f64) {
         if period_ns == 0 {
-            sums.push("the bound leaves no room for a timer: interrupts only".to_owned());
             return (0.0, f64::INFINITY);
         }
         let poll_hz = 1e9 / period_ns as f64;
         let timer_share = interpolate(&self.timer, poll_hz);
-        let t_poh_us = timer_share / poll_hz * 1e6;
+        if let Some(doubt) = self.curve_doubts().first() {
+            let assumed_us = ASSUMED_WAKE_NS / 1e3;
+            sums.push(format!(
+                "threshold: the timer's own rate, and {assumed_us:.0} µs a wake-up, as the calibration is doubtful ({doubt})"
+            ));
+            return ((poll_hz * ASSUMED_WAKE_NS / 1e9).min(1.0), poll_hz);
+        }
         sums.push(format!(
-            "timer = {poll_hz:.0} polls/s × t_POH {t_poh_us:.1} µs = {:.2} % of the core",
+            "timer: {poll_hz:.0} wake-ups a second at {:.1} µs each: {:.2} % of the core",
+            timer_share / poll_hz * 1e6,
             timer_share * 100.0
         ));
-        let threshold = if self.interrupt.is_empty() {
-            sums.push("threshold = poll rate: with one CPU the cost of an interrupt can't be measured".to_owned());
-            poll_hz
-        } else {
-            match rate_at(&self.interrupt, timer_share) {
-                Some(rate_hz) => {
-                    let cost_us = timer_share / rate_hz * 1e6;
-                    sums.push(format!(
-                        "threshold = rate at which interrupts take as much: {} × {cost_us:.1} µs = {:.2} % of the core",
-                        rate(rate_hz),
-                        timer_share * 100.0
-                    ));
-                    // Below one packet a tick the timer would wake for nothing more often than not.
-                    rate_hz.max(poll_hz)
-                }
-                None => {
-                    sums.push("threshold: interrupts stay cheaper at every rate measured".to_owned());
-                    return (timer_share, f64::INFINITY);
-                }
-            }
+        if self.interrupt.is_empty() {
+            sums.push(
+                "threshold: the timer's own rate, as one CPU alone can't measure what an interrupt costs".to_owned(),
+            );
+            return (timer_share, poll_hz);
+        }
+        let Some(rate_hz) = rate_at(&self.interrupt, timer_share) else {
+            sums.push("threshold: none, as interrupts stay cheaper at every rate measured".to_owned());
+            return (timer_share, f64::INFINITY);
         };
-        (timer_share, threshold)
+        sums.push(format!(
+            "threshold: {} interrupts a second at {:.1} µs each take as much as the timer",
+            rate(rate_hz).trim_end_matches("pps"),
+            timer_share / rate_hz * 1e6
+        ));
+        // Below one packet a tick the timer would wake for nothing more often than not.
+        (timer_share, rate_hz.max(poll_hz))
     }
 
     /// Slots for the longest time nobody looks at the ring (spec S16), and packed ones.
     fn ring_slots(&self, wait_ns: u64, peak_pps: f64, sums: &mut Vec<String>) -> (u32, u32) {
         let pause_ns = self.jitter_max_ns.max(if self.virtual_machine { VIRTUAL_PAUSE_NS } else { PAUSE_NS });
         let worst_ns = wait_ns + pause_ns;
-        let slots_of = |frames_per_s: f64| {
-            let wanted = model::ring_slots(worst_ns, frames_per_s as u64, RING_SAFETY).unwrap_or(u32::MAX);
-            wanted.clamp(FEWEST_SLOTS, MOST_SLOTS)
-        };
+        let wanted_of =
+            |frames_per_s: f64| model::ring_slots(worst_ns, frames_per_s as u64, RING_SAFETY).unwrap_or(u32::MAX);
+        let slots_of = |frames_per_s: f64| wanted_of(frames_per_s).clamp(FEWEST_SLOTS, MOST_SLOTS);
         let frames = packed_frames_per_packet(peak_pps);
         let (slots, packed_slots) = (slots_of(peak_pps), slots_of(peak_pps * frames));
+        let whose = if self.virtual_machine { "the virtual machine's host" } else { "the kernel" };
         sums.push(format!(
-            "ring = (longest wait {} + longest pause {}) × peak {} × safety {RING_SAFETY} = {:.0} → {slots} slots; \
-             packed × {frames} frames → {packed_slots}",
-            us(wait_ns),
-            us(pause_ns),
-            rate(peak_pps),
+            "ring: {RING_SAFETY} times what comes at the peak in {} of waiting and {}, for which {whose} may keep the CPU: {:.0} \
+             packets, {slots} slots",
+            time(wait_ns),
+            time(pause_ns),
             worst_ns as f64 / 1e9 * peak_pps * f64::from(RING_SAFETY),
         ));
+        if wanted_of(peak_pps) > MOST_SLOTS {
+            sums.push(format!(
+                "ring: no plan gives more than {MOST_SLOTS} slots, which hold {} of the peak; --ring gives more",
+                time((f64::from(MOST_SLOTS) / peak_pps * 1e9) as u64)
+            ));
+        }
+        if packed_slots != slots {
+            sums.push(format!(
+                "ring: {packed_slots} slots of packed frames, of which a packet takes {frames} at 1 Gbit/s"
+            ));
+        }
         (slots, packed_slots)
     }
 }
@@ -261,52 +317,10 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in &self.sums {
-            writeln!(f, "{line}")?;
-        }
-        Ok(())
-    }
-}
-
-fn us(ns: u64) -> String {
-    format!("{:.1} µs", ns as f64 / 1e3)
-}
-
-fn rate(pps: f64) -> String {
-    match pps {
-        pps if pps >= 1e6 => format!("{:.2} Mpps", pps / 1e6),
-        pps if pps >= 1e3 => format!("{:.1} kpps", pps / 1e3),
-        pps => format!("{pps:.0} pps"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::{Cost, FORMAT};
+    use super::super::tests::calibration;
     use super::*;
-    use crate::core_use::CoreMeterKind;
-
-    fn calibration() -> Calibration {
-        let curve = |points: &[(f64, f64)]| {
-            points.iter().map(|&(rate_hz, core_share)| Cost { rate_hz, core_share }).collect::<Vec<_>>()
-        };
-        Calibration {
-            format: FORMAT,
-            host: String::new(),
-            fingerprint: 0,
-            measured_at: 0,
-            cpu: 0,
-            meter: CoreMeterKind::IdleTime,
-            timer: curve(&[(1000.0, 0.03), (2000.0, 0.05), (8000.0, 0.1)]),
-            interrupt: curve(&[(1000.0, 0.005), (10_000.0, 0.04), (40_000.0, 0.12)]),
-            per_packet_ns: 25.0,
-            jitter_p99_ns: 30_000,
-            jitter_max_ns: 500_000,
-            virtual_machine: true,
-        }
-    }
 
     #[test]
     fn a_bound_of_1_ms_gives_the_sums_by_hand() {
@@ -324,7 +338,7 @@ mod tests {
             "at the most a gigabit brings, packets are small"
         );
         assert!(matches!(plan.policy(), Policy::Hybrid(_)));
-        assert_eq!(plan.sums.len(), 5, "{plan}");
+        assert_eq!((plan.sums.len(), plan.verdict), (5, Verdict::Kept), "{plan}");
     }
 
     #[test]
@@ -355,7 +369,7 @@ mod tests {
         assert_eq!(plan.napi_pause, pauses);
         assert!(matches!(plan.policy(), Policy::Hybrid(_)), "for where NAPI runs elsewhere, or can't be paced");
         // (0.667 + 10) ms × 150 kpps × 4 = 6400
-        assert_eq!((plan.ring_slots, plan.sums.len()), (8192, 6), "{plan}");
+        assert_eq!((plan.ring_slots, plan.sums.len()), (8192, 7), "{plan}");
         // 125e6 / 150e3 − 24 + 16 = 825 bytes: two frames, 12,800 of them
         assert_eq!(plan.packed_slots, 16_384, "{plan}");
         assert_eq!(plan_of(50e3, None).napi_pause.instead_of_timer_ns, 938_523, "all that the bound leaves");
@@ -371,9 +385,61 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_answers_first() {
+        let of = |bound_us, peak_pps| {
+            let max_latency = Duration::from_micros(bound_us);
+            calibration().plan(&Wishes { max_latency, peak_pps, napi_pace_ns: None }).unwrap()
+        };
+        let head = |plan: &Plan| plan.to_string().lines().next().unwrap().to_owned();
+        assert_eq!(head(&of(1000, 1.5e6)), "A bound of 1 ms at up to 1.50 Mpps can be kept.");
+        let late = of(10, 1.5e6);
+        assert_eq!(late.verdict, Verdict::WakesTooLate { nearest_ns: 40_000 });
+        assert!(head(&late).contains("cannot be kept: 1 of 100 wake-ups on this host comes 30 µs late"), "{late}");
+        assert!(late.to_string().contains("The tightest bound that can be kept here is 40 µs."), "{late}");
+        assert_eq!(of(40, 1.5e6).verdict, Verdict::Kept, "what it names can be kept");
+        let full = of(1000, 50e6);
+        assert_eq!(full.verdict, Verdict::CoreTooSlow);
+        assert!(
+            head(&full).contains("losses begin, at 38.6 Mpps") || head(&full).contains("losses begin, at"),
+            "{full}"
+        );
+        for plan in [of(1000, 1.5e6), late, full] {
+            let text = plan.to_string();
+            for word in ["  period ", "  threshold ", "  ring ", "  memory ", "  core ", "Why:"] {
+                assert!(text.contains(word), "{word} in {text}");
+            }
+            for code in ["t_P", "t_POH", "×", "inf"] {
+                assert!(!text.contains(code), "{code} in {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_ring_that_is_not_as_large_as_its_sum_is_told() {
+        let restless = Calibration { jitter_max_ns: 40_000_000, ..calibration() };
+        let plan = restless.plan(&Wishes::default()).unwrap();
+        assert_eq!(plan.ring_slots, 65_536);
+        assert!(
+            plan.to_string().contains("no plan gives more than 65536 slots, which hold 43.7 ms of the peak"),
+            "{plan}"
+        );
+        let calm = calibration().plan(&Wishes { peak_pps: 1e5, ..Wishes::default() }).unwrap();
+        assert!(!calm.to_string().contains("no plan gives"), "{calm}");
+    }
+
+    #[test]
+    fn doubtful_curves_set_no_threshold() {
+        let doubtful = Calibration { others_share: Some(0.3), ..calibration() };
+        let plan = doubtful.plan(&Wishes::default()).unwrap();
+        assert!((plan.threshold_pps - 1e9 / plan.period_ns as f64).abs() < 1.0, "{plan}");
+        assert!(plan.to_string().contains("doubtful"), "{plan}");
+    }
+
+    #[test]
     fn a_dear_timer_never_takes_over() {
         let mut dear = calibration();
-        dear.timer.iter_mut().for_each(|cost| cost.core_share += 0.5);
+        // 140 µs a wake-up, and interrupts for almost nothing.
+        dear.timer.iter_mut().for_each(|cost| cost.core_share = (cost.rate_hz * 140e-6).min(1.0));
         let plan = dear.plan(&Wishes::default()).unwrap();
         assert!(plan.threshold_pps.is_infinite());
         assert_eq!(plan.policy(), Policy::Interrupt);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::watch::{Departure, Watch};
 use super::{Shared, lock};
 use crate::accounts::SocketAccounts;
+use crate::calibrate::run::RunCheck;
 use crate::engine::{End, Handler};
 use crate::error::{Error, Result};
 use crate::interface::Interface;
@@ -27,6 +28,7 @@ pub struct Running<H> {
     pub(super) shares: Vec<ThreadShare>,
     pub(super) watch: Option<Watch>,
     pub(super) meters: Vec<Arc<EngineMeters>>,
+    pub(super) check: Option<RunCheck>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -40,6 +42,8 @@ pub struct Finished<H> {
     pub(super) invalid: u64,
     /// Why the device gave no more packets, where it said so.
     pub(super) failure: Option<String>,
+    /// How long the engine ran, nanoseconds.
+    pub(super) wall_ns: u64,
     /// Share of the time the thread was on a CPU (0–1).
     pub thread_share: f64,
 }
@@ -151,6 +155,9 @@ impl<H: Handler + Send + 'static> Running<H> {
         }
         let shares = engines.iter().zip(&self.shares).map(|(engine, seen)| engine.thread_share.max(seen.greatest()));
         warnings.extend(shares.filter_map(realtime::throttling_warning));
+        if let (Some(check), Some(first), Some(counted)) = (self.check.take(), engines.first(), snapshots.first()) {
+            warnings.extend(check.end(counted, first.wall_ns, first.thread_share));
+        }
         Ok(Outcome { engines, ledger, counters, driver_counters: self.shared.device.driver_counters(), warnings })
     }
 }

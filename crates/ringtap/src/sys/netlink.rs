@@ -57,6 +57,7 @@ pub struct LinkStatistics {
 
 const IFLA_XDP_PROG_ID: u16 = 4;
 const IFLA_INFO_KIND: u16 = 1;
+const IFLA_TARGET_NETNSID: u16 = 46;
 const NLA_TYPE_MASK: u16 = 0x3fff;
 
 /// struct ifinfomsg of linux/rtnetlink.h.
@@ -252,6 +253,41 @@ impl AsFd for LinkEvents {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// The hardware address of a veth's other end, in whatever network namespace that is; `None` for other interfaces.
+///
+/// # Errors
+/// No such interface, or the kernel does not answer (namespaces are named to each other since Linux 4.20).
+pub fn veth_peer_address(index: u32) -> io::Result<Option<Vec<u8>>> {
+    let Ok(own) = i32::try_from(index) else { return Ok(None) };
+    let mut reply = vec![0u8; REPLY_BYTES];
+    let got = receive(&ask(own, 0)?, &mut reply)?;
+    parse_reply(&reply[..got])?;
+    let body = reply.get(size_of::<libc::nlmsghdr>() + size_of::<IfInfo>()..got).unwrap_or(&[]);
+    let (mut peer, mut namespace, mut is_veth) = (None, None, false);
+    for (kind, value) in attributes(body) {
+        match kind {
+            libc::IFLA_LINK => peer = u32_at(value, 0).map(|index| index as i32),
+            libc::IFLA_LINK_NETNSID => namespace = u32_at(value, 0),
+            libc::IFLA_LINKINFO => {
+                is_veth = attributes(value).any(|(kind, value)| kind == IFLA_INFO_KIND && text(value) == "veth");
+            }
+            _ => {}
+        }
+    }
+    let Some(peer) = peer.filter(|_| is_veth) else { return Ok(None) };
+    let mut question = vec![0; size_of::<IfInfo>()];
+    question[4..8].copy_from_slice(&peer.to_ne_bytes());
+    if let Some(namespace) = namespace {
+        question.extend(8u16.to_ne_bytes());
+        question.extend(IFLA_TARGET_NETNSID.to_ne_bytes());
+        question.extend(namespace.to_ne_bytes());
+    }
+    let socket = open(libc::NETLINK_ROUTE)?;
+    datagram(&socket, libc::RTM_GETLINK, 0, &question)?;
+    let got = receive(&socket, &mut reply)?;
+    Ok(Some(parse_reply(&reply[..got])?.address))
 }
 
 /// Asks for the interface with this name.
