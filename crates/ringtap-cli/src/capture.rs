@@ -5,6 +5,7 @@
 mod accounts;
 mod handler;
 mod live;
+mod object;
 mod replay;
 mod report;
 pub(crate) mod setup;
@@ -153,10 +154,10 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, help_heading = "Recording")]
     spool: u64,
 
-    /// Report at this interval: a progress line on a terminal, objects with --json
+    /// Report at this interval: a progress line, with --json one object a line
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Reports")]
     stats: Option<Duration>,
-    /// One JSON object per interval and one at the end, on standard output
+    /// One JSON object at the end on standard output, and with --stats one for each interval; all else goes to standard error
     #[arg(long, help_heading = "Reports")]
     json: bool,
 }

@@ -159,9 +159,12 @@ fn net_capture_stops_exactly_at_count_and_at_duration() {
 }
 
 #[test]
-fn net_capture_tells_each_interval_and_the_end_in_json() {
-    const TEST: &str = "net_capture_tells_each_interval_and_the_end_in_json";
+fn net_capture_prints_one_object_and_with_stats_one_for_each_interval() {
+    const TEST: &str = "net_capture_prints_one_object_and_with_stats_one_for_each_interval";
     let testbed = testbed(TEST, TestbedConfig::default());
+    let one = Capture::start(&testbed, &["--duration", "1200ms"]).end();
+    one.summary();
+    assert_eq!(one.stdout.iter().filter(|&&byte| byte == b'\n').count(), 1, "longer than the usual interval of 1 s");
     let capture = Capture::start(&testbed, &["--stats", "100ms", "--duration", "1s"]);
     testbed.enable_receiver_napi().unwrap();
     send_numbered(&testbed, PPS, 10_000);
@@ -170,7 +173,11 @@ fn net_capture_tells_each_interval_and_the_end_in_json() {
     let objects: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (last, intervals) = objects.split_last().unwrap();
     assert!(intervals.len() >= 5, "{}", intervals.len());
-    assert!(intervals.iter().all(|object| object["type"] == "interval"));
+    assert!(intervals.iter().all(|object| object["kind"] == "interval"));
+    let fields = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert!(intervals.iter().all(|object| fields(object) == fields(last)), "the same fields in all");
+    let polls = |object: &Value| object["timer_wakes"].as_u64().unwrap() + object["interrupt_wakes"].as_u64().unwrap();
+    assert!(intervals.iter().map(polls).sum::<u64>() <= polls(last), "an interval's own counts, not the sums so far");
     let packets: u64 = intervals.iter().map(|object| object["packets"].as_u64().unwrap()).sum();
     assert!(packets <= 10_000);
     assert_eq!(intervals.last().unwrap()["total"]["delivered"], packets);

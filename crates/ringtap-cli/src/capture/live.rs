@@ -17,7 +17,8 @@ use ringtap::{Error, Result};
 
 use super::accounts::{Counters, account, final_counts};
 use super::handler::{Keep, Limit, PanicBell, Whole};
-use super::report::{Reporter, print_line};
+use super::object::{Facts, print_line};
+use super::report::Reporter;
 use super::summary::{CpuUse, Steal, Summary, policy_words};
 use super::supervise::{Bell, Ending, Job, supervise};
 use super::user::Successor;
@@ -81,16 +82,22 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     }
     let started = Instant::now();
     warnings.extend(running.warnings().iter().cloned());
-    let mut reporter = Reporter::new(args.json, args.stats, "timer".to_owned());
+    let facts = Facts {
+        object: interface.name.clone(),
+        policy: Some(policy),
+        max_latency: Some(args.max_latency),
+        sources: running.descriptions().to_vec(),
+        filter: filter.map(|filter| filter.text().to_owned()),
+    };
+    let mut reporter = Reporter::new(&facts, args.json, args.stats, "timer".to_owned());
     for warning in &warnings {
         reporter.note(&format!("warning: {warning}"));
     }
-    let sources = running.descriptions().to_vec();
     reporter.note(&format!(
         "capturing from {} ({}), {}",
         interface.name,
-        sources.first().map_or("", |source| source.backend),
-        policy_words(&policy)
+        facts.sources.first().map_or("", |source| source.backend),
+        facts.policy.as_ref().map_or_else(String::new, policy_words)
     ));
     let ending = supervise(&mut running, &bell, args.duration, &counters, recording.recorder.as_ref(), &mut reporter);
     let elapsed = started.elapsed();
@@ -134,18 +141,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         CpuUse { cpu, engine_percent: share * 100.0, steal_percent: cpu.and_then(|cpu| steal.percent(cpu, elapsed)) }
     });
     let summary = Summary {
-        object: interface.name.clone(),
+        facts,
         ending,
         elapsed,
-        ledger: ledger.into(),
+        ledger,
         tally: counters.tally(),
         counters: snapshot.unwrap_or(outcome.counters),
-        policy: Some(policy),
-        max_latency: Some(args.max_latency),
-        sources,
         cpus: cpu_use.collect(),
         driver_counters,
-        filter: filter.map(|filter| filter.text().to_owned()),
         record,
         warnings,
         error: error.as_ref().map(Error::to_string),

@@ -59,7 +59,7 @@ impl Summary {
     pub(super) fn object(&self) -> Value {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         json!({
-            "type": "summary",
+            "kind": "summary",
             "object": self.object,
             "ending": self.ending,
             "elapsed_s": self.elapsed_s,
