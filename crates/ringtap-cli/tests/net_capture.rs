@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use capture_support::{Capture, assert_clean, folder, packets_in, ringtap, send_numbered, testbed, tool};
+use nix::sys::signal::Signal;
 use ringtap_testbed::{FrameSpec, GeneratorConfig, Pattern, Profile, TestbedConfig};
 use serde_json::Value;
 
@@ -200,6 +201,28 @@ fn net_capture_prints_one_object_and_with_stats_one_for_each_interval() {
         "cpus",
     ] {
         assert!(!last[name].is_null() || name == "zero_copy", "{name} in {last}");
+    }
+}
+
+#[test]
+fn net_capture_says_what_would_help_against_loss_and_fails_only_when_asked_to() {
+    const TEST: &str = "net_capture_says_what_would_help_against_loss_and_fails_only_when_asked_to";
+    let testbed = testbed(TEST, TestbedConfig::default());
+    testbed.enable_receiver_napi().unwrap();
+    for (asked, code) in [(&[][..], 0), (&["--fail-on-loss"][..], 1)] {
+        let mut capture =
+            Capture::start(&testbed, &[&["--backend", "packet", "--direction", "in", "--ring", "64"], asked].concat());
+        capture.signal(Signal::SIGSTOP);
+        send_numbered(&testbed, 50e3, 1000);
+        capture.signal(Signal::SIGCONT);
+        let ended = capture.interrupt();
+        let summary = ended.summary();
+        let lost = summary["ledger"]["drops"]["ring_full"].as_u64().unwrap();
+        assert!(lost > 0 && summary["ledger"]["unaccounted"] == 0, "{summary}");
+        let advice = summary["advice"][0].as_str().unwrap();
+        assert!(advice.contains("--ring") && advice.contains("--peak-rate"), "{advice}");
+        assert_eq!(ended.code(), code, "{}", ended.stderr);
+        assert_eq!(ended.stderr.contains(&format!("{lost} packets are lost")), code == 1, "{}", ended.stderr);
     }
 }
 

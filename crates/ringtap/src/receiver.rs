@@ -26,7 +26,7 @@ use crate::realtime::{ProcessGuard, RealTime, ThreadShare};
 use crate::source::any::AnySource;
 use crate::source::packet::Filter;
 use crate::source::{Description, Source, StampClock};
-use crate::steer::{Attach, Rule, Steering};
+use crate::steer::{self, Attach, Occupant, Rule, Steering};
 use crate::sys::event::{Doorbell, PollEnd, Stop};
 use crate::sys::netlink::{self, LinkEvents};
 use crate::sys::packet_ring::Promiscuous;
@@ -172,9 +172,16 @@ struct Shared {
     steering: Option<Steering>,
     accounts: Arc<Mutex<Vec<SocketAccounts>>>,
     device: DeviceAccounts,
+    /// Whose XDP program sees packets before our sockets do. Not where a filter may have rejected them, which nobody counts.
+    taker: Option<Occupant>,
     _napi: Option<NapiPacing>,
     _promiscuous: Option<Promiscuous>,
     _process: ProcessGuard,
+}
+
+/// The XDP program on an interface of the host's, as far as it can be seen.
+fn occupant(interface: &Interface) -> Option<Occupant> {
+    if interface.is_foreign() { None } else { steer::occupant(&interface.name, interface.index).ok().flatten() }
 }
 
 impl Receiver {
@@ -201,7 +208,8 @@ impl Receiver {
         let had_carrier = has_carrier(&interface);
         let opened = match backend {
             Backend::Xdp => match open_xdp(&config, &interface) {
-                Err(error) if fall_back => {
+                // A packet socket would see nothing, and nobody would know.
+                Err(error) if fall_back && occupant(&interface).is_none_or(|it| !it.feeds_sockets) => {
                     warnings.push(format!("{error} — using the packet ring instead"));
                     open_packet(&config, &interface)?
                 }
@@ -226,6 +234,8 @@ impl Receiver {
             None
         };
         let accounts = opened.queues.iter().filter_map(|(source, _)| source.accounts()).collect();
+        let beside = if opened.steering.is_none() { occupant(&interface) } else { None };
+        warnings.extend(beside.as_ref().map(|it| format!("{}: what {it}, takes is not seen here", interface.name)));
         // From here on packets count, the device's losses too.
         let device = DeviceAccounts::start(&interface);
         if let Some(steering) = &opened.steering {
@@ -238,6 +248,7 @@ impl Receiver {
             steering: opened.steering,
             accounts: Arc::new(Mutex::new(accounts)),
             device,
+            taker: beside.filter(|_| config.filter.is_none()),
             _napi: None,
             _promiscuous: promiscuous,
             _process: process,

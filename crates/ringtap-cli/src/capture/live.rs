@@ -16,6 +16,7 @@ use ringtap::source::StampClock;
 use ringtap::{Error, Result};
 
 use super::accounts::{Counters, account, final_counts};
+use super::advice::{Asked, advice};
 use super::handler::{Keep, Limit, PanicBell, Whole};
 use super::object::{Facts, print_line};
 use super::report::Reporter;
@@ -53,7 +54,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         // What a libpcap calls its devices, and what their frames are, it tells when they are open.
         Backend::Pcap => Interface::find(name).unwrap_or_else(|_| Interface::foreign(name)),
         Backend::Vfio => Interface::card(name)?,
-        _ => Interface::find_up(name)?,
+        _ => Interface::find_up(name).map_err(|error| if name == "any" { any_is_libpcaps() } else { error })?,
     };
     let known = (args.backend != Backend::Pcap).then(|| link_type(interface.link_type(), &interface)).transpose()?;
     let mut filter = known.map_or(Ok(None), |link_type| args.compile_filter(link_type))?;
@@ -131,7 +132,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
                 .way_out("what was captured before is complete"),
         ),
         Ending::ReaderGone => None,
-        _ => output_error,
+        _ => output_error.or(outcome.blind),
     };
     // The last packets may have failed to be written after the engines ended.
     let ledger = account(outcome.ledger.clone(), counters.tally(), record.as_ref().map(|record| record.lost));
@@ -140,6 +141,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         let cpu = cpus.get(index % cpus.len().max(1)).copied();
         CpuUse { cpu, engine_percent: share * 100.0, steal_percent: cpu.and_then(|cpu| steal.percent(cpu, elapsed)) }
     });
+    let cpus: Vec<CpuUse> = cpu_use.collect();
+    let asked = Asked { peak_pps: args.peak_rate, spool_bytes: args.spool };
+    let advice = advice(&ledger, &facts, &cpus, asked);
+    let error = error.or_else(|| args.loss(&ledger, &facts.object));
     let summary = Summary {
         facts,
         ending,
@@ -147,13 +152,20 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         ledger,
         tally: counters.tally(),
         counters: snapshot.unwrap_or(outcome.counters),
-        cpus: cpu_use.collect(),
+        cpus,
         driver_counters,
         record,
+        advice,
         warnings,
         error: error.as_ref().map(Error::to_string),
     };
     conclude(args, &summary, error)
+}
+
+/// What tcpdump and Wireshark call all interfaces together.
+fn any_is_libpcaps() -> Error {
+    Error::usage("capture from", "any", "it is no interface but libpcap's name for all of them")
+        .way_out("add --backend pcap, or name one interface")
 }
 
 /// The link type of files and filters.

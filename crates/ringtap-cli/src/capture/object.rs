@@ -64,7 +64,8 @@ impl Span<'_> {
         let seconds = self.lasted.as_secs_f64().max(1e-9);
         let (period_ns, threshold_pps) = facts.policy.as_ref().map_or((None, None), numbers);
         let first = facts.sources.first();
-        json!({
+        // In three parts: the macro takes no more fields at once.
+        let counts = json!({
             "kind": if summary.is_some() { "summary" } else { "interval" },
             "time": SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),
             "object": facts.object,
@@ -88,6 +89,8 @@ impl Span<'_> {
             "interrupt_wakes": counters.interrupt_wakes,
             "timer_wakes": counters.timer_wakes,
             "empty_wakes": counters.empty_wakes,
+        });
+        let setting = json!({
             "mode": if counters.timer_mode { "timer" } else { "interrupt" },
             "mode_switches": counters.mode_switches,
             "policy": facts.policy,
@@ -101,12 +104,20 @@ impl Span<'_> {
             "packets_written": self.written.map(|(packets, _)| packets),
             "bytes_written": self.written.map(|(_, bytes)| bytes),
             "file": self.file,
+        });
+        let end = json!({
             "cpus": summary.map(|summary| &summary.cpus),
             "driver_counters": summary.map(|summary| summary.driver_counters.iter().cloned().collect::<BTreeMap<_, _>>()),
             "record": summary.and_then(|summary| summary.record.as_ref()),
+            "advice": summary.map(|summary| &summary.advice),
             "warnings": summary.map(|summary| &summary.warnings),
             "error": summary.and_then(|summary| summary.error.as_ref()),
-        })
+        });
+        let fields = [counts, setting, end].into_iter().filter_map(|part| match part {
+            Value::Object(fields) => Some(fields),
+            _ => None,
+        });
+        Value::Object(fields.flatten().collect())
     }
 }
 

@@ -148,6 +148,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         cpus: Vec::new(),
         driver_counters: Vec::new(),
         record,
+        advice: Vec::new(),
         warnings,
         error: error.as_ref().map(Error::to_string),
     };

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::accounts::Tally;
+use super::advice::share;
 use super::object::{Facts, Span};
 use super::supervise::Ending;
 use crate::units::{grouped, shown_rate, shown_size, shown_us};
@@ -42,6 +43,8 @@ pub(super) struct Summary {
     pub(super) cpus: Vec<CpuUse>,
     pub(super) driver_counters: Vec<(String, u64)>,
     pub(super) record: Option<RecordSummary>,
+    /// What would help against loss.
+    pub(super) advice: Vec<String>,
     pub(super) warnings: Vec<String>,
     pub(super) error: Option<String>,
 }
@@ -127,7 +130,8 @@ impl fmt::Display for Summary {
         line(f, "", format_args!("{:>16} delivered", grouped(ledger.delivered)))?;
         line(f, "", format_args!("{:>16} filtered", known(ledger.filtered)))?;
         for (cause, count) in ledger.drops.iter().filter(|(_, count)| **count != Some(0)) {
-            line(f, "", format_args!("{:>16} {}", known(*count), cause.name()))?;
+            let share = count.map_or_else(String::new, |count| share(count, ledger));
+            line(f, "", format_args!("{:>16} {}{share}", known(*count), cause.name()))?;
         }
         if ledger.lost() == 0 {
             line(f, "", format_args!("{:>16} lost", 0))?;
@@ -135,6 +139,9 @@ impl fmt::Display for Summary {
         let unaccounted = ledger.unaccounted().map_or_else(|| "unknown".to_owned(), |count| count.to_string());
         line(f, "", format_args!("{unaccounted:>16} unaccounted"))?;
 
+        for advice in &self.advice {
+            line(f, "advice", advice)?;
+        }
         let counters = &self.counters;
         let latency = counters.latency.quantiles_us();
         if latency.count > 0 {

@@ -27,11 +27,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::config::Config;
-use super::handler::{Finds, NEVER, Sensor, Shedding, Swap, Wanted};
-use super::output::{Wishes as OutputWishes, Writing, wants};
+use super::handler::{Finds, NEVER, Sensor, Shedding, Swap};
+use super::output::{Wishes as OutputWishes, Writing, wanted, wants};
 use super::pages::Tables;
 use super::replay::conclude;
-use super::rules::{self, Loaded};
+use super::rules::{self, Loaded, Used};
 use super::summary::{Summary, records};
 use super::{Args, Backend, Event};
 use crate::capture::user::Successor;
@@ -62,10 +62,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let told = listen()?;
     let config = Config::of(args)?;
     let loaded = rules::load(args, &config.variables, BitNames::default())?;
-    rules::tell(&loaded.rejected);
-    let Loaded { program, classes, mut bits, rejected, precedence } = loaded;
-    let left_out = rejected.len();
-    drop(rejected);
+    rules::tell(&loaded);
+    let used = Used::of(&loaded);
+    let Loaded { program, classes, mut bits, precedence, .. } = loaded;
     let successor = args.user.as_deref().map(Successor::find).transpose()?;
     let interface = Interface::find_up(args.interface.as_deref().unwrap_or_default())?;
     let number = interface.link_type().unwrap_or(u16::MAX);
@@ -157,7 +156,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     eprintln!("ringtap: watching {} ({backend}) with {} rules", interface.name, program.rules().len());
 
     let started = Instant::now();
-    let mut reloads = Reloads { done: 0, catalogue, wishes, current: Arc::clone(&program), left_out };
+    let mut reloads = Reloads { done: 0, catalogue, wishes, used };
     let ending = supervise(args, &told, &config, &mut running, &mut exchanges, &mut bits, &mut reloads, started);
     let elapsed_s = started.elapsed().as_secs_f64();
     let mut outcome = running.finish()?;
@@ -188,8 +187,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         object: interface.name.clone(),
         ending,
         elapsed_s,
-        rules: reloads.current.rules().len(),
-        rules_left_out: reloads.left_out,
+        rules: reloads.used,
         counters,
         ledger: Some(outcome.ledger),
         records: records(made, writing.taken, lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum()),
@@ -210,17 +208,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         "engine_failed" => {
             Err(Error::failed("watch", &interface.name, "an engine ended").way_out("report this as a bug"))
         }
-        _ => Ok(ExitCode::SUCCESS),
-    }
-}
-
-fn wanted(args: &Args, config: &Config) -> Wanted {
-    let writes = args.eve.is_some() || args.eve_socket.is_some();
-    Wanted {
-        alerts: (wants(args, Event::Alert) && writes) || args.syslog.is_some() || config.snmp.is_some(),
-        flows: wants(args, Event::Flow) && writes,
-        anomalies: wants(args, Event::Anomaly) && writes,
-        packets: wants(args, Event::Packet) && writes,
+        _ => outcome.blind.map_or(Ok(ExitCode::SUCCESS), Err),
     }
 }
 
@@ -313,8 +301,7 @@ struct Reloads {
     done: u64,
     catalogue: Catalogue,
     wishes: Arc<OutputWishes>,
-    current: Arc<Program>,
-    left_out: usize,
+    used: Used,
 }
 
 /// Watches until the end, and says why it came.
@@ -352,7 +339,9 @@ fn supervise(
         if asked != seen && ready {
             seen = asked;
             reloads.wishes.reopen.store(true, Ordering::Relaxed);
-            match rules::load(args, &config.variables, bits.clone()) {
+            let in_use = reloads.used.rules - reloads.used.idle;
+            let loaded = rules::load(args, &config.variables, bits.clone());
+            match loaded.and_then(|loaded| loaded.check_against(args, in_use)) {
                 Ok(loaded) => hand_out(loaded, exchanges, bits, reloads),
                 Err(error) => eprintln!("ringtap: the rules in use stay: {error}"),
             }
@@ -364,8 +353,9 @@ fn supervise(
 
 /// A program for each engine.
 fn hand_out(loaded: Loaded, exchanges: &mut [Exchange], bits: &mut BitNames, reloads: &mut Reloads) {
-    rules::tell(&loaded.rejected);
-    let Loaded { program, classes, bits: named, rejected, precedence } = loaded;
+    rules::tell(&loaded);
+    reloads.used = Used::of(&loaded);
+    let Loaded { program, classes, bits: named, precedence, .. } = loaded;
     *bits = named;
     let program = Arc::new(program);
     tell_catalogue(reloads, &program, &classes);
@@ -377,7 +367,6 @@ fn hand_out(loaded: Loaded, exchanges: &mut [Exchange], bits: &mut BitNames, rel
         }
     }
     eprintln!("ringtap: {} rules loaded", program.rules().len());
-    (reloads.current, reloads.left_out) = (program, rejected.len());
     reloads.done += 1;
 }
 
