@@ -72,8 +72,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         let screen = screen(&status, rate, &alarms, &names, rows);
         let mut out = std::io::stdout().lock();
         // Without automatic wrap a long line is cut at the edge.
-        let shown =
-            if clears { write!(out, "\x1b[H\x1b[2J\x1b[?7l{screen}\x1b[?7h") } else { write!(out, "{screen}") };
+        let shown = if clears { write!(out, "\x1b[H\x1b[2J\x1b[?7l{screen}\x1b[?7h") } else { write!(out, "{screen}") };
         // Nobody may be left to read it.
         if shown.and_then(|()| out.flush()).is_err() {
             return Ok(ExitCode::SUCCESS);
