@@ -367,7 +367,8 @@ fn refuse_if_occupied(interface: &str, ifindex: u32) -> Result<()> {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    let way_out = occupant.way_out(interface);
+    let rest = if occupant.feeds_sockets { " for what it leaves to the host" } else { "" };
+    let way_out = format!("{}, or use --backend packet{rest}", occupant.way_out(interface));
     Err(Error::failed("attach XDP program to", interface, format!("there is already {occupant}")).way_out(way_out))
 }
 

@@ -68,10 +68,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             .map(|(then, before)| stored.saturating_sub(before) as f64 / (seconds - then));
         last = Some((seconds, stored));
         let size = if clears { terminal_size::terminal_size() } else { None };
-        let rows = size.map_or(usize::MAX, |(_, height)| height.0.into());
-        let screen = screen(&status, rate, &alarms, &names, rows);
+        let room = size.map_or((usize::MAX, usize::MAX), |(width, height)| (width.0.into(), height.0.into()));
+        let screen = screen(&status, rate, &alarms, &names, room);
         let mut out = std::io::stdout().lock();
-        // Without automatic wrap a long line is cut at the edge.
+        // Without automatic wrap a line of wide characters is cut at the edge.
         let shown = if clears { write!(out, "\x1b[H\x1b[2J\x1b[?7l{screen}\x1b[?7h") } else { write!(out, "{screen}") };
         // Nobody may be left to read it.
         if shown.and_then(|()| out.flush()).is_err() {
@@ -137,14 +137,16 @@ impl Drop for Keys {
     }
 }
 
-/// What is shown on a screen of so many `rows`.
-fn screen(status: &Value, rate: Option<f64>, alarms: &[Alarm], names: &Names, rows: usize) -> String {
+/// What is shown on a screen of so many columns and rows.
+fn screen(status: &Value, rate: Option<f64>, alarms: &[Alarm], names: &Names, room: (usize, usize)) -> String {
     use std::fmt::Write;
     let mut used = 0;
     let mut out = String::new();
     let mut line = |text: String| {
-        used += text.lines().count();
-        let _ = writeln!(out, "{text}");
+        for line in text.lines() {
+            used += 1;
+            let _ = writeln!(out, "{}", line.chars().take(room.0).collect::<String>());
+        }
         used
     };
     if status.is_null() {
@@ -178,7 +180,7 @@ fn screen(status: &Value, rate: Option<f64>, alarms: &[Alarm], names: &Names, ro
     let mut raised: Vec<&Alarm> = alarms.iter().filter(|alarm| !alarm.cleared).collect();
     let used = line(format!("alarms         {} raised of {}", raised.len(), alarms.len()));
     // Two lists, each below an empty line and its name; the last line is the cursor's.
-    let shown = (rows.saturating_sub(used + 5) / 2).min(SHOWN);
+    let shown = (room.1.saturating_sub(used + 5) / 2).min(SHOWN);
     raised.sort_by_key(|alarm| std::cmp::Reverse(alarm.changed_ns));
     line("\nnewest".to_owned());
     for alarm in raised.iter().take(shown) {

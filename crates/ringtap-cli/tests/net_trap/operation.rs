@@ -126,13 +126,13 @@ fn net_trap_top_ends_on_q_and_fits_the_screen() {
     let command = format!("stty rows 24 cols 80; exec {RINGTAP} trap top --store {}", directory.display());
     let mut child = std::process::Command::new("script")
         .args(["-qec", &command, "/dev/null"])
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap_or_else(|error| panic!("did not run: {TEST}: script: {error}"));
     std::thread::sleep(Duration::from_millis(1500));
     let mut keyboard = child.stdin.take().unwrap();
-    std::io::Write::write_all(&mut keyboard, b"xq").unwrap();
+    keyboard.write_all(b"xq").unwrap();
     let until = Instant::now() + PATIENCE;
     while child.try_wait().unwrap().is_none() {
         assert!(Instant::now() < until, "q does not end it");
@@ -143,6 +143,9 @@ fn net_trap_top_ends_on_q_and_fits_the_screen() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let screen = text.split("\x1b[H\x1b[2J").nth(1).unwrap_or_else(|| panic!("{text:?}"));
     assert!((10..24).contains(&screen.lines().count()) && screen.contains("loudest"), "{screen:?}");
+    let longest = screen.lines().map(|line| line.trim_end().chars().count()).max().unwrap();
+    // The last line also has the escape that turns automatic wrap on, and the first the one that turns it off.
+    assert!(longest <= 80 + "\x1b[?7l".len(), "{longest}: {screen:?}");
 }
 
 #[test]

@@ -49,14 +49,12 @@ pub fn occupant(interface: &str, ifindex: u32) -> Result<Option<Occupant>> {
 }
 
 impl Occupant {
-    /// What to do about it.
+    /// How to be rid of it.
     pub(crate) fn way_out(&self, interface: &str) -> String {
-        let stop = match self.holders.is_empty() {
+        match self.holders.is_empty() {
             true => format!("detach it (ip link set dev {interface} xdp off)"),
             false => "stop that process first".to_owned(),
-        };
-        let rest = if self.feeds_sockets { " for what it leaves to the host" } else { "" };
-        format!("{stop}, or use --backend packet{rest}")
+        }
     }
 }
 
