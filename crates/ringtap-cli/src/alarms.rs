@@ -6,6 +6,7 @@
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Subcommand;
 use ringtap::sys::clock;
@@ -15,9 +16,14 @@ use ringtap_alarm::table::{AlarmTable, FlapPolicy};
 use ringtap_trap::names::Names;
 use ringtap_trap::render;
 use ringtap_trap::store::{Job, Store};
+use serde_json::Value;
 
 use crate::units;
 
+/// Longest wait for the running station to clear an alarm; it looks each second, and once more after a batch.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often to look whether it did.
+const LOOK: Duration = Duration::from_millis(50);
 /// Notifications read from the store at a time.
 const PAGE: u64 = 1000;
 
@@ -66,7 +72,7 @@ enum Command {
         #[arg(long, value_name = "N", default_value = "100", value_parser = units::count)]
         count: u64,
     },
-    /// Clear an alarm by hand
+    /// Clear an alarm by hand; a running station does it within a second or so, which is waited for
     Clear {
         /// The alarm's number
         id: u64,
@@ -144,6 +150,14 @@ fn find(store: &Store, id: u64) -> Result<Alarm> {
 
 fn list<'a>(alarms: impl Iterator<Item = &'a Alarm>, names: &Names, json: bool) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
+    let mut alarms = alarms.peekable();
+    if !json && alarms.peek().is_none() {
+        eprintln!("ringtap: there are none");
+    } else if !json {
+        let (state, severity, last) = ("STATE", "SEVERITY", "LAST SEEN");
+        writeln!(out, "{:>6} {state:<8} {severity:<13} {:>7} {:<20} {last:<12} SOURCE, WHAT", "ID", "COUNT", "SINCE")?;
+    }
+    let now_ns = clock::realtime_ns();
     for alarm in alarms {
         if json {
             writeln!(out, "{}", render::alarm(alarm, names))?;
@@ -157,10 +171,12 @@ fn list<'a>(alarms: impl Iterator<Item = &'a Alarm>, names: &Names, json: bool) 
         let what = format!("{} {}", render::condition(alarm, names), alarm.key.object);
         writeln!(
             out,
-            "{:>8} {state:<8} {:<13} {:>9} x {} {}",
+            "{:>6} {state:<8} {:<13} {:>7} {:<20} {:<12} {} {}",
             alarm.id,
             alarm.severity.name(),
             alarm.count,
+            units::shown_time(alarm.changed_ns),
+            units::shown_age(alarm.last_ns, now_ns),
             printable(&alarm.key.resource),
             printable(what.trim_end())
         )?;
@@ -173,8 +189,28 @@ fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-fn print(out: &mut impl Write, value: &serde_json::Value, json: bool) -> io::Result<()> {
-    if json { writeln!(out, "{value}") } else { writeln!(out, "{value:#}") }
+fn print(out: &mut impl Write, value: &Value, json: bool) -> io::Result<()> {
+    if json { writeln!(out, "{value}") } else { writeln!(out, "{:#}", with_times(value.clone(), clock::realtime_ns())) }
+}
+
+/// For people: nanoseconds since 1970 (fields in `_ns`) as time of day and age.
+fn with_times(value: Value, now_ns: u64) -> Value {
+    match value {
+        Value::Object(fields) => Value::Object(
+            fields
+                .into_iter()
+                .map(|(name, value)| match (name.strip_suffix("_ns"), value.as_u64()) {
+                    (Some(short), Some(ns)) => {
+                        let text = format!("{} ({})", units::shown_time(ns), units::shown_age(ns, now_ns));
+                        (short.to_owned(), text.into())
+                    }
+                    _ => (name, with_times(value, now_ns)),
+                })
+                .collect(),
+        ),
+        Value::Array(list) => list.into_iter().map(|value| with_times(value, now_ns)).collect(),
+        other => other,
+    }
 }
 
 fn export(store: &Store, from: u64, names: &Names, raw: bool) -> Result<io::Result<()>> {
@@ -197,16 +233,44 @@ fn export(store: &Store, from: u64, names: &Names, raw: bool) -> Result<io::Resu
     }
 }
 
-/// Leaves it to the running station; without one, writes it.
+/// Leaves it to the running station and waits until it is done; without one, writes it.
 fn clear(args: &Args, beside: &Store, id: u64, operator: &str) -> Result<()> {
     let Ok(mut store) = Store::open(&args.store) else {
         beside.request_clear(id, operator)?;
-        eprintln!("ringtap: the running station will clear alarm {id}");
+        let until = Instant::now() + PATIENCE;
+        while !find(beside, id)?.cleared {
+            if Instant::now() >= until {
+                let cause = format!("the station that has the store was asked to, and did not within {PATIENCE:?}");
+                return Err(Error::failed("clear", format!("alarm {id}"), cause)
+                    .way_out("it will when it comes to it: look with `ringtap alarms list`, and at the station"));
+            }
+            std::thread::sleep(LOOK);
+        }
+        eprintln!("ringtap: alarm {id} is cleared, by the running station");
         return Ok(());
     };
     let alarms = store.alarms()?;
     let limit = alarms.len();
     let mut table = AlarmTable::new(alarms, FlapPolicy::default(), limit);
     table.clear(id, operator, clock::realtime_ns());
-    store.write(&Job { alarms: table.take_changed(), ..Job::default() })
+    store.write(&Job { alarms: table.take_changed(), ..Job::default() })?;
+    eprintln!("ringtap: alarm {id} is cleared");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::with_times;
+
+    #[test]
+    fn people_read_times_and_ages() {
+        let now_ns = 1_477_408_530_123_456_789 + 200_000_000_000;
+        let alarm = json!({"id": 3, "first_ns": 1_477_408_530_123_456_789u64, "list": [{"at_ns": 0, "text": "x"}]});
+        let shown = with_times(alarm, now_ns);
+        assert_eq!(shown["first"], "2016-10-25T15:15:30Z (3 min ago)");
+        assert_eq!((&shown["id"], &shown["list"][0]["text"]), (&3.into(), &"x".into()));
+        assert!(shown["list"][0]["at"].as_str().unwrap().starts_with("1970-01-01T00:00:00Z"), "{shown}");
+    }
 }

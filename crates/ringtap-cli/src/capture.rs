@@ -3,8 +3,10 @@
 //! Owns the options. `setup` turns them into configurations, `live` and `replay` run, `supervise` watches, `report` shows.
 
 mod accounts;
+mod advice;
 mod handler;
 mod live;
+mod object;
 mod replay;
 mod report;
 pub(crate) mod setup;
@@ -47,7 +49,7 @@ pub struct Args {
     #[arg(value_name = "FILTER")]
     words: Vec<String>,
     /// End after so many packets (after the filter)
-    #[arg(long, value_name = "N", value_parser = units::count)]
+    #[arg(short, long, value_name = "N", value_parser = units::count)]
     count: Option<u64>,
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
@@ -135,7 +137,7 @@ pub struct Args {
     no_sandbox: bool,
 
     /// Keep at most so many bytes of each packet
-    #[arg(long, value_name = "SIZE", value_parser = units::size, help_heading = "Recording")]
+    #[arg(short, long, value_name = "SIZE", value_parser = units::size, help_heading = "Recording")]
     snaplen: Option<u64>,
     /// Begin a new file before one exceeds this size; names get a number and the time
     #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "write", help_heading = "Recording")]
@@ -156,10 +158,13 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, help_heading = "Recording")]
     spool: u64,
 
-    /// Report at this interval: a progress line on a terminal, objects with --json
+    /// Exit with 1 when a packet that was wanted is lost or unaccounted for
+    #[arg(long, help_heading = "Reports")]
+    fail_on_loss: bool,
+    /// Report at this interval: a progress line, with --json one object a line
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Reports")]
     stats: Option<Duration>,
-    /// One JSON object per interval and one at the end, on standard output
+    /// One JSON object at the end on standard output, and with --stats one for each interval; all else goes to standard error
     #[arg(long, help_heading = "Reports")]
     json: bool,
 }
@@ -182,7 +187,8 @@ Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
 
 The ledger: offered = delivered + filtered + lost by cause + unaccounted. Delivered packets are in the file, or were handled
 where there is none. A packet that reached us and not the file is lost by slow_output (the spool was full: the disk is too
-slow) or output_failed (disk full, I/O error). What a packet socket's filter rejects in the kernel is not counted anywhere.
+slow) or output_failed (disk full, I/O error). Loss is told with its share and what helps, and is no failure of the command
+unless --fail-on-loss makes it one. What a packet socket's filter rejects in the kernel is not counted anywhere.
 
 Merged packets (GRO, TSO) come whole. Delivered packets that are shorter than on the wire count as cut: by --snaplen, by a ring
 without room for the whole, beyond the 262,144 bytes that readers of recordings accept, or in the file that is read.
@@ -244,6 +250,25 @@ enum Direction {
     In,
     /// Also what the host sends
     Inout,
+}
+
+/// Our options for those of tcpdump that have other names here.
+pub fn tip(tcpdump: &str) -> Option<&'static str> {
+    Some(match tcpdump {
+        "-B" | "--buffer-size" => "--ring SLOTS",
+        "-C" => "--rotate-size SIZE",
+        "-D" | "--list-interfaces" => "ringtap doctor",
+        "-G" => "--rotate-time TIME",
+        "-p" | "--no-promiscuous-mode" => "--no-promiscuous",
+        "-Q" => "--direction in|inout",
+        "-U" | "--packet-buffered" => "nothing: the file is never far behind",
+        "-W" => "--rotate-keep N",
+        "-Z" | "--relinquish-privileges" => "--user NAME",
+        "-n" | "-nn" | "-e" | "-v" | "-vv" | "-x" | "-X" | "-A" | "-q" | "-t" | "-l" => {
+            "-w - --backend packet | tcpdump -r - …, as packets are not printed here"
+        }
+        _ => return None,
+    })
 }
 
 /// Runs the command.

@@ -22,7 +22,7 @@ mod units;
 
 use std::process::ExitCode;
 
-use clap::error::ErrorKind as ClapError;
+use clap::error::{ContextKind, ContextValue, ErrorKind as ClapError};
 use clap::{Parser, Subcommand};
 use ringtap::error::ErrorKind;
 
@@ -104,6 +104,13 @@ fn explain(error: &clap::Error) -> ExitCode {
         // Nobody reads it any more: that is no reason for a word.
         let _ = error.print();
         return if is_help { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+    }
+    if let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg)
+        && std::env::args().nth(1).is_some_and(|command| command == "capture")
+        && let Some(ours) = capture::tip(option)
+    {
+        eprintln!("ringtap: {option} is not known here; what tcpdump does with it is done by: {ours}");
+        return ExitCode::from(USAGE);
     }
     let text = error.to_string();
     // Error, places and tips; usage and the pointer to help are for a terminal's paragraph, not for a line.

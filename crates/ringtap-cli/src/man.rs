@@ -38,20 +38,33 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// File name and text of each page.
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
-    let mut root = crate::Cli::command().disable_help_subcommand(true);
+    let without_help = |command: Command| command.disable_help_subcommand(true);
+    let mut root = without_help(crate::Cli::command()).mut_subcommands(without_help);
     root.build();
-    let visible: Vec<Command> = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
-    let names: Vec<String> = visible.iter().map(|command| format!("ringtap-{}", command.get_name())).collect();
+    let (mut visible, mut names) = (Vec::new(), Vec::new());
+    for command in root.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let name = format!("ringtap-{}", command.get_name());
+        for below in command.get_subcommands() {
+            names.push(format!("{name}-{}", below.get_name()));
+            visible.push(below.clone());
+        }
+        names.push(name);
+        visible.push(command.clone());
+    }
     let mut pages = vec![("ringtap.1".to_owned(), page(root, &names)?)];
     for (command, name) in visible.into_iter().zip(&names) {
         // Leaked once per page, in a program that ends with it: clap keeps names as &'static str.
-        let command =
-            command.name(&*name.clone().leak()).bin_name(name.replacen('-', " ", 1)).version(env!("CARGO_PKG_VERSION"));
+        let command = command.name(&*name.clone().leak()).bin_name(words(name)).version(env!("CARGO_PKG_VERSION"));
         let others = std::iter::once("ringtap").chain(names.iter().filter(|other| *other != name).map(String::as_str));
         let others: Vec<String> = others.map(str::to_owned).collect();
         pages.push((format!("{name}.1"), page(command, &others)?));
     }
     Ok(pages)
+}
+
+/// What is typed for a page's command: of `ringtap-trap-top` three words, of `ringtap-pcap-run` two.
+fn words(page: &str) -> String {
+    if page == "ringtap-pcap-run" { "ringtap pcap-run".to_owned() } else { page.replace('-', " ") }
 }
 
 fn page(command: Command, see_also: &[String]) -> io::Result<Vec<u8>> {
@@ -82,7 +95,16 @@ fn page(command: Command, see_also: &[String]) -> io::Result<Vec<u8>> {
     if !notes.is_empty() {
         roff.control("SH", ["NOTES"]);
         for note in notes {
-            roff.control("PP", []).text([roman(note)]);
+            match note {
+                Note::Filled(text) => roff.control("PP", []).text([roman(text)]),
+                Note::AsIs(lines) => {
+                    roff.control("PP", []).control("RS", ["4"]).control("nf", []);
+                    for line in lines {
+                        roff.text([roman(line)]);
+                    }
+                    roff.control("fi", []).control("RE", [])
+                }
+            };
         }
     }
     roff.control("SH", ["EXIT STATUS"]).text([roman("0: done. 1: failed. 2: wrong usage.")]);
@@ -93,17 +115,30 @@ fn page(command: Command, see_also: &[String]) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The help's last part: lines under `Examples:`, and the paragraphs after them, each as one line.
-fn split(after_help: &str) -> (Vec<&str>, Vec<String>) {
+/// A part of the help's last text.
+#[derive(Debug, PartialEq, Eq)]
+enum Note<'t> {
+    /// A paragraph, as one line.
+    Filled(String),
+    /// Indented lines: a file's content, a command.
+    AsIs(Vec<&'t str>),
+}
+
+/// The help's last part: lines under `Examples:`, and what comes after them.
+fn split(after_help: &str) -> (Vec<&str>, Vec<Note<'_>>) {
     let (examples, rest) = match after_help.strip_prefix("Examples:\n") {
         Some(text) => text.split_once("\n\n").unwrap_or((text, "")),
         None => ("", after_help),
     };
-    let notes = rest.split("\n\n").map(|note| note.split_whitespace().collect::<Vec<_>>().join(" "));
-    (
-        examples.lines().map(|line| line.strip_prefix("  ").unwrap_or(line)).collect(),
-        notes.filter(|note| !note.is_empty()).collect(),
-    )
+    let indented = |line: &&str| line.starts_with("  ");
+    let lines: Vec<&str> = rest.lines().collect();
+    let parts = lines.chunk_by(|one, next| !one.is_empty() && !next.is_empty() && indented(one) == indented(next));
+    let parts = parts.filter(|part| part.iter().any(|line| !line.trim().is_empty()));
+    let notes = parts.map(|part| match part.iter().all(indented) {
+        true => Note::AsIs(part.iter().map(|line| &line[2..]).collect()),
+        false => Note::Filled(part.iter().flat_map(|line| line.split_whitespace()).collect::<Vec<_>>().join(" ")),
+    });
+    (examples.lines().map(|line| line.strip_prefix("  ").unwrap_or(line)).collect(), notes.collect())
 }
 
 #[cfg(test)]
@@ -114,8 +149,10 @@ mod tests {
     fn every_command_has_a_page_with_its_examples() {
         let pages = pages().unwrap();
         let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
-        assert!(names.contains(&"ringtap.1") && names.contains(&"ringtap-capture.1"), "{names:?}");
-        assert!(!names.contains(&"ringtap-man.1") && !names.contains(&"ringtap-help.1"), "{names:?}");
+        for name in ["ringtap.1", "ringtap-capture.1", "ringtap-trap-top.1", "ringtap-alarms-list.1"] {
+            assert!(names.contains(&name), "{names:?}");
+        }
+        assert!(!names.iter().any(|name| name.contains("-man.") || name.contains("-help.")), "{names:?}");
         for (name, text) in &pages {
             let text = String::from_utf8(text.clone()).unwrap();
             for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "SEE ALSO"] {
@@ -125,14 +162,18 @@ mod tests {
                 );
             }
             assert!(name != "ringtap-capture.1" || text.contains(".SH EXAMPLES"));
+            let has_lines = text.contains("\n.nf\n[trap]\ncommunities");
+            assert!(name != "ringtap-trap.1" || has_lines, "the configuration is set line by line: {text}");
+            assert!(name != "ringtap-trap-top.1" || text.contains("ringtap trap top"), "{text}");
         }
     }
 
     #[test]
     fn help_is_split_into_examples_and_notes() {
-        let (examples, notes) = split("Examples:\n  a b\n    c\n\nOne\ntwo.\n\nThree.");
+        let (examples, notes) = split("Examples:\n  a b\n    c\n\nOne\ntwo:\n  [x]\n    y = 1\nThree.\n\nFour.");
         assert_eq!(examples, ["a b", "  c"]);
-        assert_eq!(notes, ["One two.", "Three."]);
+        let filled = |text: &str| Note::Filled(text.to_owned());
+        assert_eq!(notes, [filled("One two:"), Note::AsIs(vec!["[x]", "  y = 1"]), filled("Three."), filled("Four.")]);
         assert_eq!(split("").0.len(), 0);
     }
 }

@@ -31,7 +31,8 @@ use crate::units;
 /// One real-time thread per queue takes packets, follows flows and streams, matches rules and sends alarms, with bounded
 /// work for each packet. Alarms are EVE JSON with Suricata's field names. The rules' drop and reject are told, not done.
 ///
-/// SIGHUP opens the output files again and loads the rules again, without losing a packet. Ctrl-C and SIGTERM end it.
+/// SIGHUP opens the output files again and loads the rules again, without losing a packet; rules that can't be used, or far fewer
+/// than before, leave those in use where they are. Ctrl-C and SIGTERM end it.
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("what").required(true).multiple(false).args(["interface", "replay", "check_rules"])),
     override_usage = "ringtap sensor <-i IF | --replay FILE…> -S RULES [OPTIONS]\n       ringtap sensor --check-rules FILE… [OPTIONS]",
@@ -59,6 +60,9 @@ pub struct Args {
     /// Refuse to start when any rule is not used
     #[arg(long, help_heading = "Rules")]
     strict: bool,
+    /// On SIGHUP also take rules of which less than half as many are usable as before [default: those in use stay]
+    #[arg(long, requires = "interface", help_heading = "Rules")]
+    reload_fewer: bool,
     /// Give a variable of the rules its value [default: as Suricata's packaged configuration has them]
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = config::variable, help_heading = "Rules")]
     variables: Vec<(String, String)>,
@@ -183,7 +187,8 @@ Of hosts whose system is known, the same file says whose bytes count (the smalle
   linux = ["192.0.2.7"]            # old-solaris, solaris, hpux10, hpux11, irix, macos, windows, vista, windows2k3
 
 A rule with an option that is not supported is not used, and is named with file, line and option at start; --strict makes
-that an error. --priority-rules should name addresses or ports that a flood can't all have: what a flood sends to them goes
+that an error. Where not one rule of the files can be used the sensor does not start; without -S it gives what needs no rules
+(--events flow,anomaly,stats). --priority-rules should name addresses or ports that a flood can't all have: what a flood sends to them goes
 first too. An alarm that the output thread could not take in time is counted, as is one that could not be written."#;
 
 /// How packets are taken.

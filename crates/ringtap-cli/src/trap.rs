@@ -121,7 +121,7 @@ pub struct Args {
     /// Print the ledger this often
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     stats: Option<Duration>,
-    /// One JSON object at the end (and for each --stats) on standard output
+    /// One JSON object at the end on standard output, and with --stats one for each interval; all else goes to standard error
     #[arg(long)]
     json: bool,
 }
@@ -294,7 +294,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let outcome = pipeline.finish();
     let status = sources.status();
     if args.json {
-        println!("{}", status.json());
+        println!("{}", status.json("summary"));
     } else {
         print!("{status}");
     }
@@ -341,7 +341,7 @@ fn watch(
         }
         if last_status.elapsed() >= Duration::from_secs(1) {
             last_status = Instant::now();
-            pipeline.publish(sources.status().json().to_string());
+            pipeline.publish(sources.status().json("interval").to_string());
         }
         if let Some((next, every)) = next_stats.zip(args.stats)
             && Instant::now() >= next
@@ -349,7 +349,7 @@ fn watch(
             next_stats = Some(next + every);
             let status = sources.status();
             if args.json {
-                println!("{}", status.json());
+                println!("{}", status.json("interval"));
             } else {
                 println!("{}", status.line());
             }

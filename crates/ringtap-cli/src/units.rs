@@ -195,6 +195,24 @@ fn split(text: &str) -> Option<(f64, &str)> {
     number.is_finite().then(|| (number, text[end..].trim_start()))
 }
 
+/// A time since 1970 as in RFC 3339, UTC, to the second.
+pub fn shown_time(ns: u64) -> String {
+    let text = ringtap_alarm::eve::timestamp(ns);
+    // Up to the seconds, all of it ASCII.
+    format!("{}Z", text.get(..19).unwrap_or(&text))
+}
+
+/// How long ago `then_ns` was, in words.
+pub fn shown_age(then_ns: u64, now_ns: u64) -> String {
+    let seconds = now_ns.saturating_sub(then_ns) / 1_000_000_000;
+    match seconds {
+        0..60 => format!("{seconds} s ago"),
+        60..3600 => format!("{} min ago", seconds / 60),
+        3600..172_800 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use capture_support::{Capture, assert_clean, folder, packets_in, ringtap, send_numbered, testbed, tool};
+use nix::sys::signal::Signal;
 use ringtap_testbed::{FrameSpec, GeneratorConfig, Pattern, Profile, TestbedConfig};
 use serde_json::Value;
 
@@ -159,9 +160,12 @@ fn net_capture_stops_exactly_at_count_and_at_duration() {
 }
 
 #[test]
-fn net_capture_tells_each_interval_and_the_end_in_json() {
-    const TEST: &str = "net_capture_tells_each_interval_and_the_end_in_json";
+fn net_capture_prints_one_object_and_with_stats_one_for_each_interval() {
+    const TEST: &str = "net_capture_prints_one_object_and_with_stats_one_for_each_interval";
     let testbed = testbed(TEST, TestbedConfig::default());
+    let one = Capture::start(&testbed, &["--duration", "1200ms"]).end();
+    one.summary();
+    assert_eq!(one.stdout.iter().filter(|&&byte| byte == b'\n').count(), 1, "longer than the usual interval of 1 s");
     let capture = Capture::start(&testbed, &["--stats", "100ms", "--duration", "1s"]);
     testbed.enable_receiver_napi().unwrap();
     send_numbered(&testbed, PPS, 10_000);
@@ -170,7 +174,11 @@ fn net_capture_tells_each_interval_and_the_end_in_json() {
     let objects: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (last, intervals) = objects.split_last().unwrap();
     assert!(intervals.len() >= 5, "{}", intervals.len());
-    assert!(intervals.iter().all(|object| object["type"] == "interval"));
+    assert!(intervals.iter().all(|object| object["kind"] == "interval"));
+    let fields = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert!(intervals.iter().all(|object| fields(object) == fields(last)), "the same fields in all");
+    let polls = |object: &Value| object["timer_wakes"].as_u64().unwrap() + object["interrupt_wakes"].as_u64().unwrap();
+    assert!(intervals.iter().map(polls).sum::<u64>() <= polls(last), "an interval's own counts, not the sums so far");
     let packets: u64 = intervals.iter().map(|object| object["packets"].as_u64().unwrap()).sum();
     assert!(packets <= 10_000);
     assert_eq!(intervals.last().unwrap()["total"]["delivered"], packets);
@@ -193,6 +201,28 @@ fn net_capture_tells_each_interval_and_the_end_in_json() {
         "cpus",
     ] {
         assert!(!last[name].is_null() || name == "zero_copy", "{name} in {last}");
+    }
+}
+
+#[test]
+fn net_capture_says_what_would_help_against_loss_and_fails_only_when_asked_to() {
+    const TEST: &str = "net_capture_says_what_would_help_against_loss_and_fails_only_when_asked_to";
+    let testbed = testbed(TEST, TestbedConfig::default());
+    testbed.enable_receiver_napi().unwrap();
+    for (asked, code) in [(&[][..], 0), (&["--fail-on-loss"][..], 1)] {
+        let mut capture =
+            Capture::start(&testbed, &[&["--backend", "packet", "--direction", "in", "--ring", "64"], asked].concat());
+        capture.signal(Signal::SIGSTOP);
+        send_numbered(&testbed, 50e3, 1000);
+        capture.signal(Signal::SIGCONT);
+        let ended = capture.interrupt();
+        let summary = ended.summary();
+        let lost = summary["ledger"]["drops"]["ring_full"].as_u64().unwrap();
+        assert!(lost > 0 && summary["ledger"]["unaccounted"] == 0, "{summary}");
+        let advice = summary["advice"][0].as_str().unwrap();
+        assert!(advice.contains("--ring") && advice.contains("--peak-rate"), "{advice}");
+        assert_eq!(ended.code(), code, "{}", ended.stderr);
+        assert_eq!(ended.stderr.contains(&format!("{lost} packets are lost")), code == 1, "{}", ended.stderr);
     }
 }
 

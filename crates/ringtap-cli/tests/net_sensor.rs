@@ -201,6 +201,39 @@ fn net_sensor_loads_rules_again_without_losing_a_packet() {
     assert_eq!(lines, ATTACKS, "the file was opened again");
 }
 
+#[test]
+fn net_sensor_keeps_its_rules_when_a_reload_brings_none_or_far_fewer() {
+    const TEST: &str = "net_sensor_keeps_its_rules_when_a_reload_brings_none_or_far_fewer";
+    let testbed = testbed(TEST, TestbedConfig::default());
+    testbed.enable_receiver_napi().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("my.rules");
+    let one = "alert udp any any -> any any (content:\"OTHER\"; sid:1;)\n";
+    for fewer in [false, true] {
+        write_rules(&rules, "EVIL");
+        let extra = ["--backend", "xdp", "--reload-fewer"];
+        let mut sensor = sensor(&testbed, &rules, if fewer { &extra } else { &extra[..2] });
+        std::fs::write(&rules, "alert udp any any -> any any (content:\"EVIL; sid:1;)\n").unwrap();
+        sensor.signal(Signal::SIGHUP);
+        sensor.wait_for("the rules in use stay: use rules of");
+        std::fs::write(&rules, format!("{one}alert udp any any\n")).unwrap();
+        sensor.signal(Signal::SIGHUP);
+        sensor.wait_for(if fewer {
+            "1 rules loaded"
+        } else {
+            "the rules in use stay: load again rules: 1 of 2 are usable"
+        });
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        send_frames(&testbed, &attacks("EVIL"));
+        let ended = sensor.interrupt();
+        let summary = ended.summary();
+        assert!(ended.stderr.contains("my.rules:1") && ended.stderr.contains("my.rules:2"), "{}", ended.stderr);
+        let expected = if fewer { (1, 1, 0) } else { (RULES, 0, ATTACKS) };
+        let found = (&summary["rules"], &summary["reloads"], &summary["alerts"]);
+        assert_eq!(found, (&expected.0.into(), &expected.1.into(), &expected.2.into()), "{summary}");
+    }
+}
+
 /// Bits have numbers in the order in which rules name them; those that flows hold must mean the same after any reload.
 #[test]
 fn net_sensor_keeps_the_flowbits_of_flows_when_a_reload_fails() {

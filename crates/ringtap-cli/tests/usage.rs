@@ -59,6 +59,10 @@ fn absurd_options_are_refused_with_the_way_out() {
         capture(&["--huge-pages", "--backend", backend], &["--huge-pages", "--backend xdp"]);
     }
     assert_usage(&["capture", "-r", "x.pcap", "--huge-pages"], &["only AF_XDP"]);
+    for (option, ours) in [("-n", "tcpdump -r -"), ("-G", "--rotate-time"), ("-Z", "--user"), ("-B", "--ring")] {
+        capture(&[option, "1"], &[option, ours]);
+    }
+    assert_usage(&["capture", "-i", "any"], &["libpcap's name", "--backend pcap"]);
     assert_usage(&["capture"], &["--interface", "--read"]);
     assert_usage(&["capture", "-r", "x.pcap", "--pace", "0x"], &["no pace", "2x"]);
     assert_usage(&["capture", "-r", "x.pcap", "--backend", "xdp"], &["a file is replayed"]);
@@ -127,6 +131,8 @@ fn broken_files_are_named_with_the_offset_and_what_was_good_is_kept() {
     let good = write("good.pcap", &whole);
     let bad_filter = ringtap(&["capture", "-r", &good, "udp", "porrt", "53"]);
     bad_filter.assert_refused(2, &["udp porrt 53", "pcap-filter(7)"]);
+    let some = ringtap(&["capture", "-r", &good, "-c", "4", "-s", "50", "-w", copy, "--json", "--spool", "64KiB"]);
+    assert_eq!((some.code(), &some.summary()["packets"]), (0, &4.into()), "as in tcpdump: {}", some.stderr);
     let two = ringtap(&["capture", "-r", &good, "-r", &good, "--json"]);
     assert_eq!(two.summary()["packets"], 20);
 }

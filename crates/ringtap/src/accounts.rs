@@ -158,6 +158,12 @@ impl DeviceAccounts {
         Self { interface: interface.clone(), start, is_foreign }
     }
 
+    /// Packets that came to the interface since the start; `None` when it can't be read.
+    pub(crate) fn received(&self) -> Option<u64> {
+        let now = DeviceCounters::read(&self.interface)?;
+        Some(now.link.rx_packets.saturating_sub(self.start?.link.rx_packets))
+    }
+
     /// What was lost since the start; `None` when it can't be read.
     ///
     /// `refused_redirects`: native XDP redirects that our sockets refused, which are in their own statistics; `given_to_host`:

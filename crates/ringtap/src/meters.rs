@@ -143,6 +143,33 @@ impl EngineSnapshot {
         }))
     }
 
+    /// What came since `earlier`, and the mode as of now.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            packets: self.packets - earlier.packets,
+            bytes: self.bytes - earlier.bytes,
+            left_at_limit: self.left_at_limit - earlier.left_at_limit,
+            cycles: self.cycles - earlier.cycles,
+            timer_wakes: self.timer_wakes - earlier.timer_wakes,
+            interrupt_wakes: self.interrupt_wakes - earlier.interrupt_wakes,
+            empty_wakes: self.empty_wakes - earlier.empty_wakes,
+            mode_switches: self.mode_switches - earlier.mode_switches,
+            missed_ticks: self.missed_ticks - earlier.missed_ticks,
+            timer_mode: self.timer_mode,
+            transmitted: self.transmitted - earlier.transmitted,
+            transmitted_bytes: self.transmitted_bytes - earlier.transmitted_bytes,
+            transmit_refused: self.transmit_refused - earlier.transmit_refused,
+            cut: self.cut - earlier.cut,
+            clock_steps: self.clock_steps - earlier.clock_steps,
+            backlog: self.backlog - earlier.backlog,
+            backlog_oldest_ns: self.backlog_oldest_ns,
+            latency: self.latency.since(&earlier.latency),
+            poll_period: self.poll_period.since(&earlier.poll_period),
+            tick_lateness: self.tick_lateness.since(&earlier.tick_lateness),
+        }
+    }
+
     /// Mean number of packets a non-empty look at the ring found.
     pub fn packets_per_poll(&self) -> f64 {
         if self.cycles == 0 { 0.0 } else { self.packets as f64 / self.cycles as f64 }

@@ -28,7 +28,7 @@ use crate::settings::{self, Settings};
 use crate::source::any::AnySource;
 use crate::source::packet::Filter;
 use crate::source::{Description, Source, StampClock};
-use crate::steer::{Attach, Gates, Rule, Steering};
+use crate::steer::{self, Attach, Gates, Occupant, Rule, Steering};
 use crate::sys::event::Stop;
 use crate::sys::netlink;
 use crate::sys::packet_ring::Promiscuous;
@@ -184,10 +184,17 @@ struct Shared {
     device: DeviceAccounts,
     /// The kernel decides by the user's filter before it counts.
     filtered_before_offered: bool,
+    /// Whose XDP program sees packets before our sockets do. Not where a filter may have rejected them, which nobody counts.
+    taker: Option<Occupant>,
     /// `None` for what is no interface of this host's.
     settings: Option<Settings>,
     _promiscuous: Option<Promiscuous>,
     _process: ProcessGuard,
+}
+
+/// The XDP program on an interface of the host's, as far as it can be seen.
+fn occupant(interface: &Interface) -> Option<Occupant> {
+    if interface.is_foreign() { None } else { steer::occupant(&interface.name, interface.index).ok().flatten() }
 }
 
 impl Receiver {
@@ -223,7 +230,8 @@ impl Receiver {
         let had_carrier = has_carrier(&interface);
         let opened = match backend {
             Backend::Xdp => match open_xdp(&config, &interface) {
-                Err(error) if fall_back => {
+                // A packet socket would see nothing, and nobody would know.
+                Err(error) if fall_back && occupant(&interface).is_none_or(|it| !it.feeds_sockets) => {
                     warnings.push(format!("{error} — using the packet ring instead"));
                     open_packet(&config, &interface)?
                 }
@@ -249,6 +257,8 @@ impl Receiver {
         };
         let by_packet_socket = matches!(opened.queues.first(), Some((AnySource::Packet(_) | AnySource::Socket(_), _)));
         let accounts = opened.queues.iter().filter_map(|(source, _)| source.accounts()).collect();
+        let beside = if opened.steering.is_none() { occupant(&interface) } else { None };
+        warnings.extend(beside.as_ref().map(|it| format!("{}: what {it}, takes is not seen here", interface.name)));
         // From here on packets count, the device's losses too.
         let device = DeviceAccounts::start(&interface);
         if let Some(steering) = &opened.steering {
@@ -264,6 +274,7 @@ impl Receiver {
             accounts: Arc::new(Mutex::new(accounts)),
             device,
             filtered_before_offered: config.filter.is_some() && by_packet_socket,
+            taker: beside.filter(|_| config.filter.is_none()),
             settings,
             _promiscuous: promiscuous,
             _process: process,

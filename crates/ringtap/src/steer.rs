@@ -3,6 +3,9 @@
 //! Owns the rules, the program's life on the interface and its counters. The program hangs on a bpf_link whose file
 //! descriptor only this process holds, so however the process ends, the kernel detaches it.
 
+mod occupant;
+
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
@@ -12,12 +15,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aya::maps::{Array, MapData, MapError, PerCpuArray, XskMap};
-use aya::programs::{ProgramError, Xdp, XdpMode, loaded_programs};
+use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::sys::{grace_period, netlink};
+use crate::sys::grace_period;
+pub use occupant::{Occupant, occupant};
 
 const MATCH_VLAN: u32 = 0x01;
 const MATCH_ADDRESS: u32 = 0x02;
@@ -241,12 +245,18 @@ impl Steering {
         // It tells stamps from the first bytes of packets that have none, so whoever sends those must not be able to guess it.
         let cookie = RandomState::new().hash_one(0);
         let count = rules.len() as u32;
-        let load_error = |error: &dyn std::fmt::Display, errno: Option<i32>| {
+        let load_error = |error: &dyn fmt::Display, errno: Option<i32>| {
             let error = Error::failed("load the steering program for", interface, error).with_errno(errno);
-            if matches!(errno, Some(libc::EPERM | libc::EACCES)) {
-                error.way_out("run as root or with CAP_BPF and CAP_NET_ADMIN, or use --backend packet")
-            } else {
-                error
+            match errno {
+                // As dumpcap leaves itself, also under a tshark that root started.
+                Some(libc::EPERM | libc::EACCES) if is_root() => error.way_out(
+                    "this process is root, but without CAP_BPF and CAP_NET_ADMIN (dumpcap drops them, for tshark too): \
+                     leave it these, or use backend packet",
+                ),
+                Some(libc::EPERM | libc::EACCES) => {
+                    error.way_out("run as root or with CAP_BPF and CAP_NET_ADMIN, or use --backend packet")
+                }
+                _ => error,
             }
         };
         let mut bpf = EbpfLoader::new()
@@ -359,72 +369,28 @@ fn is_occupied(error: &ProgramError) -> bool {
     matches!(error, ProgramError::SyscallError(e) if matches!(e.io_error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)))
 }
 
-/// The XDP program on an interface.
-#[derive(Debug, Clone, Serialize)]
-pub struct Occupant {
-    /// The kernel's number of the program.
-    pub id: u32,
-    /// Its name, as far as the kernel lets us see it.
-    pub name: String,
-    /// Processes that hold the program or its link: `NAME (pid N)`. Those of other users only root can see.
-    pub holders: Vec<String>,
-}
-
-/// The XDP program on an interface, if there is one.
-///
-/// # Errors
-/// The interface can't be looked at.
-pub fn occupant(interface: &str, ifindex: u32) -> Result<Option<Occupant>> {
-    let link = netlink::link_by_index(ifindex).map_err(|error| Error::os("look at", interface, &error))?;
-    let Some(id) = link.xdp_program else { return Ok(None) };
-    let name = loaded_programs()
-        .filter_map(std::result::Result::ok)
-        .find(|info| info.id() == id)
-        .and_then(|info| info.name_as_str().map(str::to_owned))
-        .unwrap_or_else(|| "unnamed".to_owned());
-    Ok(Some(Occupant { id, name, holders: holders_of_program(id) }))
-}
-
 /// An XDP program on an interface excludes ours: says which it is and who holds it.
 ///
 /// One of ours that nobody holds is about to go: a child that was forked while it was held keeps it until it runs its own program.
 fn refuse_if_occupied(interface: &str, ifindex: u32) -> Result<()> {
     let since = Instant::now();
-    let Occupant { id, name, holders } = loop {
+    let occupant = loop {
         let Some(found) = occupant(interface, ifindex)? else { return Ok(()) };
         if found.name != PROGRAM || !found.holders.is_empty() || since.elapsed() > RELEASE {
             break found;
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    let (who, way_out) = if holders.is_empty() {
-        ("no process holds it".to_owned(), format!("detach it with: ip link set dev {interface} xdp off"))
-    } else {
-        (format!("held by {}", holders.join(", ")), "stop that program first, or use --backend packet".to_owned())
-    };
-    Err(Error::failed(
-        "attach XDP program to",
-        interface,
-        format!("XDP program {name:?} (id {id}) is there already, {who}"),
-    )
-    .way_out(way_out))
+    let rest = if occupant.feeds_sockets { " for what it leaves to the host" } else { "" };
+    let way_out = format!("{}, or use --backend packet{rest}", occupant.way_out(interface));
+    Err(Error::failed("attach XDP program to", interface, format!("there is already {occupant}")).way_out(way_out))
 }
 
-/// Processes with a file descriptor of the program or of its link (proc_pid_fdinfo(5) shows `prog_id`).
-fn holders_of_program(id: u32) -> Vec<String> {
-    let wanted = format!("prog_id:\t{id}");
-    let mut holders = Vec::new();
-    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Ok(pid) = process.file_name().to_string_lossy().parse::<u32>() else { continue };
-        let holds = std::fs::read_dir(process.path().join("fdinfo")).into_iter().flatten().flatten().any(|entry| {
-            std::fs::read_to_string(entry.path()).is_ok_and(|text| text.lines().any(|line| line == wanted))
-        });
-        if holds {
-            let name = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-            holders.push(format!("{} (pid {pid})", name.trim()));
-        }
-    }
-    holders
+/// Whether the effective user is root (proc_pid_status(5)).
+fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    line.is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0"))
 }
 
 /// An error with the errors behind it: aya keeps the system call's own word at the end of the chain.

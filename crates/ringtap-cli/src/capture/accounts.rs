@@ -62,6 +62,20 @@ impl Counters {
     }
 }
 
+impl Tally {
+    /// What came since `earlier`.
+    pub(super) fn since(self, earlier: Self) -> Self {
+        Self {
+            packets: self.packets - earlier.packets,
+            bytes: self.bytes - earlier.bytes,
+            cut: self.cut - earlier.cut,
+            cut_before: self.cut_before - earlier.cut_before,
+            over_limit: self.over_limit - earlier.over_limit,
+            rejected: self.rejected - earlier.rejected,
+        }
+    }
+}
+
 /// The user's ledger from the core's, in which every packet the handlers got is delivered.
 ///
 /// Of these, the rejected ones become filtered, those after the limit are left at the limit, and those that did not reach

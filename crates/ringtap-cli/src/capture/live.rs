@@ -17,8 +17,10 @@ use ringtap::sys::keeper::Keeper;
 use ringtap::{Error, Result};
 
 use super::accounts::{Counters, account, final_counts};
+use super::advice::{Asked, advice};
 use super::handler::{Keep, Limit, PanicBell, Whole};
-use super::report::{Reporter, print_line};
+use super::object::{Facts, print_line};
+use super::report::Reporter;
 use super::summary::{CpuUse, Steal, Summary, policy_words};
 use super::supervise::{Bell, Ending, Job, supervise};
 use super::user::Successor;
@@ -60,7 +62,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         // What a libpcap calls its devices, and what their frames are, it tells when they are open.
         Backend::Pcap => Interface::find(name).unwrap_or_else(|_| Interface::foreign(name)),
         Backend::Vfio => Interface::card(name)?,
-        _ => Interface::find_up(name)?,
+        _ => Interface::find_up(name).map_err(|error| if name == "any" { any_is_libpcaps() } else { error })?,
     };
     let known = (args.backend != Backend::Pcap).then(|| link_type(interface.link_type(), &interface)).transpose()?;
     let mut filter = known.map_or(Ok(None), |link_type| args.compile_filter(link_type))?;
@@ -87,16 +89,22 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     warnings.extend(sandbox::enter(args.no_sandbox, &args.needs(true, successor.as_ref()))?);
     let started = Instant::now();
     warnings.extend(running.warnings().iter().cloned());
-    let mut reporter = Reporter::new(args.json, args.stats, "timer".to_owned());
+    let facts = Facts {
+        object: interface.name.clone(),
+        policy: Some(policy),
+        max_latency: Some(args.max_latency),
+        sources: running.descriptions().to_vec(),
+        filter: filter.map(|filter| filter.text().to_owned()),
+    };
+    let mut reporter = Reporter::new(&facts, args.json, args.stats, "timer".to_owned());
     for warning in &warnings {
         reporter.note(&format!("warning: {warning}"));
     }
-    let sources = running.descriptions().to_vec();
     reporter.note(&format!(
         "capturing from {} ({}), {}",
         interface.name,
-        sources.first().map_or("", |source| source.backend),
-        policy_words(&policy)
+        facts.sources.first().map_or("", |source| source.backend),
+        facts.policy.as_ref().map_or_else(String::new, policy_words)
     ));
     let ending = supervise(&mut running, &bell, args.duration, &counters, recording.recorder.as_ref(), &mut reporter);
     let elapsed = started.elapsed();
@@ -130,7 +138,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
                 .way_out("what was captured before is complete"),
         ),
         Ending::ReaderGone => None,
-        _ => output_error,
+        _ => output_error.or(outcome.blind),
     };
     // The last packets may have failed to be written after the engines ended.
     let ledger = account(outcome.ledger.clone(), counters.tally(), record.as_ref().map(|record| record.lost));
@@ -139,24 +147,31 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         let cpu = cpus.get(index % cpus.len().max(1)).copied();
         CpuUse { cpu, engine_percent: share * 100.0, steal_percent: cpu.and_then(|cpu| steal.percent(cpu, elapsed)) }
     });
+    let cpus: Vec<CpuUse> = cpu_use.collect();
+    let asked = Asked { peak_pps: args.peak_rate, spool_bytes: args.spool };
+    let advice = advice(&ledger, &facts, &cpus, asked);
+    let error = error.or_else(|| args.loss(&ledger, &facts.object));
     let summary = Summary {
-        object: interface.name.clone(),
+        facts,
         ending,
         elapsed,
-        ledger: ledger.into(),
+        ledger,
         tally: counters.tally(),
         counters: snapshot.unwrap_or(outcome.counters),
-        policy: Some(policy),
-        max_latency: Some(args.max_latency),
-        sources,
-        cpus: cpu_use.collect(),
+        cpus,
         driver_counters,
-        filter: filter.map(|filter| filter.text().to_owned()),
         record,
+        advice,
         warnings,
         error: error.as_ref().map(Error::to_string),
     };
     conclude(args, &summary, error)
+}
+
+/// What tcpdump and Wireshark call all interfaces together.
+fn any_is_libpcaps() -> Error {
+    Error::usage("capture from", "any", "it is no interface but libpcap's name for all of them")
+        .way_out("add --backend pcap, or name one interface")
 }
 
 /// The link type of files and filters.

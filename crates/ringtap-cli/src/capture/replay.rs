@@ -24,6 +24,7 @@ use super::Args;
 use super::accounts::{Counters, account, final_counts};
 use super::handler::{Keep, Limit, PanicBell, Whole};
 use super::live::conclude;
+use super::object::Facts;
 use super::report::Reporter;
 use super::summary::Summary;
 use super::supervise::{Bell, Ending, Job, supervise};
@@ -103,7 +104,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let mut job = start(source, handler, Arc::clone(&stop))?;
     let warnings = sandbox::enter(args.no_sandbox, &args.needs(false, successor.as_ref()))?;
     let started = Instant::now();
-    let mut reporter = Reporter::new(args.json, args.stats, "replay".to_owned());
+    let facts = Facts {
+        object: description.object.clone(),
+        policy: None,
+        max_latency: None,
+        sources: vec![description],
+        filter: filter.map(|filter| filter.text().to_owned()),
+    };
+    let mut reporter = Reporter::new(&facts, args.json, args.stats, "replay".to_owned());
     warnings.iter().for_each(|warning| reporter.note(&format!("warning: {warning}")));
     let ending = supervise(&mut job, &bell, args.duration, &counters, recorder.as_ref(), &mut reporter);
     stop.pull();
@@ -123,7 +131,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let counts = final_counts(&account(core.clone(), counters.tally(), lost));
     let record = recorder.map(|recorder| recorder.finish(vec![counts])).transpose()?;
     let (source, _) = ended.map_err(|_| {
-        Error::failed("replay", &description.object, "the engine thread panicked").way_out("report this as a bug")
+        Error::failed("replay", &facts.object, "the engine thread panicked").way_out("report this as a bug")
     })?;
     let mut warnings = Vec::new();
     if other > 0 {
@@ -136,19 +144,16 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let output_error = record.as_ref().and_then(|record| record.error.clone()).filter(|_| ending != Ending::ReaderGone);
     let error = output_error.or(fault);
     let summary = Summary {
-        object: description.object.clone(),
+        facts,
         ending,
         elapsed,
-        ledger: account(core, counters.tally(), record.as_ref().map(|record| record.lost)).into(),
+        ledger: account(core, counters.tally(), record.as_ref().map(|record| record.lost)),
         tally: counters.tally(),
         counters: snapshot,
-        policy: None,
-        max_latency: None,
-        sources: vec![description],
         cpus: Vec::new(),
         driver_counters: Vec::new(),
-        filter: filter.map(|filter| filter.text().to_owned()),
         record,
+        advice: Vec::new(),
         warnings,
         error: error.as_ref().map(Error::to_string),
     };

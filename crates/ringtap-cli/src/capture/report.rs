@@ -1,14 +1,14 @@
-//! What a running capture says: notes, a progress line on a terminal, one JSON object per interval.
+//! What a running capture says: notes, a progress line on a terminal, one JSON object per interval where asked for.
 //!
 //! Owns who hears what: results go to standard output, everything else to standard error. The end is in `summary`.
 
 use std::io::{self, IsTerminal, Write};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use ringtap::ledger::Ledger;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::accounts::Shown;
+use super::object::{Facts, Span, print_line};
 use super::supervise::Look;
 use crate::units::{grouped, shown_rate, shown_size};
 
@@ -17,9 +17,11 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Speaks for one capture.
 #[derive(Debug)]
-pub(super) struct Reporter {
-    json: bool,
+pub(super) struct Reporter<'a> {
+    facts: &'a Facts,
     interval: Duration,
+    /// An object per interval.
+    objects: bool,
     /// Rewrite one line of a terminal.
     rewrites: bool,
     /// A line per interval, as asked for where there is no terminal.
@@ -30,15 +32,17 @@ pub(super) struct Reporter {
     has_line: bool,
 }
 
-impl Reporter {
+impl<'a> Reporter<'a> {
     /// `stats` as given by the user; `timer` describes the timer mode.
-    pub(super) fn new(json: bool, stats: Option<Duration>, timer: String) -> Self {
-        let rewrites = !json && io::stderr().is_terminal();
+    pub(super) fn new(facts: &'a Facts, json: bool, stats: Option<Duration>, timer: String) -> Self {
+        let objects = json && stats.is_some();
+        let rewrites = !objects && io::stderr().is_terminal();
         Self {
-            json,
+            facts,
             interval: stats.unwrap_or(INTERVAL),
+            objects,
             rewrites,
-            appends: !json && !rewrites && stats.is_some(),
+            appends: !objects && !rewrites && stats.is_some(),
             timer,
             started: Instant::now(),
             has_line: false,
@@ -67,7 +71,7 @@ impl Reporter {
     /// # Errors
     /// Standard output can't be written, as when its reader has gone.
     pub(super) fn interval_passed(&mut self, now: &Look, before: &Look) -> io::Result<()> {
-        if self.json {
+        if self.objects {
             return print_line(&self.object(now, before));
         }
         if self.rewrites {
@@ -106,38 +110,20 @@ impl Reporter {
     }
 
     fn object(&self, now: &Look, before: &Look) -> Value {
-        let seconds = now.at.duration_since(before.at).as_secs_f64().max(1e-9);
-        let packets = now.tally.packets - before.tally.packets;
-        let bytes = now.tally.bytes - before.tally.bytes;
-        json!({
-            "type": "interval",
-            "time": unix_seconds(),
-            "elapsed_s": now.at.duration_since(self.started).as_secs_f64(),
-            "interval_s": seconds,
-            "packets": packets,
-            "bytes": bytes,
-            "packets_per_second": packets as f64 / seconds,
-            "bits_per_second": bytes as f64 * 8.0 / seconds,
-            "ledger": Shown::from(now.ledger.since(&before.ledger)),
-            "total": Shown::from(now.ledger.clone()),
-            "latency_us": now.counters.latency.since(&before.counters.latency).quantiles_us(),
-            "mode": if now.counters.timer_mode { "timer" } else { "interrupt" },
-            "mode_switches": now.counters.mode_switches - before.counters.mode_switches,
-            "packets_written": now.written.map(|(packets, _)| packets),
-            "bytes_written": now.written.map(|(_, bytes)| bytes),
-            "file": now.file,
-        })
+        Span {
+            facts: self.facts,
+            elapsed: now.at.duration_since(self.started),
+            lasted: now.at.duration_since(before.at),
+            tally: now.tally.since(before.tally),
+            ledger: now.ledger.since(&before.ledger),
+            total: now.ledger.clone(),
+            counters: &now.counters.since(&before.counters),
+            written: now.written,
+            file: now.file.clone(),
+            summary: None,
+        }
+        .object()
     }
-}
-
-/// One line of JSON on standard output.
-///
-/// # Errors
-/// It can't be written.
-pub(super) fn print_line(value: &Value) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{value}")?;
-    out.flush()
 }
 
 /// What was lost: `0`, or `12 (ring_full 10, nic 2)`.
@@ -149,11 +135,6 @@ pub(super) fn lost(ledger: &Ledger) -> String {
         .map(|(cause, count)| format!("{} {}", cause.name(), count.map_or("unknown".to_owned(), grouped)))
         .collect();
     if causes.is_empty() { "0".to_owned() } else { format!("{} ({})", grouped(ledger.lost()), causes.join(", ")) }
-}
-
-/// Wall-clock time.
-pub(super) fn unix_seconds() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 #[cfg(test)]

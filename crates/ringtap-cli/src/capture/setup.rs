@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ringtap::calibrate::{Calibration, Plan, Wishes};
 use ringtap::interface::Interface;
+use ringtap::ledger::{Cause, Ledger};
 use ringtap::napi::NapiPause;
 use ringtap::pacer::{Hybrid, Policy, Rung, Windowed};
 use ringtap::receiver::{self, Queues, ReceiverConfig};
@@ -145,6 +146,16 @@ impl Args {
             return refuse("--snaplen", "no packet is that long", "leave it out to keep whole packets");
         }
         Ok(())
+    }
+
+    /// With `--fail-on-loss`: what was wanted and lost, as an error. What came after --count was not wanted.
+    pub(super) fn loss(&self, ledger: &Ledger, object: &str) -> Option<Error> {
+        let at_limit = ledger.drops.get(&Cause::LeftAtLimit).copied().flatten().unwrap_or(0);
+        let (lost, unaccounted) = (ledger.lost() - at_limit, ledger.unaccounted().unwrap_or(0));
+        let is_failure = self.fail_on_loss && (lost > 0 || unaccounted != 0);
+        let cause = format!("{lost} packets are lost and {unaccounted} unaccounted for");
+        is_failure
+            .then(|| Error::failed("capture all of", object, cause).way_out("the summary tells causes and advice"))
     }
 
     /// The filter's text, if there is one.

@@ -1,20 +1,22 @@
 //! What a finished capture says: the ledger, how late packets were, what waiting cost, and what was written.
 //!
-//! Owns the summary as text and as JSON; it measures only the steal of the engines' CPUs.
+//! Owns the summary as text; as JSON it is in `object`. It measures only the steal of the engines' CPUs.
 
 use std::fmt;
 use std::time::Duration;
 
 use ringtap::histogram::Quantiles;
+use ringtap::ledger::Ledger;
 use ringtap::meters::EngineSnapshot;
 use ringtap::pacer::Policy;
 use ringtap::record::RecordSummary;
 use ringtap::source::Description;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::accounts::{Shown, Tally};
-use super::report::unix_seconds;
+use super::accounts::Tally;
+use super::advice::share;
+use super::object::{Facts, Span};
 use super::supervise::Ending;
 use crate::units::{grouped, shown_rate, shown_size, shown_us};
 
@@ -32,90 +34,37 @@ pub(super) struct CpuUse {
 /// Everything the end of a capture tells.
 #[derive(Debug)]
 pub(super) struct Summary {
-    pub(super) object: String,
+    pub(super) facts: Facts,
     pub(super) ending: Ending,
     pub(super) elapsed: Duration,
-    pub(super) ledger: Shown,
+    pub(super) ledger: Ledger,
     pub(super) tally: Tally,
     pub(super) counters: EngineSnapshot,
-    /// How it waited; `None` for a replay.
-    pub(super) policy: Option<Policy>,
-    pub(super) max_latency: Option<Duration>,
-    pub(super) sources: Vec<Description>,
     pub(super) cpus: Vec<CpuUse>,
     pub(super) driver_counters: Vec<(String, u64)>,
-    pub(super) filter: Option<String>,
     pub(super) record: Option<RecordSummary>,
+    /// What would help against loss.
+    pub(super) advice: Vec<String>,
     pub(super) warnings: Vec<String>,
     pub(super) error: Option<String>,
 }
 
 impl Summary {
-    /// Packets whose handling began later than the bound, to the resolution of the histogram; unknown where packets bear no stamp
-    /// of their arrival.
-    fn late_packets(&self) -> Option<u64> {
-        let is_known = self.counters.packets == self.counters.backlog || self.counters.latency.quantiles_us().count > 0;
-        is_known.then_some(())?;
-        let bound = u64::try_from(self.max_latency?.as_nanos()).ok()?;
-        Some(self.counters.latency.count_above(bound))
-    }
-
-    /// The last JSON object of a capture.
+    /// The object of the whole capture.
     pub(super) fn object(&self) -> Value {
-        let seconds = self.elapsed.as_secs_f64().max(1e-9);
-        let counters = &self.counters;
-        let (period_ns, threshold_pps) = self.policy.as_ref().map_or((None, None), numbers);
-        let first = self.sources.first();
-        json!({
-            "type": "summary",
-            "time": unix_seconds(),
-            "object": self.object,
-            "ending": self.ending,
-            "elapsed_s": self.elapsed.as_secs_f64(),
-            "packets": self.tally.packets,
-            "bytes": self.tally.bytes,
-            "packets_per_second": self.tally.packets as f64 / seconds,
-            "ledger": self.ledger,
-            "latency_us": counters.latency.quantiles_us(),
-            "late_packets": self.late_packets(),
-            "backlog": { "packets": counters.backlog, "oldest_us": counters.backlog_oldest_ns as f64 / 1e3 },
-            "max_latency_us": self.max_latency.map(|bound| bound.as_secs_f64() * 1e6),
-            "poll_period_us": counters.poll_period.quantiles_us(),
-            "tick_lateness_us": counters.tick_lateness.quantiles_us(),
-            "missed_ticks": counters.missed_ticks,
-            "packets_per_poll": counters.packets_per_poll(),
-            "interrupts_per_packet": counters.interrupts_per_packet(),
-            "interrupt_wakes": counters.interrupt_wakes,
-            "timer_wakes": counters.timer_wakes,
-            "empty_wakes": counters.empty_wakes,
-            "mode_switches": counters.mode_switches,
-            "policy": self.policy,
-            "period_us": period_ns.map(|ns| ns as f64 / 1e3),
-            "threshold_pps": threshold_pps,
-            "backend": first.map(|source| source.backend),
-            "zero_copy": first.and_then(|source| source.zero_copy),
-            "busy_poll": first.map(|source| source.busy_poll),
-            "sources": self.sources,
-            "cpus": self.cpus,
-            "driver_counters": self.driver_counters.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
-            "filter": self.filter,
-            "record": self.record,
-            "warnings": self.warnings,
-            "error": self.error,
-        })
-    }
-}
-
-/// Period and threshold of the lowest rung, where there are some.
-fn numbers(policy: &Policy) -> (Option<u64>, Option<f64>) {
-    match policy {
-        Policy::Hybrid(hybrid) => {
-            let rung = hybrid.rungs.first();
-            (rung.map(|rung| rung.period_ns), rung.map(|rung| rung.threshold_pps))
+        Span {
+            facts: &self.facts,
+            elapsed: self.elapsed,
+            lasted: self.elapsed,
+            tally: self.tally,
+            ledger: self.ledger.clone(),
+            total: self.ledger.clone(),
+            counters: &self.counters,
+            written: self.record.as_ref().map(|record| (record.packets, record.bytes)),
+            file: self.record.as_ref().and_then(|record| Some(record.files.last()?.display().to_string())),
+            summary: Some(self),
         }
-        Policy::Windowed(windowed) => (Some(windowed.period_ns), Some(windowed.cliff_pps)),
-        Policy::Timer { period_ns } => (Some(*period_ns), None),
-        Policy::Interrupt | Policy::Busy => (None, None),
+        .object()
     }
 }
 
@@ -170,23 +119,24 @@ impl fmt::Display for Summary {
         writeln!(
             f,
             "{}: {} packets in {seconds:.3} s, {}, {}",
-            self.object,
+            self.facts.object,
             grouped(self.tally.packets),
             shown_rate(self.tally.packets as f64 / seconds.max(1e-9)),
             shown_size(self.tally.bytes)
         )?;
         let known = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), grouped);
-        let ledger = &self.ledger.ledger;
+        let ledger = &self.ledger;
         line(f, "ledger", format_args!("{:>16} offered", known(ledger.offered)))?;
         line(f, "", format_args!("{:>16} delivered", grouped(ledger.delivered)))?;
         line(f, "", format_args!("{:>16} filtered", known(ledger.filtered)))?;
         for (cause, count) in ledger.drops.iter().filter(|(_, count)| **count != Some(0)) {
-            line(f, "", format_args!("{:>16} {}", known(*count), cause.name()))?;
+            let share = count.map_or_else(String::new, |count| share(count, ledger));
+            line(f, "", format_args!("{:>16} {}{share}", known(*count), cause.name()))?;
         }
-        if self.ledger.lost == 0 {
+        if ledger.lost() == 0 {
             line(f, "", format_args!("{:>16} lost", 0))?;
         }
-        let unaccounted = self.ledger.unaccounted.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+        let unaccounted = ledger.unaccounted().map_or_else(|| "unknown".to_owned(), |count| count.to_string());
         line(f, "", format_args!("{unaccounted:>16} unaccounted"))?;
         if ledger.cut > 0 {
             line(
@@ -199,11 +149,14 @@ impl fmt::Display for Summary {
             line(f, "", format_args!("{:>16} of these were cut before, in the file", grouped(ledger.cut_before)))?;
         }
 
+        for advice in &self.advice {
+            line(f, "advice", advice)?;
+        }
         let counters = &self.counters;
         let latency = counters.latency.quantiles_us();
         if latency.count > 0 {
             line(f, "latency", format_args!("{}  (arrival to handler)", quantile_words(&latency)))?;
-            if let (Some(bound), Some(late)) = (self.max_latency, self.late_packets()) {
+            if let (Some(bound), Some(late)) = (self.facts.max_latency, self.facts.late_packets(counters)) {
                 let share = late as f64 * 100.0 / latency.count as f64;
                 let bound = shown_us(bound.as_secs_f64() * 1e6);
                 line(f, "", format_args!("{} packets ({share:.3} %) later than the bound of {bound}", grouped(late)))?;
@@ -220,7 +173,7 @@ impl fmt::Display for Summary {
                 ),
             )?;
         }
-        if let Some(policy) = &self.policy {
+        if let Some(policy) = &self.facts.policy {
             line(f, "waiting", policy_words(policy))?;
             line(
                 f,
@@ -247,10 +200,10 @@ impl fmt::Display for Summary {
             let steal = cpu.steal_percent.map_or_else(|| "unknown".to_owned(), |steal| format!("{steal:.1} %"));
             line(f, "core", format_args!("{which}engine thread {:.1} %, steal {steal}", cpu.engine_percent))?;
         }
-        for source in &self.sources {
+        for source in &self.facts.sources {
             line(f, "source", source_words(source))?;
         }
-        if let Some(filter) = &self.filter {
+        if let Some(filter) = &self.facts.filter {
             line(f, "filter", filter)?;
         }
         for (name, value) in &self.driver_counters {

@@ -166,7 +166,7 @@ pub(super) fn supervise(
     duration: Option<Duration>,
     counters: &Counters,
     recorder: Option<&Recorder>,
-    reporter: &mut Reporter,
+    reporter: &mut Reporter<'_>,
 ) -> Ending {
     let started = Instant::now();
     let deadline = duration.and_then(|duration| started.checked_add(duration));

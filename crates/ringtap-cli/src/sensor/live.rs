@@ -30,11 +30,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::config::Config;
-use super::handler::{Finds, NEVER, Sensor, Shedding, Swap, Wanted};
-use super::output::{Wishes as OutputWishes, Writing, wants};
+use super::handler::{Finds, NEVER, Sensor, Shedding, Swap};
+use super::output::{Wishes as OutputWishes, Writing, wanted, wants};
 use super::pages::Tables;
 use super::replay::conclude;
-use super::rules::{self, Loaded};
+use super::rules::{self, Loaded, Used};
 use super::summary::{Summary, records};
 use super::{Args, Backend, Event};
 use crate::capture::user::Successor;
@@ -68,10 +68,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let told = listen()?;
     let config = Config::of(args)?;
     let loaded = rules::load(args, &config.variables, BitNames::default())?;
-    rules::tell(&loaded.rejected);
-    let Loaded { program, classes, mut bits, rejected, precedence } = loaded;
-    let left_out = rejected.len();
-    drop(rejected);
+    rules::tell(&loaded);
+    let used = Used::of(&loaded);
+    let Loaded { program, classes, mut bits, precedence, .. } = loaded;
     let successor = args.user.as_deref().map(Successor::find).transpose()?;
     let interface = Interface::find_up(args.interface.as_deref().unwrap_or_default())?;
     let number = interface.link_type().unwrap_or(u16::MAX);
@@ -162,7 +161,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     eprintln!("ringtap: watching {} ({backend}) with {} rules", interface.name, program.rules().len());
 
     let started = Instant::now();
-    let mut reloads = Reloads { done: 0, catalogue, wishes, current: Arc::clone(&program), left_out };
+    let mut reloads = Reloads { done: 0, catalogue, wishes, used };
     let ending = supervise(args, &told, &config, &mut running, &mut exchanges, &mut bits, &mut reloads, started);
     let elapsed_s = started.elapsed().as_secs_f64();
     let departure = matches!(ending, "interface_gone" | "interface_used").then(|| running.awaited_departure());
@@ -194,8 +193,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         object: interface.name.clone(),
         ending,
         elapsed_s,
-        rules: reloads.current.rules().len(),
-        rules_left_out: reloads.left_out,
+        rules: reloads.used,
         counters,
         cut: outcome.ledger.cut,
         ledger: Some(outcome.ledger),
@@ -218,7 +216,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         "engine_failed" => {
             Err(Error::failed("watch", &interface.name, "an engine ended").way_out("report this as a bug"))
         }
-        _ => Ok(ExitCode::SUCCESS),
+        _ => outcome.blind.map_or(Ok(ExitCode::SUCCESS), Err),
     }
 }
 
@@ -230,16 +228,6 @@ pub(super) fn needs<'a>(args: &'a Args, rings: bool, user: Option<&'a Successor>
     let is_file = |path: &&Path| *path != Path::new("-");
     let written = args.eve.as_deref().filter(is_file).into_iter().chain(args.eve_socket.as_deref());
     Needs { rings, reads: read.collect(), writes: written.collect(), user, ..Needs::default() }
-}
-
-fn wanted(args: &Args, config: &Config) -> Wanted {
-    let writes = args.eve.is_some() || args.eve_socket.is_some();
-    Wanted {
-        alerts: (wants(args, Event::Alert) && writes) || args.syslog.is_some() || config.snmp.is_some(),
-        flows: wants(args, Event::Flow) && writes,
-        anomalies: wants(args, Event::Anomaly) && writes,
-        packets: wants(args, Event::Packet) && writes,
-    }
 }
 
 /// The frame around alarm datagrams.
@@ -333,8 +321,7 @@ struct Reloads {
     done: u64,
     catalogue: Catalogue,
     wishes: Arc<OutputWishes>,
-    current: Arc<Program>,
-    left_out: usize,
+    used: Used,
 }
 
 /// Watches until the end, and says why it came.
@@ -373,7 +360,9 @@ fn supervise(
         if asked != seen && ready {
             seen = asked;
             reloads.wishes.reopen.store(true, Ordering::Relaxed);
-            match rules::load(args, &config.variables, bits.clone()) {
+            let in_use = reloads.used.rules - reloads.used.idle;
+            let loaded = rules::load(args, &config.variables, bits.clone());
+            match loaded.and_then(|loaded| loaded.check_against(args, in_use)) {
                 Ok(loaded) => hand_out(loaded, exchanges, bits, reloads),
                 Err(error) => eprintln!("ringtap: the rules in use stay: {error}"),
             }
@@ -385,8 +374,9 @@ fn supervise(
 
 /// A program for each engine.
 fn hand_out(loaded: Loaded, exchanges: &mut [Exchange], bits: &mut BitNames, reloads: &mut Reloads) {
-    rules::tell(&loaded.rejected);
-    let Loaded { program, classes, bits: named, rejected, precedence } = loaded;
+    rules::tell(&loaded);
+    reloads.used = Used::of(&loaded);
+    let Loaded { program, classes, bits: named, precedence, .. } = loaded;
     *bits = named;
     let program = Arc::new(program);
     tell_catalogue(reloads, &program, &classes);
@@ -398,7 +388,6 @@ fn hand_out(loaded: Loaded, exchanges: &mut [Exchange], bits: &mut BitNames, rel
         }
     }
     eprintln!("ringtap: {} rules loaded", program.rules().len());
-    (reloads.current, reloads.left_out) = (program, rejected.len());
     reloads.done += 1;
 }
 

@@ -14,6 +14,7 @@ use ringtap_detect::Counters;
 use serde_json::{Value, json};
 
 use super::config::Config;
+use super::handler::Wanted;
 use super::snmp::SnmpOutput;
 use super::{Args, Event};
 
@@ -39,6 +40,8 @@ pub(super) struct Writing {
     writer: Writer,
     /// Lines of all events.
     lines: Vec<Output>,
+    /// Whether alarms are among these.
+    writes_alarms: bool,
     /// Alarms alone.
     alarms: Vec<Output>,
     snmp: Option<SnmpOutput>,
@@ -77,6 +80,7 @@ impl Writing {
         Ok(Self {
             writer,
             lines,
+            writes_alarms: wants(args, Event::Alert),
             alarms,
             snmp,
             line: Vec::with_capacity(4096),
@@ -95,8 +99,10 @@ impl Writing {
     }
 
     fn send(&mut self, severity: Severity, is_alarm: bool) {
-        for output in &mut self.lines {
-            output.line(&self.line, severity, &self.counts);
+        if self.writes_alarms || !is_alarm {
+            for output in &mut self.lines {
+                output.line(&self.line, severity, &self.counts);
+            }
         }
         if is_alarm {
             for output in &mut self.alarms {
@@ -194,6 +200,17 @@ pub(super) fn stats(counters: &Counters) -> Value {
             "tags_evicted": counters.tags_evicted,
         },
     })
+}
+
+/// Which records the outputs take: alarms for syslog and SNMP too, whatever `--events` has written.
+pub(super) fn wanted(args: &Args, config: &Config) -> Wanted {
+    let writes = args.eve.is_some() || args.eve_socket.is_some();
+    Wanted {
+        alerts: (wants(args, Event::Alert) && writes) || args.syslog.is_some() || config.snmp.is_some(),
+        flows: wants(args, Event::Flow) && writes,
+        anomalies: wants(args, Event::Anomaly) && writes,
+        packets: wants(args, Event::Packet) && writes,
+    }
 }
 
 /// Whether an event is asked for.

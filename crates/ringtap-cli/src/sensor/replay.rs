@@ -25,18 +25,20 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::config::Config;
-use super::handler::{Finds, NEVER, Sensor, Shedding, Wanted};
+use super::handler::{Finds, NEVER, Sensor, Shedding};
 use super::live::needs;
-use super::output::{Wishes, Writing, wants};
+use super::output::{Wishes, Writing, wanted, wants};
+use super::rules::{self, Used};
 use super::summary::{Summary, records};
-use super::{Args, Event, rules};
+use super::{Args, Event};
 use crate::sandbox;
 
 /// Runs the sensor over files.
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let config = Config::of(args)?;
     let loaded = rules::load(args, &config.variables, BitNames::default())?;
-    rules::tell(&loaded.rejected);
+    rules::tell(&loaded);
+    let used = Used::of(&loaded);
     let source = FileSource::open(&args.replay, Pace::AsFast)?;
     let object = args.replay.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     let number = source.link_type().unwrap_or(1);
@@ -54,18 +56,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let Some(end) = ends.pop() else { return Err(Error::failed("start", "output thread", "it has no queue")) };
     let lost = end.lost();
     let program = Arc::new(loaded.program);
+    let wanted = wanted(args, &config);
     let handler = Sensor {
         detector: Detector::new(Arc::clone(&program), config.limits),
         link,
         finds: Finds {
             queue: end,
             waits: true,
-            wanted: Wanted {
-                alerts: wants(args, Event::Alert) || config.snmp.is_some(),
-                flows: wants(args, Event::Flow),
-                anomalies: wants(args, Event::Anomaly),
-                packets: wants(args, Event::Packet),
-            },
+            wanted,
             frame: None,
             sequence: Arc::default(),
             latency: Arc::default(),
@@ -112,8 +110,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         object,
         ending: if ended == End::EndOfFile { "end_of_file" } else { "signal" },
         elapsed_s: started.elapsed().as_secs_f64(),
-        rules: program.rules().len(),
-        rules_left_out: loaded.rejected.len(),
+        rules: used,
         counters: vec![counters],
         ledger: None,
         cut: meters.snapshot().cut,

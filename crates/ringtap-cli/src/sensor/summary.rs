@@ -12,6 +12,7 @@ use ringtap_detect::{Counters, Profile, Program};
 use serde_json::{Value, json};
 
 use super::output::stats;
+use super::rules::Used;
 use crate::units::grouped;
 
 /// Rules shown by their cost.
@@ -22,8 +23,7 @@ pub(super) struct Summary {
     pub(super) object: String,
     pub(super) ending: &'static str,
     pub(super) elapsed_s: f64,
-    pub(super) rules: usize,
-    pub(super) rules_left_out: usize,
+    pub(super) rules: Used,
     pub(super) counters: Vec<Counters>,
     /// Of a live run.
     pub(super) ledger: Option<Ledger>,
@@ -61,12 +61,13 @@ impl Summary {
     pub(super) fn object(&self) -> Value {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         json!({
-            "type": "summary",
+            "kind": "summary",
             "object": self.object,
             "ending": self.ending,
             "elapsed_s": self.elapsed_s,
-            "rules": self.rules,
-            "rules_left_out": self.rules_left_out,
+            "rules": self.rules.rules,
+            "rules_idle": self.rules.idle,
+            "rules_left_out": self.rules.left_out,
             "packets": self.sum(|counters| counters.packets),
             "bytes": self.sum(|counters| counters.bytes),
             "alerts": self.sum(|counters| counters.alerts),
@@ -108,7 +109,11 @@ impl Summary {
         };
         line("source", self.object.clone());
         line("ended by", self.ending.to_owned());
-        line("rules", format!("{} used, {} not", grouped(self.rules as u64), grouped(self.rules_left_out as u64)));
+        let rules = &self.rules;
+        line("rules", format!("{} used, {} not", grouped(rules.rules as u64), grouped(rules.left_out as u64)));
+        if rules.idle > 0 {
+            line("", format!("{} of those used can't match: nothing sets their flowbits", grouped(rules.idle as u64)));
+        }
         line("packets", grouped(self.sum(|counters| counters.packets)));
         line("alarms", grouped(self.sum(|counters| counters.alerts)));
         let named: [(&str, u64); 10] = [

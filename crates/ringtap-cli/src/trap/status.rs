@@ -234,8 +234,8 @@ impl Status {
         Some(self.ledger.unaccounted()? + self.seen as i64 - (taken + self.refused) as i64)
     }
 
-    /// For programs.
-    pub(super) fn json(&self) -> Value {
+    /// For programs; `kind` is `interval` (all since the start, as of now) or `summary`.
+    pub(super) fn json(&self, kind: &str) -> Value {
         let causes: serde_json::Map<String, Value> = self
             .causes
             .iter()
@@ -243,7 +243,7 @@ impl Status {
             .map(|(name, count)| ((*name).to_owned(), (*count).into()))
             .collect();
         json!({
-            "type": "station",
+            "kind": kind,
             "seconds": self.seconds,
             "ledger": self.ledger,
             "unaccounted": self.unaccounted(),

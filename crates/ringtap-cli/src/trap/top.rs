@@ -1,14 +1,17 @@
 //! `ringtap trap top`: a running station on the terminal, from what it leaves in its store each second.
 //!
-//! Owns the screen. It reads beside the station and never delays it.
+//! Owns the screen and the keyboard. It reads beside the station and never delays it.
 
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use ringtap::{Error, Result};
 use ringtap_alarm::model::Alarm;
 use ringtap_trap::names::Names;
@@ -19,12 +22,12 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::units;
 
-/// Alarms of each list.
+/// Alarms of each list, where the screen has room.
 const SHOWN: usize = 10;
-/// How often signals are looked for.
+/// How often signals and keys are looked for.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Show rates, losses and alarms of a running station.
+/// Show rates, losses and alarms of a running station; q or Ctrl-C ends it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Directory of the station's store
@@ -33,7 +36,7 @@ pub(super) struct Args {
     /// Time between two looks
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
     every: Duration,
-    /// End after so many looks [default: on Ctrl-C]
+    /// End after so many looks [default: on q or Ctrl-C]
     #[arg(long, value_name = "N", value_parser = units::count)]
     count: Option<u64>,
 }
@@ -49,6 +52,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     // The names that the station found in its MIB files.
     let names = Names::cached(&super::names_cache(&args.store));
     let clears = std::io::stdout().is_terminal();
+    let keys = Keys::watch();
     let mut last: Option<(f64, u64)> = None;
     let mut looks = 0;
     loop {
@@ -63,9 +67,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             .filter(|(then, _)| *then < seconds)
             .map(|(then, before)| stored.saturating_sub(before) as f64 / (seconds - then));
         last = Some((seconds, stored));
-        let screen = screen(&status, rate, &alarms, &names);
+        let size = if clears { terminal_size::terminal_size() } else { None };
+        let room = size.map_or((usize::MAX, usize::MAX), |(width, height)| (width.0.into(), height.0.into()));
+        let screen = screen(&status, rate, &alarms, &names, room);
         let mut out = std::io::stdout().lock();
-        let shown = if clears { write!(out, "\x1b[H\x1b[2J{screen}") } else { write!(out, "{screen}") };
+        // Without automatic wrap a line of wide characters is cut at the edge.
+        let shown = if clears { write!(out, "\x1b[H\x1b[2J\x1b[?7l{screen}\x1b[?7h") } else { write!(out, "{screen}") };
         // Nobody may be left to read it.
         if shown.and_then(|()| out.flush()).is_err() {
             return Ok(ExitCode::SUCCESS);
@@ -74,10 +81,16 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         looks += 1;
         let next = Instant::now() + args.every;
         while Instant::now() < next && args.count.is_none_or(|count| looks < count) {
-            if stop.load(Ordering::Relaxed) {
+            let quits = keys.as_ref().map_or_else(
+                || {
+                    std::thread::sleep(LOOK);
+                    false
+                },
+                Keys::has_quit,
+            );
+            if stop.load(Ordering::Relaxed) || quits {
                 return Ok(ExitCode::SUCCESS);
             }
-            std::thread::sleep(LOOK);
         }
         if args.count.is_some_and(|count| looks >= count) {
             return Ok(ExitCode::SUCCESS);
@@ -85,11 +98,56 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn screen(status: &Value, rate: Option<f64>, alarms: &[Alarm], names: &Names) -> String {
+/// The terminal's keys one by one and not shown; as before when dropped.
+struct Keys(Termios);
+
+impl Keys {
+    /// `None` where standard input is no terminal of ours to change.
+    fn watch() -> Option<Self> {
+        let stdin = std::io::stdin();
+        // In the background, changing the terminal would stop us (SIGTTOU).
+        let is_ours = nix::unistd::tcgetpgrp(stdin.as_fd()).is_ok_and(|group| group == nix::unistd::getpgrp());
+        let before = is_ours.then(|| tcgetattr(stdin.as_fd()).ok())??;
+        let mut settings = before.clone();
+        settings.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO);
+        tcsetattr(stdin.as_fd(), SetArg::TCSANOW, &settings).ok()?;
+        Some(Self(before))
+    }
+
+    /// Waits a little, and says whether q was typed.
+    fn has_quit(&self) -> bool {
+        let stdin = std::io::stdin();
+        let mut ready = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+        let timeout = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);
+        if !poll(&mut ready, timeout).is_ok_and(|count| count > 0) {
+            return false;
+        }
+        let mut typed = [0; 64];
+        match nix::unistd::read(stdin.as_fd(), &mut typed) {
+            // Nobody is at the keyboard any more.
+            Ok(0) | Err(_) => true,
+            Ok(length) => typed[..length].iter().any(|key| b"qQ".contains(key)),
+        }
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        let _ = tcsetattr(std::io::stdin().as_fd(), SetArg::TCSANOW, &self.0);
+    }
+}
+
+/// What is shown on a screen of so many columns and rows.
+fn screen(status: &Value, rate: Option<f64>, alarms: &[Alarm], names: &Names, room: (usize, usize)) -> String {
     use std::fmt::Write;
+    let mut used = 0;
     let mut out = String::new();
     let mut line = |text: String| {
-        let _ = writeln!(out, "{text}");
+        for line in text.lines() {
+            used += 1;
+            let _ = writeln!(out, "{}", line.chars().take(room.0).collect::<String>());
+        }
+        used
     };
     if status.is_null() {
         line("no station has left its status here yet".to_owned());
@@ -120,15 +178,17 @@ fn screen(status: &Value, rate: Option<f64>, alarms: &[Alarm], names: &Names) ->
         }
     }
     let mut raised: Vec<&Alarm> = alarms.iter().filter(|alarm| !alarm.cleared).collect();
-    line(format!("alarms         {} raised of {}", raised.len(), alarms.len()));
+    let used = line(format!("alarms         {} raised of {}", raised.len(), alarms.len()));
+    // Two lists, each below an empty line and its name; the last line is the cursor's.
+    let shown = (room.1.saturating_sub(used + 5) / 2).min(SHOWN);
     raised.sort_by_key(|alarm| std::cmp::Reverse(alarm.changed_ns));
     line("\nnewest".to_owned());
-    for alarm in raised.iter().take(SHOWN) {
+    for alarm in raised.iter().take(shown) {
         line(row(alarm, names));
     }
     raised.sort_by_key(|alarm| std::cmp::Reverse(alarm.count));
     line("\nloudest".to_owned());
-    for alarm in raised.iter().take(SHOWN) {
+    for alarm in raised.iter().take(shown) {
         line(row(alarm, names));
     }
     out

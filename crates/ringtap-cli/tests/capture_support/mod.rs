@@ -69,7 +69,7 @@ impl Ended {
         let last = text.lines().last().unwrap_or_else(|| panic!("no output; {}", self.stderr));
         let value: Value =
             serde_json::from_str(last).unwrap_or_else(|error| panic!("{error} in {text}; {}", self.stderr));
-        assert_eq!(value["type"], "summary", "{value}");
+        assert_eq!(value["kind"], "summary", "{value}");
         value
     }
 

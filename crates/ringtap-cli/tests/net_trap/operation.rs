@@ -109,6 +109,46 @@ fn net_trap_serves_its_account_to_prometheus_and_to_top() {
 }
 
 #[test]
+fn net_trap_top_ends_on_q_and_fits_the_screen() {
+    const TEST: &str = "net_trap_top_ends_on_q_and_fits_the_screen";
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("store");
+    let address = format!("127.0.0.1:{}", port());
+    let station = Station::start(&directory, &["--listen", &address]);
+    for index in 1..=20 {
+        let mut name = IF_INDEX;
+        name[10] = index;
+        send(&Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 3], 1).with(&name, Item::Integer(index.into())), &address);
+    }
+    drop(station.wait_for(20));
+    station.end();
+    // script(1) gives it a terminal.
+    let command = format!("stty rows 24 cols 80; exec {RINGTAP} trap top --store {}", directory.display());
+    let mut child = std::process::Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("did not run: {TEST}: script: {error}"));
+    std::thread::sleep(Duration::from_millis(1500));
+    let mut keyboard = child.stdin.take().unwrap();
+    keyboard.write_all(b"xq").unwrap();
+    let until = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "q does not end it");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let screen = text.split("\x1b[H\x1b[2J").nth(1).unwrap_or_else(|| panic!("{text:?}"));
+    assert!((10..24).contains(&screen.lines().count()) && screen.contains("loudest"), "{screen:?}");
+    let longest = screen.lines().map(|line| line.trim_end().chars().count()).max().unwrap();
+    // The last line also has the escape that turns automatic wrap on, and the first the one that turns it off.
+    assert!(longest <= 80 + "\x1b[?7l".len(), "{longest}: {screen:?}");
+}
+
+#[test]
 fn net_trap_alarms_are_cleared_by_hand_beside_a_station_and_without_one() {
     const TEST: &str = "net_trap_alarms_are_cleared_by_hand_beside_a_station_and_without_one";
     let folder = tempfile::tempdir().unwrap();
@@ -123,12 +163,15 @@ fn net_trap_alarms_are_cleared_by_hand_beside_a_station_and_without_one() {
     let ids: Vec<u64> =
         listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].as_u64().unwrap()).collect();
     assert_eq!(ids.len(), 2, "{listed}");
+    let table = alarms(TEST, store, &["list"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines.len() == 3 && lines[0].contains("ID STATE") && lines[0].contains("LAST SEEN"), "{table}");
+    assert!(lines[1].contains("Z ") && lines[1].contains(" ago"), "{table}");
+    let shown = alarms(TEST, store, &["show", &ids[0].to_string()]);
+    assert!(shown.contains(" ago)\"") && !shown.contains("_ns"), "{shown}");
     alarms(TEST, store, &["clear", &ids[0].to_string(), "--by", "alice"]);
-    let until = Instant::now() + PATIENCE;
-    while alarms(TEST, store, &["list", "--json"]).lines().count() != 1 {
-        assert!(Instant::now() < until, "the station does not clear");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let left = alarms(TEST, store, &["list", "--json"]);
+    assert_eq!(left.lines().count(), 1, "it is cleared when the command ends: {left}");
     let object = station.end();
     assert_eq!((&object["raised"], &object["alarms"], &object["unaccounted"]), (&1.into(), &2.into(), &0.into()));
     alarms(TEST, store, &["clear", &ids[1].to_string(), "--by", "bob"]);

@@ -5,6 +5,7 @@
 
 mod classes;
 mod coverage;
+mod idle;
 mod lines;
 pub mod network;
 mod numbers;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 pub use classes::{Class, Classes};
 pub use coverage::Coverage;
+pub use idle::idle;
 pub use network::Variables;
 pub(crate) use numbers::MAX_VARIABLES;
 pub use parse::Reason;

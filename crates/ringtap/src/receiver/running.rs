@@ -15,7 +15,7 @@ use crate::ledger::{Cause, Ledger};
 use crate::meters::{EngineMeters, EngineSnapshot};
 use crate::realtime::{self, ThreadShare};
 use crate::source::Description;
-use crate::steer::{Attach, SteerCounters};
+use crate::steer::{Attach, Occupant, SteerCounters};
 use crate::sys::event::Stop;
 
 /// Engines at work. Dropping it ends them.
@@ -60,6 +60,8 @@ pub struct Outcome<H> {
     pub driver_counters: Vec<(String, u64)>,
     /// What could not be had or went wrong, one sentence each.
     pub warnings: Vec<String>,
+    /// That packets came and none was seen, because another XDP program had them before; and whose it is.
+    pub blind: Option<Error>,
 }
 
 impl<H: Handler + Send + 'static> Running<H> {
@@ -158,7 +160,12 @@ impl<H: Handler + Send + 'static> Running<H> {
         if let (Some(check), Some(first), Some(counted)) = (self.check.take(), engines.first(), snapshots.first()) {
             warnings.extend(check.end(counted, first.wall_ns, first.thread_share));
         }
-        Ok(Outcome { engines, ledger, counters, driver_counters: self.shared.device.driver_counters(), warnings })
+        let blind = self.shared.blindness(&ledger).map(|(taker, packets)| {
+            let cause = format!("nothing was seen, while {packets} packets came and met {taker}");
+            Error::failed("capture from", &self.interface.name, cause).way_out(taker.way_out(&self.interface.name))
+        });
+        let driver_counters = self.shared.device.driver_counters();
+        Ok(Outcome { engines, ledger, counters, driver_counters, warnings, blind })
     }
 }
 
@@ -174,6 +181,12 @@ impl<H> Drop for Running<H> {
 }
 
 impl Shared {
+    /// Whose XDP program had all packets before they reached our sockets, and how many came.
+    fn blindness(&self, ledger: &Ledger) -> Option<(&Occupant, u64)> {
+        let packets = self.device.received().filter(|&packets| packets > 0)?;
+        (ledger.delivered == 0 && ledger.lost() == 0).then_some((self.taker.as_ref()?, packets))
+    }
+
     pub(super) fn ledger(&mut self, delivered: u64) -> Ledger {
         let mut ledger = Ledger { delivered, ..Ledger::default() };
         let sockets: Vec<_> = lock(&self.accounts).iter_mut().map(SocketAccounts::read).collect();
