@@ -9,6 +9,7 @@ pub mod conformance;
 pub mod files;
 pub mod frames;
 pub mod read;
+pub mod rules;
 pub mod snmp;
 
 mod links;
