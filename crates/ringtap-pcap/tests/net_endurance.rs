@@ -1,5 +1,5 @@
 //! Odd sequences of calls, and what must not grow however long it goes on. The short forms run with the other tests; the long
-//! ones are ignored there: `make leak-pcap`.
+//! ones are ignored there: `make test-long` has them shortened, `make leak-pcap` whole.
 
 mod support;
 
@@ -101,6 +101,7 @@ const VALGRIND: [&str; 6] = [
 ];
 
 #[test]
+#[ignore = "a minute: make test-long"]
 fn net_valgrind_finds_nothing_in_odd_calls() {
     odd("net_valgrind_finds_nothing_in_odd_calls", 100..102, 600, Duration::MAX, &[], &VALGRIND);
 }
@@ -127,6 +128,7 @@ fn endure(program: &Path, library: &Path, wrapper: &[&str], arguments: [&str; 3]
 }
 
 #[test]
+#[ignore = "a minute: make test-long"]
 fn net_valgrind_finds_nothing_in_a_capture() {
     let (folder, library) = (tempfile::tempdir().unwrap(), our_folder());
     let program = compile("endure", folder.path(), &[]);

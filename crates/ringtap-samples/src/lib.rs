@@ -98,7 +98,11 @@ pub fn sample(name: &str) -> Sample {
 pub fn write_all(folder: &std::path::Path) -> std::io::Result<Vec<std::path::PathBuf>> {
     let mut paths = Vec::new();
     for (index, sample) in samples().into_iter().chain(damaged()).enumerate() {
-        let format = files::Format::ALL[index % files::Format::ALL.len()];
+        let format = match sample.link {
+            // libpcap takes a second interface of LINKTYPE_RAW for one of another link type.
+            101 => files::Format::Pcap(files::Order::Little),
+            _ => files::Format::ALL[index % files::Format::ALL.len()],
+        };
         let path = folder.join(format!("{}.{}", sample.name, format.extension()));
         std::fs::write(&path, files::file(&sample, format))?;
         paths.push(path);
