@@ -86,6 +86,8 @@ fn protocols() -> Vec<Vec<u8>> {
         88,
         &sum([&[2, 5, 0, 0][..], &[0; 12], &[0, 0, 0, 1, 0, 1, 0, 12, 1, 0, 1, 0, 0, 0, 0, 15]].concat(), 2),
     ));
+    // The land attack: to itself.
+    frames.push(Ends::new("192.0.2.9", "192.0.2.9").udp_frame([7, 7], b"land"));
     // AH in front of TCP; ESP.
     let ah = join(&[
         &[6, 4, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1],
@@ -355,8 +357,6 @@ fn broken() -> Vec<Vec<u8>> {
         // The EtherType says one version and the header the other.
         with(&whole, &[(12, 0x86), (13, 0xdd)]),
         with(&of_v6, &[(12, 8), (13, 0)]),
-        // The land attack: to itself.
-        Ends::new("192.0.2.9", "192.0.2.9").udp_frame([7, 7], b"land"),
     ]
 }
 
