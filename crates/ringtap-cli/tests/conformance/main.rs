@@ -7,5 +7,6 @@ mod replay;
 mod replays;
 #[path = "../sensor_support/mod.rs"]
 mod sensor_support;
+#[allow(dead_code, reason = "the tests of the generator use all of it")]
 #[path = "../net_generate_cli/support.rs"]
 mod support;
