@@ -12,12 +12,9 @@ use ringtap_trap::syslog::{self, Framer};
 use ringtap_wire::{Layers, LinkType};
 
 /// Fields of each packet that the filter keeps, as tshark shows them.
-pub fn tshark(test: &str, file: &Path, filter: &str, fields: &[&str], preferences: &[String]) -> Vec<Vec<String>> {
+pub fn tshark(test: &str, file: &Path, filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(file).args(["-Y", filter, "-T", "fields", "-E", "separator=\u{1}", "-E", "aggregator=|"]);
-    for preference in preferences {
-        command.args(["-o", preference]);
-    }
     for field in fields {
         command.args(["-e", field]);
     }
@@ -96,7 +93,7 @@ pub fn snmp_decodes_as_tshark_says(test: &str, files: &[PathBuf]) -> (usize, BTr
     for file in files {
         let fields =
             ["frame.number", "snmp.version", "snmp.request_id", "snmp.name", "snmp.msgVersion", "snmp.value.g32"];
-        let theirs = tshark(test, file, "snmp && udp", &[&fields[..], &VALUES].concat(), &[]);
+        let theirs = tshark(test, file, "snmp && udp", &[&fields[..], &VALUES].concat());
         let frames = read::packets(file).0;
         for row in theirs {
             let number: u64 = row[0].parse().unwrap();
@@ -136,7 +133,7 @@ pub fn syslog_decodes_as_tshark_says(test: &str, files: &[PathBuf]) -> usize {
     let mut compared = 0;
     for file in files {
         let fields = ["frame.number", "syslog.facility", "syslog.level", "syslog.msg"];
-        let theirs = tshark(test, file, "syslog && udp", &fields, &[]);
+        let theirs = tshark(test, file, "syslog && udp", &fields);
         let frames = read::packets(file).0;
         for row in theirs {
             let number: usize = row[0].parse().unwrap();
