@@ -205,8 +205,7 @@ fn keywords_as_suricata_sees_them() {
     assert_eq!(silent, SILENT);
 }
 
-/// Rules that both find, but not as often: frames with SNAP or many labels (4, 94), an option's length (15), headers of IPv6
-/// fragments (29, 43), streams by segment or by window (81, 89).
+/// Rules that the two find, but not as often; why is not known yet.
 const COUNTED_APART: [&str; 7] = ["4", "15", "29", "43", "81", "89", "94"];
 
 /// Samples that the two decode in ways of their own: how deep to look into tunnels, and what of a broken header is told.

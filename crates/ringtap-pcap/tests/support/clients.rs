@@ -34,8 +34,8 @@ pub struct Client<'a> {
     pub end: Duration,
 }
 
-/// Samples that the two libraries' clients tell apart for reasons of their own: fragments and ICMP by when they come (softflowd),
-/// tags by where the kernel keeps them (a filter of tcpdump's).
+/// Samples of which clients printed other things on our library: tcpdump with a filter of VLAN-tagged datagrams, softflowd of
+/// fragments and ICMP. Why is not known yet.
 const APART: [&str; 5] = ["vlan", "ipv4-fragments", "ipv6-fragments", "icmp", "big"];
 
 /// Files of Ethernet frames that clients of many kinds have something to say about.
