@@ -8,7 +8,7 @@ MANDIR     ?= $(PREFIX)/share/man/man1
 PCAPDIR    ?= $(PREFIX)/lib/ringtap
 PCAPMANDIR ?= $(PREFIX)/share/man/man7
 DEMO_ARGS  ?=
-TEST_ARGS  ?= --workspace
+TEST_ARGS  ?=
 # Of ringtap bench; without --out in them the results go to bench-results/.
 BENCH_ARGS ?= --out bench-results
 
@@ -21,13 +21,14 @@ export CARGO
 
 LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell
 
-.PHONY: help setup build demo test storm lab lab-ci lint $(LINTS) man install uninstall build-pcap install-pcap uninstall-pcap leak-pcap bench clean
+.PHONY: help setup build demo test test-long conformance lab lab-ci lint $(LINTS) man install uninstall build-pcap install-pcap uninstall-pcap leak-pcap bench clean
 
 help: ## this list
 	@echo 'make TARGET, where TARGET is one of:'
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1 \2/p' $(MAKEFILE_LIST) | awk '{ name = $$1; $$1 = ""; printf "  %-15s%s\n", name, $$0 }'
 	@echo
 	@echo 'Variables: PREFIX (/usr/local), DESTDIR, DEMO_ARGS, TEST_ARGS (arguments of cargo test), BENCH_ARGS,'
+	@echo 'RINGTAP_CONFORMANCE (folder of third-party test data; "make test" uses it where it is),'
 	@echo 'KERNEL and NIC (one cell of the lab; lab/run --list has them);'
 	@echo 'ALLOW_MISSING=1 makes "make test" warn, not fail, about tests that lack a privilege or a peer.'
 
@@ -46,9 +47,13 @@ test: ## set up and run all tests, those of the kernel as root; ends with one su
 	scripts/setup test
 	scripts/test $(TEST_ARGS)
 
-storm: ## a million traps of 5,000 nodes at the station (as root, a minute): nothing unaccounted, alarms true, memory bounded
+test-long: ## the tests that take a minute and more each: a storm of traps, valgrind, endurance (leak-pcap has its whole length)
 	scripts/setup test
-	scripts/test -p ringtap-cli --test net_trap -- --ignored million
+	MINUTES=$(or $(MINUTES),1) CYCLES=$(or $(CYCLES),50000) LIVE_CYCLES=$(or $(LIVE_CYCLES),500) XDP_CYCLES=$(or $(XDP_CYCLES),50) scripts/test --workspace --tests -- --ignored --test-threads 1
+
+conformance: ## hold it against third-party data: captures, rules and detection cases in RINGTAP_CONFORMANCE or ../shared/data
+	scripts/setup test
+	scripts/test --conformance
 
 lab: ## boot real kernels and network card models in QEMU and check Ringtap inside; all cells, or KERNEL=7-rt NIC=igb
 	scripts/setup lab

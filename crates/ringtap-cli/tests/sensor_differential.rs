@@ -3,58 +3,9 @@
 
 mod sensor_support;
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
-
-use sensor_support::{data, field, pcap, replay};
+use sensor_support::suricata::{compare, count, suricata};
+use sensor_support::{pcap, replay};
 use serde_json::Value;
-
-/// Sid, addresses, ports; and the packet's number where it is the same in both.
-type Key = (u64, String, String, u64, u64, u64);
-
-fn key(event: &Value, with_packet: bool) -> Key {
-    let number = |path: &str| field(event, path).and_then(Value::as_u64).unwrap_or(0);
-    let text = |path: &str| {
-        let address: std::net::IpAddr =
-            field(event, path).and_then(Value::as_str).unwrap_or("0.0.0.0").parse().unwrap();
-        address.to_string()
-    };
-    // Suricata gives packets put together from fragments no number.
-    let has_number = with_packet && event["pkt_src"] != "defrag";
-    let packet = if has_number { number("pcap_cnt") } else { 0 };
-    (number("alert.signature_id"), text("src_ip"), text("dest_ip"), number("src_port"), number("dest_port"), packet)
-}
-
-fn count(events: &[Value], with_packet: bool) -> BTreeMap<Key, u64> {
-    let mut counts = BTreeMap::new();
-    for event in events.iter().filter(|event| event["event_type"] == "alert") {
-        *counts.entry(key(event, with_packet)).or_insert(0) += 1;
-    }
-    counts
-}
-
-/// Alerts of Suricata 7 with its packaged configuration, in a folder of its own.
-fn suricata(test: &str, capture: &Path, rules: &Path, settings: &[String]) -> Vec<Value> {
-    let folder = tempfile::tempdir().unwrap();
-    let version = Command::new("suricata").arg("-V").output();
-    let version = version.unwrap_or_else(|error| panic!("did not run: {test}: suricata: {error}")).stdout;
-    let version = String::from_utf8_lossy(&version);
-    assert!(version.contains("version 7.0."), "did not run: {test}: it needs Suricata 7.0, this is {}", version.trim());
-    let output = Command::new("suricata")
-        .args(["--runmode", "single", "-k", "none", "-r"])
-        .arg(capture)
-        .arg("-S")
-        .arg(rules)
-        .arg("-l")
-        .arg(folder.path())
-        .args(settings.iter().flat_map(|setting| ["--set", setting]))
-        .output()
-        .unwrap_or_else(|error| panic!("did not run: {test}: suricata: {error}"));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = std::fs::read_to_string(folder.path().join("eve.json")).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
 
 /// xorshift64*: the same traffic in each run.
 struct Random(u64);
@@ -109,20 +60,6 @@ fn tcp(ports: (u16, u16), sequence: u32, acknowledgment: u32, flags: u8, payload
 
 const A: [u8; 4] = [198, 51, 100, 1];
 const B: [u8; 4] = [203, 0, 113, 2];
-
-fn compare(test: &str, name: &str, capture: &Path, rules: &Path, with_packet: bool) -> Vec<String> {
-    let ours = count(&replay(&[capture], rules, &["--events", "alert", "--no-checksums"]), with_packet);
-    let theirs = count(&suricata(test, capture, rules, &[]), with_packet);
-    let mut differences = Vec::new();
-    let keys: std::collections::BTreeSet<&Key> = ours.keys().chain(theirs.keys()).collect();
-    for key in keys {
-        let (mine, other) = (ours.get(key).unwrap_or(&0), theirs.get(key).unwrap_or(&0));
-        if mine != other {
-            differences.push(format!("{name}: {key:?}: {mine} here, {other} there"));
-        }
-    }
-    differences
-}
 
 /// Random datagrams, whole and in fragments in any order, against rules that combine contents and positions.
 #[test]
@@ -247,38 +184,35 @@ fn streams_as_suricata_sees_them() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// The captures of the cases, each with its own rules. Cases whose rules Suricata 7.0.10 does not know are left out, and
-/// where the two differ it is named here why.
+/// Rules for every keyword over packets of every protocol. Each finds something, but for those that are named here.
 #[test]
-fn cases_as_suricata_sees_them() {
-    const TEST: &str = "cases_as_suricata_sees_them";
-    let mut folders: Vec<_> = std::fs::read_dir(data(TEST, "suricata-verify"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_dir())
-        .collect();
-    folders.sort();
-    let mut differing = Vec::new();
-    for folder in folders {
-        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
-        let found = compare(TEST, &name, &folder.join("input.pcap"), &folder.join("test.rules"), false);
-        if !found.is_empty() {
-            println!("{}", found.join("\n"));
-            differing.push(name);
-        }
-    }
-    assert_eq!(differing, DIFFERING.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+fn keywords_as_suricata_sees_them() {
+    const TEST: &str = "keywords_as_suricata_sees_them";
+    let folder = tempfile::tempdir().unwrap();
+    let (capture, rules) = (folder.path().join("x.pcap"), folder.path().join("keywords.rules"));
+    std::fs::write(&rules, ringtap_samples::rules::KEYWORDS).unwrap();
+    let usual = |sample: &ringtap_samples::Sample| sample.link == 1 && !UNLIKE.contains(&sample.name.as_str());
+    let samples = ringtap_samples::samples().into_iter().filter(usual);
+    pcap(&capture, &samples.flat_map(|sample| sample.packets).collect::<Vec<_>>());
+    let differences = compare(TEST, "keywords", &capture, &rules, false);
+    let mut differing: Vec<&str> = differences.iter().map(|line| line.split(['(', ',']).nth(1).unwrap()).collect();
+    differing.dedup();
+    assert_eq!(differing, COUNTED_APART, "{}", differences.join("\n"));
+    let found = count(&replay(&[&capture], &rules, &["--events", "alert", "--no-checksums"]), false);
+    let sids =
+        ringtap_samples::rules::KEYWORDS.lines().filter_map(|line| line.rsplit_once("sid:")?.1.strip_suffix(";)"));
+    let silent = sids.filter(|sid| !found.keys().any(|key| key.0.to_string() == *sid)).collect::<Vec<_>>();
+    assert_eq!(silent, SILENT);
 }
 
-/// Cases in which the two differ, and why.
-const DIFFERING: &[(&str, &str)] = &[
-    ("bug-7390", "fixed after 7.0.10: variables as distance"),
-    ("detect-flow-pkts", "flow.pkts and flow.bytes with a side came after 7.0.10"),
-    ("detect-flow-pkts-either", "the same, and the threshold type backoff"),
-    ("detection_filter-distinct-srcport", "unique_on came after 7.0.10"),
-    ("threshold__detection_filter-rule-flow", "track by_flow came after 7.0.10"),
-    ("threshold__threshold-rule-flow", "track by_flow came after 7.0.10"),
-];
+/// Rules that the two find, but not as often; why is not known yet.
+const COUNTED_APART: [&str; 7] = ["4", "15", "29", "43", "81", "89", "94"];
+
+/// Samples that the two decode in ways of their own: how deep to look into tunnels, and what of a broken header is told.
+const UNLIKE: [&str; 3] = ["tunnels", "broken-on-purpose", "big"];
+
+/// Rules that find nothing: they are silent, others let their packets through, or no packet is like that; of 15 see above.
+const SILENT: [&str; 7] = ["15", "110", "113", "115", "161", "162", "168"];
 
 /// Numbers and bytes of the packets that come after a match whose rule tags its session or a host.
 #[test]

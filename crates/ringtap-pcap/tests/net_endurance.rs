@@ -1,5 +1,5 @@
 //! Odd sequences of calls, and what must not grow however long it goes on. The short forms run with the other tests; the long
-//! ones are ignored there: `make leak-pcap`.
+//! ones are ignored there: `make test-long` has them shortened, `make leak-pcap` whole.
 
 mod support;
 
@@ -9,9 +9,11 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ringtap_samples::files::{self, Format, Order};
+use ringtap_samples::sample;
 use ringtap_testbed::{GeneratorConfig, Pattern, Profile, Testbed};
 use support::clients::bench;
-use support::{compile, our_folder, output, run, shared};
+use support::{compile, our_folder, output, run};
 
 /// Pairs of interfaces, cap0 and peer0 and so on, on which nothing is but what a program sends itself.
 fn with_pairs<T: Send>(testbed: &Testbed, pairs: usize, work: impl FnOnce() -> T + Send) -> T {
@@ -37,15 +39,18 @@ fn assert_good(what: &str, done: &Output) -> String {
     said
 }
 
-fn file() -> PathBuf {
-    shared("decode").join("RADIUS.pcap")
+/// A capture file in this folder.
+fn file(folder: &Path) -> PathBuf {
+    let path = folder.join("radius.pcap");
+    std::fs::write(&path, files::file(&sample("radius"), Format::Pcap(Order::Little))).unwrap();
+    path
 }
 
 /// Runs tests/c/odd.c for each seed until the time is up, `wrapper` before it.
 fn odd(name: &str, seeds: std::ops::Range<u64>, calls: u32, limit: Duration, flags: &[&str], wrapper: &[&str]) -> u64 {
     let testbed = bench(name);
     let (folder, library, started) = (tempfile::tempdir().unwrap(), our_folder(), Instant::now());
-    let program = compile("odd", folder.path(), flags);
+    let (program, captured) = (compile("odd", folder.path(), flags), file(folder.path()));
     let mut rounds = 0;
     with_pairs(&testbed, 1, || {
         let mut last = None;
@@ -55,7 +60,11 @@ fn odd(name: &str, seeds: std::ops::Range<u64>, calls: u32, limit: Duration, fla
             }
             let (first, rest) = wrapper.split_first().unwrap_or((&"env", &[]));
             let mut command = Command::new(first);
-            command.args(rest).arg(&program).args([&seed.to_string(), &calls.to_string(), "cap0", "peer0"]).arg(file());
+            command
+                .args(rest)
+                .arg(&program)
+                .args([&seed.to_string(), &calls.to_string(), "cap0", "peer0"])
+                .arg(&captured);
             let done = run(command.env("LD_LIBRARY_PATH", library.path()));
             assert_good(&format!("odd {seed} {calls}"), &done);
             rounds += 1;
@@ -92,6 +101,7 @@ const VALGRIND: [&str; 6] = [
 ];
 
 #[test]
+#[ignore = "a minute: make test-long"]
 fn net_valgrind_finds_nothing_in_odd_calls() {
     odd("net_valgrind_finds_nothing_in_odd_calls", 100..102, 600, Duration::MAX, &[], &VALGRIND);
 }
@@ -118,6 +128,7 @@ fn endure(program: &Path, library: &Path, wrapper: &[&str], arguments: [&str; 3]
 }
 
 #[test]
+#[ignore = "a minute: make test-long"]
 fn net_valgrind_finds_nothing_in_a_capture() {
     let (folder, library) = (tempfile::tempdir().unwrap(), our_folder());
     let program = compile("endure", folder.path(), &[]);
@@ -138,7 +149,7 @@ fn cycles(name: &str, without: u64, packet: u64, xdp: u64, jobs: u64) {
     let testbed = bench(name);
     let (folder, library) = (tempfile::tempdir().unwrap(), our_folder());
     let program = compile("endure", folder.path(), &[]);
-    let path = file();
+    let path = file(folder.path());
     let kinds = [
         ("dead", "-", without, 1),
         ("offline", path.to_str().unwrap(), without, 1),

@@ -1,208 +1,154 @@
-//! The shared captures of SNMP and syslog decode as tshark says: every message, field by field.
+//! Captures of SNMP and syslog decode as tshark says: every message, field by field; secured ones with every digest and cipher.
 
-use std::collections::BTreeSet;
+mod tshark_support;
+
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use pcap_parser::{Block, PcapBlockOwned, PcapError};
-use ringtap_trap::snmp::{self, Message, PduHead, ScopedData, ScopedPdu, Value, Varbinds};
-use ringtap_trap::syslog::{self, Framer};
+use ringtap_samples::files::{Format, Order, file};
+use ringtap_samples::frames::Ends;
+use ringtap_samples::{Sample, damaged, sample};
+use ringtap_trap::encode::{Item, Trap};
+use ringtap_trap::snmp::{self, Message, ScopedPdu, tag};
+use ringtap_trap::usm::{AuthProtocol, LocalEngine, PrivProtocol, Sealer, User, Usm};
 use ringtap_wire::{Layers, LinkType};
+use tshark_support::{VALUES, tshark};
 
-/// Files of a folder of the shared data.
-fn files(test: &str, folder: &str) -> Vec<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/traces").join(folder);
-    assert!(path.is_dir(), "did not run: {test}: {} is missing: get the shared test data", path.display());
-    let mut files: Vec<PathBuf> = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    assert!(!files.is_empty());
-    files
-}
-
-/// Fields of each packet that the filter keeps, as tshark shows them.
-fn tshark(test: &str, file: &Path, filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
-    let mut command = Command::new("tshark");
-    command.arg("-r").arg(file).args(["-Y", filter, "-T", "fields", "-E", "separator=\u{1}", "-E", "aggregator=|"]);
-    for field in fields {
-        command.args(["-e", field]);
-    }
-    let output = command.output().unwrap_or_else(|error| panic!("did not run: {test}: tshark: {error}"));
-    assert!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .map(|line| line.split('\u{1}').map(str::to_owned).collect())
-        .collect()
-}
-
-/// Frames of a capture with their numbers from 1 on.
-fn frames(file: &Path) -> Vec<(u64, Vec<u8>)> {
-    let mut reader = pcap_parser::create_reader(1 << 20, std::fs::File::open(file).unwrap()).unwrap();
-    let mut frames = Vec::new();
-    loop {
-        match reader.next() {
-            Ok((used, block)) => {
-                let data = match block {
-                    PcapBlockOwned::Legacy(packet) => Some(packet.data.to_vec()),
-                    PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
-                        Some(packet.data[..packet.caplen as usize].to_vec())
-                    }
-                    _ => None,
-                };
-                if let Some(data) = data {
-                    frames.push((frames.len() as u64 + 1, data));
-                }
-                reader.consume(used);
-            }
-            Err(PcapError::Incomplete(_)) => reader.refill().unwrap(),
-            Err(_) => return frames,
-        }
-    }
-}
-
-/// tshark's fields of values. Unsigned32 and Gauge32 are one type (RFC 2578 §7.1.7), for which it has two.
-const VALUES: [&str; 7] = [
-    "snmp.value.int",
-    "snmp.value.octets",
-    "snmp.value.oid",
-    "snmp.value.ipv4",
-    "snmp.value.counter",
-    "snmp.value.u32",
-    "snmp.value.timeticks",
-];
-
-/// Values in tshark's words, by field.
-fn values(varbinds: Varbinds<'_>) -> [Vec<String>; VALUES.len()] {
-    let mut found: [Vec<String>; VALUES.len()] = Default::default();
-    for varbind in varbinds.iter() {
-        let (field, text) = match varbind.value {
-            Value::Integer(number) => (0, number.to_string()),
-            Value::OctetString([]) => (1, "<MISSING>".to_owned()),
-            Value::OctetString(bytes) => (1, bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
-            Value::ObjectId(oid) => (2, oid.to_string()),
-            Value::IpAddress(address) => (3, address.to_string()),
-            Value::Counter32(number) | Value::Counter64(number) => (4, number.to_string()),
-            Value::Gauge32(number) => (5, number.to_string()),
-            Value::TimeTicks(number) => (6, number.to_string()),
-            // Shown without a value.
-            Value::Null | Value::Exception(_) => continue,
-            Value::Opaque(_) | Value::Other { .. } => panic!("no capture has {varbind:?} so far"),
-        };
-        found[field].push(text);
-    }
-    found
-}
-
-/// What we say of a message in tshark's words: version, request-id, number of varbinds, their names; and their values.
-fn ours(datagram: &[u8]) -> Option<([String; 4], [Vec<String>; VALUES.len()])> {
-    let (version, pdu) = match snmp::parse(datagram).ok()? {
-        Message::Community { version, pdu, .. } => (if version == snmp::Version::V1 { "0" } else { "1" }, pdu),
-        Message::V3(message) => match message.data {
-            ScopedData::Plain(bytes) => ("3", ScopedPdu::parse(bytes).ok()?.pdu),
-            ScopedData::Encrypted(_) => return None,
-        },
-        Message::OtherVersion(_) => return None,
-    };
-    if pdu.varbinds.is_damaged() {
-        return None;
-    }
-    let names: Vec<String> = pdu.varbinds.iter().map(|varbind| varbind.name.to_string()).collect();
-    let request = match pdu.head {
-        PduHead::Common { request_id, .. } => request_id.to_string(),
-        PduHead::V1Trap { .. } => String::new(),
-    };
-    Some(([version.to_owned(), request, names.len().to_string(), names.join("|")], values(pdu.varbinds)))
+fn write(folder: &Path, sample: &Sample) -> PathBuf {
+    let path = folder.join(format!("{}.pcap", sample.name));
+    std::fs::write(&path, file(sample, Format::Pcap(Order::Little))).unwrap();
+    path
 }
 
 #[test]
 fn snmp_decodes_as_tshark_says() {
-    const TEST: &str = "snmp_decodes_as_tshark_says";
-    let mut compared = 0;
-    let mut kinds = BTreeSet::new();
-    for file in files(TEST, "snmp") {
-        let fields =
-            ["frame.number", "snmp.version", "snmp.request_id", "snmp.name", "snmp.msgVersion", "snmp.value.g32"];
-        let theirs = tshark(TEST, &file, "snmp && udp", &[&fields[..], &VALUES].concat());
-        let frames = frames(&file);
-        for row in theirs {
-            let number: u64 = row[0].parse().unwrap();
-            let (_, frame) = &frames[number as usize - 1];
-            let layers = Layers::parse(frame, LinkType::Ethernet);
-            let ours = ours(layers.payload(frame));
-            let place = format!("{} packet {number}", file.display());
-            let their_version = if row[4].is_empty() { &row[1] } else { &row[4] };
-            // Encrypted, for which tshark has no password either; or nothing that it could read ("not conforming").
-            if row[2].is_empty() && row[3].is_empty() && their_version != "0" {
-                assert_eq!(ours, None, "{place}: {row:?}");
-                continue;
-            }
-            let Some(([version, request, count, names], values)) = ours else {
-                panic!("{place}: tshark reads {row:?}, we do not: {:?}", snmp::parse(layers.payload(frame)));
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), &sample("snmp"));
+    let (compared, kinds) = tshark_support::snmp_decodes_as_tshark_says("snmp_decodes_as_tshark_says", &[file]);
+    assert!(compared > 100 && kinds.len() == VALUES.len(), "{compared} messages compared, with values of {kinds:?}");
+}
+
+/// Messages cut at each byte, and with each byte changed: refused or read, never a panic; a cut one is never whole.
+#[test]
+fn damaged_messages_are_refused_or_read() {
+    for message in ringtap_samples::snmp::messages() {
+        for cut in 0..message.len() {
+            let whole = |bytes: &[u8]| match snmp::parse(bytes) {
+                Ok(Message::Community { pdu, .. }) => !pdu.varbinds.is_damaged(),
+                Ok(Message::V3(message)) => match message.data {
+                    snmp::ScopedData::Plain(scoped) => {
+                        ScopedPdu::parse(scoped).is_ok_and(|scoped| !scoped.pdu.varbinds.is_damaged())
+                    }
+                    snmp::ScopedData::Encrypted(_) => true,
+                },
+                _ => false,
             };
-            let their_count = if row[3].is_empty() { 0 } else { row[3].split('|').count() };
-            assert_eq!((&version, &request), (their_version, &row[2]), "{place}");
-            assert_eq!(count, their_count.to_string(), "{place}");
-            assert_eq!(names, row[3], "{place}");
-            for (index, (field, ours)) in VALUES.iter().zip(&values).enumerate() {
-                let mut theirs = row[6 + index].clone();
-                if *field == "snmp.value.u32" && theirs.is_empty() {
-                    theirs.clone_from(&row[5]);
-                }
-                assert_eq!(ours.join("|"), theirs, "{place}: {field}");
-                kinds.extend(ours.first().map(|_| *field));
+            assert!(!whole(&message[..cut]), "{cut} of {message:02x?}");
+            for change in [0x01, 0x80, 0xff] {
+                let mut changed = message.clone();
+                changed[cut] ^= change;
+                whole(&changed);
             }
-            compared += 1;
         }
     }
-    assert!(compared > 100 && kinds.len() >= 5, "{compared} messages compared, with values of {kinds:?}");
+    for packet in damaged().iter().filter(|sample| sample.name.starts_with("snmp")).flat_map(|sample| &sample.packets) {
+        let layers = Layers::parse(packet, LinkType::Ethernet);
+        _ = snmp::parse(layers.payload(packet));
+    }
+}
+
+const DIGESTS: [(AuthProtocol, &str); 6] = [
+    (AuthProtocol::Md5, "MD5"),
+    (AuthProtocol::Sha1, "SHA1"),
+    (AuthProtocol::Sha224, "SHA2-224"),
+    (AuthProtocol::Sha256, "SHA2-256"),
+    (AuthProtocol::Sha384, "SHA2-384"),
+    (AuthProtocol::Sha512, "SHA2-512"),
+];
+
+const CIPHERS: [Option<(PrivProtocol, &str)>; 5] = [
+    None,
+    Some((PrivProtocol::Des, "DES")),
+    Some((PrivProtocol::Aes128, "AES")),
+    Some((PrivProtocol::Aes192, "AES192")),
+    Some((PrivProtocol::Aes256, "AES256")),
+];
+
+/// What our sealer secures with any digest and cipher we open; what is not encrypted tshark reads as we do. That others open it, and
+/// we theirs, is shown with net-snmp beside the station (`net_trap`).
+#[test]
+fn secured_messages_are_opened() {
+    const TEST: &str = "secured_messages_are_opened";
+    const ENGINE: [u8; 9] = [0x80, 0, 0x1f, 0x88, 4, b't', b'e', b's', b't'];
+    let folder = tempfile::tempdir().unwrap();
+    let trap = Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 3], 4711)
+        .with(&[1, 3, 6, 1, 2, 1, 2, 2, 1, 1, 9], Item::Integer(9))
+        .with(&[1, 3, 6, 1, 2, 1, 2, 2, 1, 2, 9], Item::Text(b"secret text".to_vec()));
+    let ends = Ends::new("192.0.2.1", "192.0.2.2");
+    let (mut users, mut packets) = (Vec::new(), Vec::new());
+    for (digest, their_digest) in DIGESTS {
+        for cipher in CIPHERS {
+            let name = format!("{their_digest}-{}", cipher.map_or("none", |(_, name)| name));
+            let secret = cipher.map(|(cipher, _)| (cipher, "secretive1"));
+            let user = || User::new(&name, Some((digest, "authentic1")), secret).unwrap();
+            let scoped = trap.scoped(tag::V2_TRAP, &ENGINE, b"", 77);
+            let salt = packets.len() as u64;
+            let sealed = Sealer::new(&user(), &ENGINE, 3).seal(packets.len() as i32, 99, &scoped, salt).unwrap();
+            packets.push(ends.udp_frame([5000, 162], &sealed));
+            users.push(user());
+        }
+    }
+    let count = packets.len();
+    let sealed = Sample { name: "sealed".to_owned(), link: 1, packets };
+    let path = write(folder.path(), &sealed);
+    let fields = ["snmp.msgUserName", "snmp.request_id", "snmp.name"];
+    let theirs = tshark(TEST, &path, "snmp", &[&fields[..], &VALUES].concat());
+    assert_eq!(theirs.len(), count);
+    let local = LocalEngine { id: b"\x80\0\x1f\x88\x04here".to_vec(), boots: 1, started_ns: 0 };
+    let mut usm = Usm::new(local, users, 1);
+    let mut plain = Vec::new();
+    for (packet, row) in sealed.packets.iter().zip(theirs) {
+        let layers = Layers::parse(packet, LinkType::Ethernet);
+        let Ok(Message::V3(message)) = snmp::parse(layers.payload(packet)) else { panic!("{row:?}") };
+        if let Err(refused) = usm.open(&message, 1_000_000_000, &mut plain) {
+            panic!("{row:?}: {:?}", refused.cause);
+        }
+        let scoped = match message.data {
+            snmp::ScopedData::Plain(bytes) => bytes,
+            snmp::ScopedData::Encrypted(_) => &plain,
+        };
+        let scoped = ScopedPdu::parse(scoped).unwrap();
+        let ([request, _, names], values) = tshark_support::words(&scoped.pdu).unwrap();
+        assert_eq!(request, "77", "{row:?}");
+        if !row[0].ends_with("-none") {
+            assert!(row[1].is_empty() && row[2].is_empty(), "{row:?}");
+            continue;
+        }
+        assert_eq!((&request, &names), (&row[1], &row[2]), "{row:?}");
+        for (index, ours) in values.iter().enumerate() {
+            assert_eq!(ours.join("|"), row[3 + index], "{}: {row:?}", VALUES[index]);
+        }
+    }
 }
 
 #[test]
 fn syslog_decodes_as_tshark_says() {
-    const TEST: &str = "syslog_decodes_as_tshark_says";
-    let mut compared = 0;
-    for file in files(TEST, "syslog") {
-        let fields = ["frame.number", "syslog.facility", "syslog.level", "syslog.msg"];
-        let theirs = tshark(TEST, &file, "syslog && udp", &fields);
-        let frames = frames(&file);
-        for row in theirs {
-            let number: usize = row[0].parse().unwrap();
-            let frame = &frames[number - 1].1;
-            let layers = Layers::parse(frame, LinkType::Ethernet);
-            let message = syslog::parse(layers.payload(frame)).unwrap();
-            let place = format!("{} packet {number}: {message:?}", file.display());
-            assert_eq!(message.has_priority, !row[1].is_empty(), "{place}");
-            if message.has_priority {
-                assert_eq!(
-                    (message.facility.to_string(), message.severity.to_string()),
-                    (row[1].clone(), row[2].clone()),
-                    "{place}"
-                );
-            }
-            assert!(row[3].contains(message.text.lines().next().unwrap_or_default()), "{place}");
-            compared += 1;
-        }
-    }
-    assert!(compared >= 3, "{compared} messages compared");
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), &sample("syslog"));
+    let compared = tshark_support::syslog_decodes_as_tshark_says("syslog_decodes_as_tshark_says", &[file]);
+    assert!(compared >= 30, "{compared} messages compared");
 }
 
 #[test]
 fn syslog_streams_are_cut_in_both_framings() {
-    const TEST: &str = "syslog_streams_are_cut_in_both_framings";
-    // Priorities 13 to 16 are facilities 1, 1, 1, 2; tshark 4 takes TCP port 514 for rsh, so it can't be asked.
-    for (name, expected) in [("tcp-syslog.pcap", &[13, 14, 15, 16][..]), ("tcp-syslog-nontransparent.pcap", &[14, 16])]
-    {
-        let file = files(TEST, "syslog").into_iter().find(|file| file.ends_with(name)).unwrap();
-        let mut framer = Framer::default();
-        let mut messages = Vec::new();
-        let mut losses = Vec::new();
-        for (_, packet) in frames(&file) {
-            let layers = Layers::parse(&packet, LinkType::RawIp);
-            let payload = layers.payload(&packet);
-            framer.push(payload, |bytes| messages.extend(syslog::parse(bytes)), |cause| losses.push(cause));
-        }
-        framer.finish(|bytes| messages.extend(syslog::parse(bytes)), |cause| losses.push(cause));
-        let priorities: Vec<u8> = messages.iter().map(|message| message.facility * 8 + message.severity).collect();
-        assert_eq!((priorities.as_slice(), losses.as_slice()), (expected, &[][..]), "{name}: {messages:?}");
-        assert!(messages.iter().all(|message| message.app.as_deref() == Some("su")), "{messages:?}");
+    let packets = sample("syslog-tcp").packets;
+    let of_port = |port: [u8; 2]| {
+        packets
+            .iter()
+            .filter(move |packet| packet[34..36] == port)
+            .map(|packet| (packet.as_slice(), LinkType::Ethernet))
+    };
+    for (port, expected) in [(46_000u16, &[13, 14, 15, 16][..]), (46_001, &[14, 16])] {
+        assert!(of_port(port.to_be_bytes()).count() > 5);
+        tshark_support::assert_stream(&port.to_string(), of_port(port.to_be_bytes()), expected);
     }
 }

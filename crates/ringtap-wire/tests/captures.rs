@@ -1,120 +1,85 @@
-//! Every packet of the shared capture files, and every prefix of its first bytes: nothing panics, most packets come
-//! apart, and etherparse agrees. The files are deliberately nasty: many are crash cases of other decoders.
+//! Packets of every protocol that we have a parser for, well-formed and damaged, and every prefix of their first bytes:
+//! nothing panics, well-formed ones come apart, and etherparse agrees.
 
-mod corpus;
 #[path = "oracle/mod.rs"]
 mod etherparse_oracle;
+mod packets;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-use corpus::packets;
-use etherparse_oracle::{Compared, agree, check, prefix};
+use packets::Tally;
+use ringtap_samples::{Sample, damaged, sample, samples};
 use ringtap_wire::{Header, IpVersion, Layers, LinkType, Stop, Tunnel};
 
-/// Where the files are, relative to the crate; they are not part of the repository.
-const CAPTURES: &str = "../../../shared/data/decode";
-
-/// Prefixes up to this length are parsed, each on its own.
-const PREFIX: usize = 200;
-
-/// The capture files. Fails the test when there are none, unless `ALLOW_MISSING=1`.
-fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(CAPTURES);
-    match corpus::files(&folder) {
-        Ok(files) => {
-            assert!(files.len() >= 300, "only {} capture files in {}", files.len(), folder.display());
-            files
-        }
-        Err(error) => {
-            let message = format!(
-                "no capture files to test against: {}: {error} (ALLOW_MISSING=1 turns this into a warning)",
-                folder.display()
-            );
-            assert!(std::env::var("ALLOW_MISSING").is_ok_and(|value| value == "1"), "{message}");
-            eprintln!("warning: {message}");
-            Vec::new()
-        }
+fn tally(samples: &[Sample]) -> Tally {
+    let mut tally = Tally::default();
+    for sample in samples {
+        sample.packets.iter().for_each(|packet| tally.add(sample.link, packet));
     }
+    println!("{tally:#?}");
+    tally
 }
 
 #[test]
 fn every_packet_and_every_prefix() {
-    let (mut total, mut skipped, mut unreadable) = (0usize, 0usize, Vec::new());
-    let mut stops: BTreeMap<String, usize> = BTreeMap::new();
-    let (mut complete, mut ends, mut faults) = (0usize, 0usize, 0usize);
-    let mut compared = Compared::default();
-    let files = files();
-    if files.is_empty() {
-        return;
+    let tally = tally(&samples());
+    let total = tally.total;
+    assert!(total >= 900, "only {total} packets");
+    assert!(tally.skipped > 0);
+    assert!(tally.complete * 100 >= total * 70, "only {} of {total} packets parsed to the end", tally.complete);
+    // Some samples are broken on purpose.
+    assert!(tally.faults > 10 && tally.faults * 100 <= total * 5, "{} of {total} packets are faulty", tally.faults);
+    for stop in ["LaterFragment", "NoNextHeader", "OtherEtherType", "OtherProtocol(50)", "OtherPpp", "OtherLlc"] {
+        assert!(tally.stopped(stop) > 0, "no packet ends in {stop}");
     }
-    for path in &files {
-        let (packets, whole) = packets(path);
-        if !whole {
-            unreadable.push(path.file_name().unwrap_or_default().to_owned());
-        }
-        for packet in packets {
-            let Some(link) = LinkType::from_number(packet.link) else {
-                skipped += 1;
-                continue;
-            };
-            total += 1;
-            let layers = check(&packet.data, link);
-            match layers.stop() {
-                Stop::Complete => complete += 1,
-                stop if stop.is_fault() => faults += 1,
-                _ => ends += 1,
-            }
-            *stops.entry(format!("{:?}", layers.stop())).or_default() += 1;
-            compared += agree(&packet.data, link);
-            for len in 0..packet.data.len().min(PREFIX) {
-                prefix(&packet.data[..len], link, &layers);
-                agree(&packet.data[..len], link);
-            }
-        }
-    }
-    println!(
-        "{} files, {total} packets ({skipped} more of other link types; not all readable: {unreadable:?})\n\
-         complete {complete}, other ends {ends}, faults {faults}; compared {compared:?}\n{stops:#?}",
-        files.len()
-    );
-    assert!(total >= 2500, "only {total} packets");
-    // The rest is mostly routing and link protocols that we have no parser for, each with its reason.
-    assert!(complete * 100 >= total * 55, "only {complete} of {total} packets parsed to the end");
-    assert!(faults * 100 <= total * 3, "{faults} of {total} packets are taken for faulty");
-    assert!(compared.ip * 100 >= total * 50, "only {} of {total} compared with etherparse", compared.ip);
-    assert!(compared.transport * 100 >= total * 40 && compared.arp > 0 && compared.tags > 0, "{compared:?}");
+    let compared = tally.compared;
+    assert!(compared.ip * 100 >= total * 70, "only {} of {total} compared with etherparse", compared.ip);
+    assert!(compared.transport * 100 >= total * 55 && compared.arp > 40 && compared.tags > 20, "{compared:?}");
 }
 
-/// Some files whose name says what is in them.
+#[test]
+fn every_damaged_packet_and_every_prefix() {
+    let tally = tally(&damaged());
+    assert!(tally.total >= 4500 && tally.faults * 10 >= tally.total, "{} of {}", tally.faults, tally.total);
+    for stop in ["Truncated(", "BadVersion(", "BadLength("] {
+        assert!(tally.stopped(stop) > 10, "{stop}");
+    }
+}
+
+/// Some packets whose content we know.
 #[test]
 fn known_packets() {
-    let files = files();
-    let first = |name: &str| {
-        let path = files.iter().find(|path| path.ends_with(name)).unwrap_or_else(|| panic!("{name} is missing"));
-        let packet = packets(path).0.into_iter().next().unwrap_or_else(|| panic!("{name} has no packet"));
-        (Layers::parse(&packet.data, LinkType::from_number(packet.link).expect("a known link type")), packet.data)
+    let all = |name: &str| {
+        let Sample { link, packets, .. } = sample(name);
+        let link = LinkType::from_number(link).expect("a known link type");
+        packets.into_iter().map(|data| (Layers::parse(&data, link), data)).collect::<Vec<_>>()
     };
-    if files.is_empty() {
-        return;
+    let tunnels = all("tunnels");
+    for (kind, times) in [(Tunnel::Vxlan, 8), (Tunnel::Geneve, 8)] {
+        for version in [IpVersion::V4, IpVersion::V6] {
+            let found = tunnels.iter().filter(|(layers, data)| {
+                let inner = layers.inner_ip().and_then(|span| span.view(data)).expect("an inner header").version();
+                layers.tunnel().map(|(kind, _)| kind) == Some(kind) && inner == version
+            });
+            for (layers, _) in found.clone() {
+                assert_eq!((layers.stop(), layers.ip_count()), (Stop::Complete, 2), "{layers:?}");
+            }
+            assert_eq!(found.count(), times / 2, "{kind:?} {version:?}");
+        }
     }
-    for (name, tunnel, inner) in [
-        ("bigtcp-ipv4-geneve-ipv6.pcap", Tunnel::Geneve, 6),
-        ("bigtcp-ipv6-vxlan-ipv4.pcap", Tunnel::Vxlan, 4),
-        ("gso-ipv6-vxlan-ipv6.pcap", Tunnel::Vxlan, 6),
-        ("vxlan_port_8472.pcap", Tunnel::Vxlan, 4),
+    for (layers, data) in &all("big") {
+        assert!(layers.payload(data).len() >= 40_000 && !layers.is_cut(), "{layers:?}");
+    }
+    assert!(all("big").iter().any(|(layers, data)| layers.payload(data).len() > 65_535));
+    let tags: Vec<usize> = all("vlan").iter().map(|(layers, data)| layers.vlan_tags(data).count()).collect();
+    assert!([1, 2, 3].iter().all(|count| tags.contains(count)), "{tags:?}");
+    assert!(all("pppoe").iter().any(|(layers, _)| (layers.stop(), layers.stop_at()) == (Stop::OtherPpp(0xc021), 22)));
+    let stops: Vec<Stop> = all("broken-on-purpose").iter().map(|(layers, _)| layers.stop()).collect();
+    for stop in [
+        Stop::BadVersion(Header::Ipv4),
+        Stop::BadLength(Header::Ipv4),
+        Stop::BadVersion(Header::Ipv6),
+        Stop::BadLength(Header::Udp),
+        Stop::BadLength(Header::Tcp),
     ] {
-        let (layers, data) = first(name);
-        assert_eq!(layers.tunnel().map(|(kind, _)| kind), Some(tunnel), "{name} {layers:?}");
-        assert_eq!((layers.stop(), layers.ip_count()), (Stop::Complete, 2), "{name} {layers:?}");
-        let version = layers.inner_ip().and_then(|span| span.view(&data)).expect("an inner header").version();
-        assert_eq!(version == IpVersion::V6, inner == 6, "{name}");
+        assert!(stops.contains(&stop), "{stop:?} in {stops:?}");
     }
-    let (layers, data) = first("bigtcp-ipv6-hbh.pcap");
-    assert!(layers.payload(&data).len() > 65_535 && !layers.is_cut(), "{layers:?}");
-    let (layers, data) = first("802.1ad_QinQ.pcap");
-    assert_eq!(layers.vlan_tags(&data).count(), 2);
-    let (layers, _) = first("pppoes.pcap");
-    assert_eq!((layers.stop(), layers.stop_at()), (Stop::OtherPpp(0xc021), 22)); // LCP
-    assert_eq!(first("LINKTYPE_IPV4_invalid.pcap").0.stop(), Stop::BadVersion(Header::Ipv4));
 }

@@ -2,5 +2,6 @@
 
 mod refusals;
 mod replay;
+mod replays;
 mod stamped;
 mod support;

@@ -2,61 +2,33 @@
 
 use std::path::{Path, PathBuf};
 
+use ringtap_samples::files::{self, Format, Order};
 use serde_json::json;
 
+use super::replays::{arrives_byte_for_byte, frames_of, repeated};
 use super::support::{Listener, output, report, start, testbed, texts};
 
-/// A capture of the shared test data.
-fn shared(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/decode").join(name);
-    assert!(path.is_file(), "did not run: {name}: {} is missing: get the shared test data", path.display());
+/// A capture file of a sample, in this folder.
+fn sample(folder: &Path, name: &str, format: Format) -> PathBuf {
+    let path = folder.join(format!("{name}.{}", format.extension()));
+    std::fs::write(&path, files::file(&ringtap_samples::sample(name), format)).unwrap();
     path
-}
-
-/// What libpcap reads from it.
-fn frames_of(path: &Path) -> Vec<Vec<u8>> {
-    let mut capture = pcap::Capture::from_file(path).unwrap();
-    let mut frames = Vec::new();
-    while let Ok(packet) = capture.next_packet() {
-        frames.push(packet.data.to_vec());
-    }
-    frames
-}
-
-fn repeated(frames: &[Vec<u8>], times: usize) -> Vec<Vec<u8>> {
-    std::iter::repeat_n(frames, times).flatten().cloned().collect()
 }
 
 #[test]
 fn net_generate_cli_replays_byte_for_byte() {
     let testbed = testbed("net_generate_cli_replays_byte_for_byte");
-    for (name, line, passes) in [
-        ("RADIUS.pcap", "--pace recorded", 1),
-        ("RADIUS.pcap", "--pace 2x --loop 2", 2),
-        ("OSPFv3_with_AH.pcap", "--pace fast --loop 20", 20),
-        ("802.1ad_QinQ.pcap", "--rate 500 --loop 10", 10),
-        ("nhrp.pcapng", "--rate 5k", 1),
-        ("isis-seg-fault-2.pcapng", "--pace fast", 1),
+    let folder = tempfile::tempdir().unwrap();
+    for (name, format, line, passes) in [
+        ("icmp", Format::PcapNano(Order::Big), "--pace 100x", 1),
+        ("radius", Format::Pcap(Order::Little), "--pace 200x --loop 2", 2),
+        ("ipv6-extensions", Format::Pcap(Order::Big), "--pace fast --loop 20", 20),
+        ("vlan", Format::PcapNano(Order::Little), "--rate 500 --loop 10", 10),
+        ("http", Format::Pcapng(Order::Little, 9), "--rate 5k", 1),
+        ("snmp", Format::Pcapng(Order::Big, 6), "--pace fast", 1),
+        ("sctp", Format::Pcapng(Order::Little, 3), "--pace fast", 1),
     ] {
-        let path = shared(name);
-        let once = frames_of(&path);
-        let wanted = repeated(&once, passes);
-        let mtu_allows = once.iter().filter(|frame| frame.len() <= 1514).count() * passes;
-        let listener = Listener::start(&testbed);
-        let report = report(&testbed, &format!("--replay {} {line}", path.display()), 0);
-        let got = listener.finish();
-        let wanted: Vec<_> = wanted.into_iter().filter(|frame| frame.len() <= 1514).collect();
-        assert_eq!(
-            (&report["sent"], &report["accepted"]),
-            (&mtu_allows.into(), &mtu_allows.into()),
-            "{name}: {report}"
-        );
-        assert_eq!(report["backend"], "ring");
-        assert_eq!((&report["replay"]["passes"], &report["replay"]["records"]), (&passes.into(), &once.len().into()));
-        assert_eq!(got.len(), wanted.len(), "{name}: {report}");
-        for (index, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
-            assert_eq!(got, wanted, "{name}, frame {index}");
-        }
+        arrives_byte_for_byte(&testbed, &sample(folder.path(), name, format), line, passes);
     }
 }
 
@@ -122,7 +94,9 @@ fn net_generate_cli_replay_counts_what_it_skips() {
 #[test]
 fn net_generate_cli_replay_of_several_files_and_of_a_pipe() {
     let testbed = testbed("net_generate_cli_replay_of_several_files_and_of_a_pipe");
-    let (first, second) = (shared("RADIUS.pcap"), shared("UDLD.pcap"));
+    let directory = tempfile::tempdir().unwrap();
+    let first = sample(directory.path(), "radius", Format::Pcap(Order::Little));
+    let second = sample(directory.path(), "arp", Format::Pcapng(Order::Big, 9));
     let listener = Listener::start(&testbed);
     let line = format!("--replay {} --replay {} --pace fast", first.display(), second.display());
     report(&testbed, &line, 0);
@@ -130,7 +104,6 @@ fn net_generate_cli_replay_of_several_files_and_of_a_pipe() {
     wanted.extend(frames_of(&second));
     assert_eq!(listener.finish(), wanted);
 
-    let directory = tempfile::tempdir().unwrap();
     let pipe = directory.path().join("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let listener = Listener::start(&testbed);
@@ -156,6 +129,7 @@ fn net_generate_cli_replay_refuses_unusable_files() {
     let none = none.display().to_string();
     let long = directory.path().join("long.pcap");
     write(&long, 1, [(0, 9000, vec![0; 9000])].into_iter());
+    let cooked = sample(directory.path(), "cooked", Format::Pcapng(Order::Little, 9));
     let head_only = std::fs::read(&none).unwrap()[..20].to_vec();
     for (path, words) in [
         ("/no/such/file.pcap".to_owned(), vec!["/no/such/file.pcap", "ENOENT"]),
@@ -165,7 +139,7 @@ fn net_generate_cli_replay_refuses_unusable_files() {
         (file("head.pcap", &head_only), vec!["head.pcap", "is cut at byte"]),
         (none, vec!["none.pcap", "no packets in it"]),
         (long.display().to_string(), vec!["long.pcap", "1 skipped: longer than the MTU allows"]),
-        (shared("bgp-role.pcapng").display().to_string(), vec!["bgp-role.pcapng", "link type 113", "Ethernet"]),
+        (cooked.display().to_string(), vec!["cooked.pcapng", "link type 113", "Ethernet"]),
     ] {
         let ended = output(start(&testbed, &format!("--replay {path}")));
         let (out, err) = texts(&ended);

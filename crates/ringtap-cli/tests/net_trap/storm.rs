@@ -180,7 +180,7 @@ fn net_trap_accounts_for_storms_of_other_versions_and_of_ipv6() {
 /// The storm of the specification. Memory must not grow with it: the spool, two jobs of 32 MiB and their rows, the ring's frames, and
 /// a KiB for each of the 30,000 alarms.
 #[test]
-#[ignore = "takes a minute: make storm"]
+#[ignore = "a minute: make test-long"]
 fn net_trap_stands_a_storm_of_a_million() {
     let case = Case { station: &["-i", "IF", "--backend", "xdp"], count: 1_000_000, rate: "40k", ..Case::usual() };
     let object = storm("net_trap_stands_a_storm_of_a_million", case);

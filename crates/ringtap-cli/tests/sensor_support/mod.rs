@@ -1,19 +1,14 @@
-//! What tests of `ringtap sensor` share: test data, runs over files, events.
+//! What tests of `ringtap sensor` share: runs over files, events, and the same by Suricata.
 #![allow(dead_code)]
 
-use std::path::{Path, PathBuf};
+pub mod suricata;
+
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 pub const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
-
-/// A folder of the shared test data.
-pub fn data(test: &str, folder: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(folder);
-    assert!(path.exists(), "did not run: {test}: the test data {} is missing", path.display());
-    path
-}
 
 /// Events of a run over files.
 pub fn replay(captures: &[&Path], rules: &Path, extra: &[&str]) -> Vec<Value> {

@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub)] // Each test program uses a part.
 
 pub mod clients;
+pub mod files;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -58,11 +59,4 @@ pub fn compile(name: &str, folder: &Path, flags: &[&str]) -> PathBuf {
     cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-g", "-I"]).arg(&shared).args(flags).args(own);
     output(cc.args(sources(shared)).arg("-o").arg(&program).args(["-lpcap", "-lpthread"]));
     program
-}
-
-/// Test data beside the repository.
-pub fn shared(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
-    assert!(path.exists(), "did not run: {}: the test data is not there", path.display());
-    path
 }

@@ -1,7 +1,7 @@
 //! What the tests of recording and replaying share: reading a file through `FileSource`, and asking Debian's tools.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use ringtap::record::{InterfaceInfo, RecordConfig, Recorder, SpoolProducer};
@@ -86,11 +86,4 @@ pub(crate) fn push(producer: &mut SpoolProducer, stamp_ns: u64, data: &[u8]) {
     }
     assert!(producer.lost() >= refused);
     producer.wake();
-}
-
-/// A directory of sample captures beside the repository.
-pub(crate) fn samples() -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/decode");
-    assert!(path.is_dir(), "did not run: the sample captures are missing: {}", path.display());
-    path
 }

@@ -1,5 +1,5 @@
 //! Owns: reading the packets of capture files, however broken the files are.
-//! Does not: know where the files are. Shared by the tests and by the fuzz target's seeding.
+//! Does not: know where the files are. A reader of its own, not the one under test.
 
 use std::fs;
 use std::io::Cursor;
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
 
 /// One captured packet.
-pub(crate) struct Packet {
+pub struct Packet {
     /// `LINKTYPE_…` number.
-    pub(crate) link: u32,
+    pub link: u32,
     /// What was captured of it.
-    pub(crate) data: Vec<u8>,
+    pub data: Vec<u8>,
 }
 
 /// The capture files in `folder`, sorted by name.
-pub(crate) fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+pub fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
     files.retain(|path| path.extension().is_some_and(|extension| extension == "pcap" || extension == "pcapng"));
     files.sort();
@@ -24,7 +24,7 @@ pub(crate) fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// The packets of one file, as far as it can be read; and whether all of it could.
-pub(crate) fn packets(path: &Path) -> (Vec<Packet>, bool) {
+pub fn packets(path: &Path) -> (Vec<Packet>, bool) {
     let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut packets = Vec::new();
     let Ok(mut reader) = create_reader(bytes.len() + (1 << 20), Cursor::new(bytes)) else {
