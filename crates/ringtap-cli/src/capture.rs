@@ -27,6 +27,7 @@ use crate::units::{self, List};
 /// kept: the summary tells what came, how late it was seen, what was lost and why, and what the capture cost.
 ///
 /// Ends on Ctrl-C or SIGTERM with a complete file and the summary; a second Ctrl-C ends at once. SIGUSR1 prints the ledger.
+/// SIGHUP begins a new file where the one being written was moved away (logrotate), else it ends the capture, too.
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("source").required(true).multiple(false).args(["interface", "read"])),
     override_usage = "ringtap capture <-i IF | -r FILE…> [OPTIONS] [FILTER…]", after_help = EXAMPLES)]
@@ -143,6 +144,9 @@ pub struct Args {
     /// Keep so many files, the newest
     #[arg(long, value_name = "N", value_parser = units::count, requires = "write", help_heading = "Recording")]
     rotate_keep: Option<u64>,
+    /// Leave so much of the file system free: with --rotate-keep the oldest files go first, else recording ends
+    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "write", help_heading = "Recording")]
+    min_free: Option<u64>,
     /// Comment on the whole file (pcapng)
     #[arg(long, value_name = "TEXT", requires = "write", help_heading = "Recording")]
     comment: Option<String>,
@@ -179,7 +183,10 @@ Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
 
 The ledger: offered = delivered + filtered + lost by cause + unaccounted. Delivered packets are in the file, or were handled
 where there is none. A packet that reached us and not the file is lost by slow_output (the spool was full: the disk is too
-slow) or output_failed (disk full, I/O error). What a packet socket's filter rejects in the kernel is not counted anywhere.
+slow) or output_failed (disk full, I/O error). A file is synced to the disk, with its directory, when it is finished: by
+rotation (beside the capture), by SIGHUP, and at the end, before the summary; in between the kernel writes back as it likes. A full
+disk ends the capture; the file is whole up to there. At a limit of file size (ulimit -f) a rotated recording begins its next
+file, any other ends. What a packet socket's filter rejects in the kernel is not counted anywhere.
 
 With --backend pcap packets are taken through libpcap, whose version and file the summary names; the filter runs behind it. What
 is lost in its buffer is ring_full. While a capture runs, losses show up to a tenth of a second late. On \"any\" and on the loopback

@@ -129,7 +129,7 @@ cases! {
 /// The kernel's limit for socket options is lowered below what the filter takes.
 #[test]
 fn net_filters_that_the_kernel_refuses_run_in_user_space() {
-    for backend in ["packet", "xdp", "socket", "system"] {
+    for backend in ["packet", "xdp", "socket"] {
         case("refused_filter", backend, &[]);
     }
 }
