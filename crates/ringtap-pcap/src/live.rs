@@ -382,7 +382,8 @@ impl Live {
     /// beneath. So such a caller gets the latest reading, at most a second old, brought up to date by what was delivered
     /// since: atomic loads alone. A handler that has interrupted our sleep, as tcpdump's does, has the counters read: nothing
     /// is held there. Another thread asks the reader and waits for its answer, or reads them itself while the reader sleeps,
-    /// is in its callback, or has left. No lock is waited for.
+    /// is in its callback, or has left. No lock is waited for. What is left to the client: a handler that interrupts its own code
+    /// in the allocator, outside of any call on this capture.
     pub fn stats(&self) -> Option<Stat> {
         let counts = &self.counts;
         if !counts.is_in_the_way() && self.read_counters() {
