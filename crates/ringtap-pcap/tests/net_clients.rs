@@ -111,6 +111,24 @@ fn net_pcapy_shows_the_same() {
     same_output(&Client { program: PYTHON, arguments: &arguments, start: QUICK, end: QUICK }, &["packet", "xdp"], 500);
 }
 
+/// gopacket reads in one thread, and another one asks for the counters.
+#[test]
+fn net_gopacket_prints_the_same() {
+    const SOURCES: &str = "/usr/share/gocode";
+    let is_there = |what: &str| Path::new(SOURCES).join("src/github.com/google").join(what).exists();
+    assert!(is_there("gopacket"), "did not run: gopacket: {SOURCES} does not have it");
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("gopacket");
+    let mut build = Command::new("go");
+    build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/go/gopacket"));
+    // The distribution's package is in the old layout, which needs no network.
+    build.envs([("GO111MODULE", "off"), ("GOPATH", SOURCES), ("GOFLAGS", ""), ("CGO_ENABLED", "1")]);
+    let built = run(build.env("GOCACHE", folder.path().join("cache")).args(["build", "-o"]).arg(&program).arg("."));
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let client = Client { program: program.to_str().unwrap(), arguments: "IF", start: QUICK, end: QUICK };
+    same_output(&client, &["packet", "xdp"], 500);
+}
+
 /// The distribution's, for which its package is made.
 const PYTHON: &str = "/usr/bin/python3";
 
