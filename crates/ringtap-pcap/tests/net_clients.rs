@@ -85,8 +85,14 @@ fn net_dumpcap_keeps_the_same_ring_of_files() {
 #[test]
 fn net_iftop_ends_as_it_should() {
     let testbed = bench("iftop");
+    testbed.enable_receiver_napi().unwrap();
     let libraries = our_folder();
+    let target = testbed.receiver().link().ipv4.to_string();
     for library in [Library::System, Library::Ours("packet"), Library::Ours("xdp"), Library::Ours("system")] {
+        // It counts its seconds by the packets that come.
+        let mut ping = testbed.sender().command("ping");
+        ping.args(["-q", "-c", "60", "-i", "0.2", &target]).stdout(std::process::Stdio::null());
+        let pinging = testbed.sender().start(ping).unwrap();
         let work = || {
             let mut iftop = Command::new("timeout");
             iftop.args(["30", "iftop", "-t", "-s", "3", "-n", "-N", "-i", testbed.receiver().interface()]);
@@ -96,6 +102,7 @@ fn net_iftop_ends_as_it_should() {
             run(&mut iftop)
         };
         let done = testbed.receiver().run(work).unwrap();
+        drop(pinging);
         let (text, said) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
         assert_ne!(done.status.code(), Some(127), "did not run: iftop: the program is not there");
         assert!(done.status.success() && text.contains("Cumulative"), "{}: {text} {said}", done.status);
