@@ -1,19 +1,15 @@
-"""Prints each packet that pcapy shows of an interface: sniff.py INTERFACE, until SIGINT."""
+"""Prints each packet that scapy takes from an interface through libpcap: sniff.py INTERFACE, until SIGINT."""
 
 import sys
 
-import pcapy
+from scapy.all import conf, sniff
 
-sniffer = pcapy.open_live(sys.argv[1], 65535, 1, 100)
-sniffer.setfilter("not ip6")
-
-
-def show(header, data):
-    print(header.getlen(), header.getcaplen(), data.hex(), flush=True)
+conf.use_pcap = True
+assert "libpcap" in repr(conf.L2listen).lower(), conf.L2listen
 
 
-try:
-    while True:
-        sniffer.dispatch(-1, show)
-except KeyboardInterrupt:
-    print("received", sniffer.stats()[0] > 0)
+def show(packet):
+    print(bytes(packet.original).hex(), flush=True)
+
+
+sniff(iface=sys.argv[1], filter="not ip6", prn=show, store=False)
