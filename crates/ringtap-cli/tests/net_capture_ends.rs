@@ -49,6 +49,7 @@ fn net_capture_ended_by_a_signal_mid_run_leaves_a_whole_file() {
 fn net_capture_begins_a_new_file_on_sighup_when_the_old_one_was_moved() {
     const TEST: &str = "net_capture_begins_a_new_file_on_sighup_when_the_old_one_was_moved";
     let testbed = testbed(TEST, TestbedConfig::default());
+    testbed.enable_receiver_napi().unwrap();
     let (_folder, file) = folder();
     let moved = file.with_extension("1");
     let mut capture = Capture::start(&testbed, &["--backend", "packet", "-w", file.to_str().unwrap()]);
