@@ -162,7 +162,7 @@ fn a_file_that_was_moved_away_is_followed_by_another() {
     push(&mut producer, 2, 100);
     let summary = recorder.finish(Vec::new()).unwrap();
     assert!(summary.error.is_none(), "{summary:?}");
-    assert_eq!(summary.files, [path.clone()]);
+    assert_eq!(summary.files, std::slice::from_ref(&path));
     let stamps = |path: &Path| read(path).iter().map(|seen| seen.stamp_ns).collect::<Vec<_>>();
     assert_eq!((stamps(&moved), stamps(&path)), (vec![1, 2], vec![3]), "a file still there is left alone");
 }

@@ -14,10 +14,13 @@ use crate::error::{Error, Result};
 /// Files that may wait for the disk. When one more is finished the writer waits too, and then the spool.
 const WAITING: usize = 16;
 
+/// A finished file and its path.
+type Finished = (File, PathBuf);
+
 /// Syncs finished files in the background.
 #[derive(Debug, Default)]
 pub(super) struct Syncer {
-    running: Option<(SyncSender<(File, PathBuf)>, JoinHandle<Option<Error>>)>,
+    running: Option<(SyncSender<Finished>, JoinHandle<Option<Error>>)>,
     /// The first file that could not be synced.
     error: Option<Error>,
 }
@@ -26,7 +29,7 @@ impl Syncer {
     /// Has a finished file synced.
     pub(super) fn take(&mut self, file: File, path: PathBuf) {
         if self.running.is_none() {
-            let (sender, files) = sync_channel::<(File, PathBuf)>(WAITING);
+            let (sender, files) = sync_channel::<Finished>(WAITING);
             let work = move || {
                 // The first error is told; the others are its like.
                 files.into_iter().filter_map(|(file, path)| sync(&file, &path).err()).reduce(|first, _| first)
