@@ -29,6 +29,7 @@ use crate::units::{self, List};
 /// kept: the summary tells what came, how late it was seen, what was lost and why, and what the capture cost.
 ///
 /// Ends on Ctrl-C or SIGTERM with a complete file and the summary; a second Ctrl-C ends at once. SIGUSR1 prints the ledger.
+/// SIGHUP begins a new file where the one being written was moved away (logrotate), else it ends the capture, too.
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("source").required(true).multiple(false).args(["interface", "read"])),
     override_usage = "ringtap capture <-i IF | -r FILE…> [OPTIONS] [FILTER…]", after_help = EXAMPLES)]
@@ -148,6 +149,9 @@ pub struct Args {
     /// Keep so many files, the newest
     #[arg(long, value_name = "N", value_parser = units::count, requires = "write", help_heading = "Recording")]
     rotate_keep: Option<u64>,
+    /// Leave so much of the file system free: with --rotate-keep the oldest files go first, else recording ends
+    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "write", help_heading = "Recording")]
+    min_free: Option<u64>,
     /// Comment on the whole file (pcapng)
     #[arg(long, value_name = "TEXT", requires = "write", help_heading = "Recording")]
     comment: Option<String>,
@@ -189,6 +193,10 @@ The ledger: offered = delivered + filtered + lost by cause + unaccounted. Delive
 where there is none. A packet that reached us and not the file is lost by slow_output (the spool was full: the disk is too
 slow) or output_failed (disk full, I/O error). Loss is told with its share and what helps, and is no failure of the command
 unless --fail-on-loss makes it one. What a packet socket's filter rejects in the kernel is not counted anywhere.
+
+A file is synced to the disk, with its directory, when it is finished: by rotation (beside the capture), by SIGHUP, and at the end,
+before the summary; in between the kernel writes back as it likes. A full disk ends the capture; the file is whole up to there. At a
+limit of file size (ulimit -f) a rotated recording begins its next file, any other ends.
 
 Merged packets (GRO, TSO) come whole. Delivered packets that are shorter than on the wire count as cut: by --snaplen, by a ring
 without room for the whole, beyond the 262,144 bytes that readers of recordings accept, or in the file that is read.

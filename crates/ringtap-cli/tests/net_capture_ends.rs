@@ -43,6 +43,31 @@ fn net_capture_ended_by_a_signal_mid_run_leaves_a_whole_file() {
     }
 }
 
+/// logrotate(8): the file is moved away, SIGHUP comes, and a new one begins in its place. Where nothing was moved, SIGHUP is the
+/// terminal's, and ends the capture as above.
+#[test]
+fn net_capture_begins_a_new_file_on_sighup_when_the_old_one_was_moved() {
+    const TEST: &str = "net_capture_begins_a_new_file_on_sighup_when_the_old_one_was_moved";
+    let testbed = testbed(TEST, TestbedConfig::default());
+    testbed.enable_receiver_napi().unwrap();
+    let (_folder, file) = folder();
+    let moved = file.with_extension("1");
+    let mut capture = Capture::start(&testbed, &["--backend", "packet", "-w", file.to_str().unwrap()]);
+    send_numbered(&testbed, 50e3, 1000);
+    std::thread::sleep(Duration::from_millis(200));
+    std::fs::rename(&file, &moved).unwrap();
+    capture.signal(Signal::SIGHUP);
+    capture.wait_for("a new one is begun");
+    send_numbered(&testbed, 50e3, 500);
+    let ended = capture.interrupt();
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    let ledger = &ended.summary()["ledger"];
+    assert_eq!((&ledger["delivered"], &ledger["unaccounted"]), (&1500.into(), &0.into()), "{ledger}");
+    let (before, after) = (packets_in(TEST, &moved), packets_in(TEST, &file));
+    assert_eq!(before + after, 1500, "each packet is in one of them");
+    assert!(before >= 1000, "{before}");
+}
+
 #[test]
 fn net_capture_tells_the_ledger_on_sigusr1_and_goes_on() {
     const TEST: &str = "net_capture_tells_the_ledger_on_sigusr1_and_goes_on";

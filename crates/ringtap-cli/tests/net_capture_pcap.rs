@@ -61,6 +61,40 @@ fn net_capture_through_libpcap_is_whole() {
     }
 }
 
+/// A library whose dispatch returns only with a packet, as libpcap's for netmap: the source asks the descriptor first, so that the
+/// pacer, the timer and the end of the capture work.
+#[test]
+fn net_a_library_that_blocks_holds_up_nothing() {
+    const TEST: &str = "net_a_library_that_blocks_holds_up_nothing";
+    let (directory, _) = folder();
+    let library = directory.path().join("libpcap.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/blocking_pcap.c");
+    tool(TEST, "cc", &["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", library.to_str().unwrap(), source]);
+    for (wait, numbers) in
+        [("hybrid", &["--period", "1ms", "--threshold", "1k"][..]), ("timer", &["--period", "1ms"]), ("interrupt", &[])]
+    {
+        let testbed = testbed(TEST, TestbedConfig::default());
+        let device = directory.path().join(wait);
+        let fixed = ["--wait", wait, "--pcap-library", library.to_str().unwrap()];
+        let capture = start(testbed.receiver(), device.to_str().unwrap(), &[&fixed, numbers].concat());
+        capture.wait_for("capturing from");
+        let sender = std::os::unix::net::UnixDatagram::unbound().unwrap();
+        for number in 0..300u32 {
+            sender.send_to(&[number as u8; 100], &device).unwrap();
+            if number % 100 == 0 {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        // Nothing comes any more, and it ends all the same.
+        std::thread::sleep(Duration::from_millis(100));
+        let ended = capture.interrupt();
+        assert_eq!(ended.code(), 0, "{wait}: {}", ended.stderr);
+        let summary = ended.summary();
+        let ledger = &summary["ledger"];
+        assert_eq!((&ledger["delivered"], &ledger["unaccounted"]), (&300.into(), &0.into()), "{wait}: {summary}");
+    }
+}
+
 /// A process that stands still fills the library's buffer; what then is lost has its name.
 #[test]
 fn net_losses_in_libpcaps_buffer_are_told() {

@@ -68,8 +68,8 @@ impl Protocol {
     }
 }
 
-/// pcap_handler.
-pub type Callback = unsafe extern "C" fn(*mut c_uchar, *const PacketHeader, *const c_uchar);
+/// pcap_handler; the thread may end in it, or leave it by longjmp(3).
+pub type Callback = unsafe extern "C-unwind" fn(*mut c_uchar, *const PacketHeader, *const c_uchar);
 
 pub const ERRBUF_SIZE: usize = 256;
 pub const PCAP_ERROR: c_int = -1;

@@ -5,7 +5,7 @@
 #[unsafe(link_section = ".fini_array")]
 static LEAVE: extern "C" fn() = {
     extern "C" fn leave() {
-        crate::handle::guard((), ringtap::settings::restore_at_exit);
+        crate::unwind::guard((), ringtap::settings::restore_at_exit);
     }
     leave
 };

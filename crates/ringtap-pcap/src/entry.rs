@@ -1,4 +1,4 @@
-//! The exported functions that take or make a `pcap_t`: each finds the handle, asks the live capture of ours or passes the
+//! The exported functions that take or make a `pcap_t`, but those that receive (`receive`): each finds the handle, asks the live capture of ours or passes the
 //! inner handle to the real libpcap.
 //!
 //! Null and foreign pointers get PCAP_ERROR (or what the function says for "nothing"), never a crash.
@@ -8,13 +8,14 @@ use std::ffi::CStr;
 use libc::{FILE, c_char, c_int, c_uchar, c_uint, c_void, timeval};
 
 use crate::abi::{
-    BpfProgram, Callback, DLT_DOCSIS, DLT_EN10MB, Opaque, PCAP_ERROR, PCAP_ERROR_BREAK, PCAP_ERROR_NO_SUCH_DEVICE,
-    PCAP_ERROR_NOT_ACTIVATED, PCAP_ERROR_PERM_DENIED, PCAP_ERROR_PROMISC_PERM_DENIED, PacketHeader, RealPcap, Stat,
+    BpfProgram, DLT_DOCSIS, DLT_EN10MB, Opaque, PCAP_ERROR, PCAP_ERROR_NO_SUCH_DEVICE, PCAP_ERROR_NOT_ACTIVATED,
+    PCAP_ERROR_PERM_DENIED, PCAP_ERROR_PROMISC_PERM_DENIED, RealPcap, Stat,
 };
 use crate::bell::Bell;
-use crate::handle::{Handle, Wanted, guard, write_error};
-use crate::live::{End, Live};
+use crate::handle::{Handle, Wanted, write_error};
+use crate::live::Live;
 use crate::settings::{self, Device};
+use crate::unwind::guard;
 use crate::{activate, filter, real};
 
 /// Functions that act on the inner handle alone, whatever the handle is.
@@ -192,101 +193,7 @@ unsafe extern "C" fn pcap_close(p: *mut Handle) {
     guard((), || unsafe { Handle::close(p) });
 }
 
-/// pcap_loop and pcap_dispatch.
-///
-/// # Safety
-/// By pcap_loop(3PCAP): an open handle, and a callback that takes `user`.
-unsafe fn process(p: *mut Handle, count: c_int, callback: Callback, user: *mut c_uchar, endless: bool) -> c_int {
-    // SAFETY: by contract.
-    let Some(handle) = (unsafe { Handle::of(p) }) else { return PCAP_ERROR };
-    let Some(live) = handle.live() else {
-        // SAFETY: by contract; the inner handle is valid as long as the handle.
-        return unsafe {
-            if endless {
-                real::pcap_loop(handle.inner(), count, callback, user)
-            } else {
-                real::pcap_dispatch(handle.inner(), count, callback, user)
-            }
-        };
-    };
-    let limit = u64::try_from(count).ok().filter(|&count| count > 0);
-    let mut deliver = |header: &PacketHeader, data: &[u8]| {
-        // SAFETY: by contract; header and data are valid during the call.
-        unsafe { callback(user, header, data.as_ptr()) };
-    };
-    let done = if endless { live.run(limit, &mut deliver).map(|_| 0) } else { live.dispatch(limit, &mut deliver) };
-    match done {
-        Ok(count) => c_int::try_from(count).unwrap_or(c_int::MAX),
-        Err(End::Broken) => PCAP_ERROR_BREAK,
-        Err(End::Failed(text)) => {
-            handle.set_error(&text);
-            PCAP_ERROR
-        }
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pcap_loop(p: *mut Handle, count: c_int, callback: Option<Callback>, user: *mut c_uchar) -> c_int {
-    // SAFETY: the caller keeps pcap_loop's contract.
-    guard(PCAP_ERROR, || unsafe { callback.map_or(PCAP_ERROR, |callback| process(p, count, callback, user, true)) })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pcap_dispatch(
-    p: *mut Handle,
-    count: c_int,
-    callback: Option<Callback>,
-    user: *mut c_uchar,
-) -> c_int {
-    // SAFETY: the caller keeps pcap_dispatch's contract.
-    guard(PCAP_ERROR, || unsafe { callback.map_or(PCAP_ERROR, |callback| process(p, count, callback, user, false)) })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pcap_next_ex(p: *mut Handle, header: *mut *mut PacketHeader, data: *mut *const c_uchar) -> c_int {
-    guard(PCAP_ERROR, || {
-        // SAFETY: the caller keeps pcap_next_ex's contract.
-        let Some(handle) = (unsafe { Handle::of(p) }) else { return PCAP_ERROR };
-        let Some(live) = handle.live() else {
-            // SAFETY: as above; the inner handle is valid as long as the handle.
-            return unsafe { real::pcap_next_ex(handle.inner(), header, data) };
-        };
-        match live.next() {
-            Ok(Some((kept_header, kept_data))) => {
-                // SAFETY: both are writable by contract, and point to what the live capture keeps until the next call.
-                unsafe {
-                    *header = kept_header;
-                    *data = kept_data;
-                }
-                1
-            }
-            Ok(None) => 0,
-            Err(End::Broken) => PCAP_ERROR_BREAK,
-            Err(End::Failed(text)) => {
-                handle.set_error(&text);
-                PCAP_ERROR
-            }
-        }
-    })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pcap_next(p: *mut Handle, header: *mut PacketHeader) -> *const c_uchar {
-    guard(std::ptr::null(), || {
-        // SAFETY: the caller keeps pcap_next's contract.
-        let Some(handle) = (unsafe { Handle::of(p) }) else { return std::ptr::null() };
-        let Some(live) = handle.live() else {
-            // SAFETY: as above; the inner handle is valid as long as the handle.
-            return unsafe { real::pcap_next(handle.inner(), header) };
-        };
-        let Ok(Some((kept_header, data))) = live.next() else { return std::ptr::null() };
-        // SAFETY: the caller's header is writable; the kept one is valid until the next call.
-        unsafe { *header = *kept_header };
-        data
-    })
-}
-
-/// Safe in signal handlers and from other threads: a flag and one write(2).
+/// Safe in signal handlers and from other threads: a flag and one system call.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcap_breakloop(p: *mut Handle) {
     // SAFETY: the caller's pointer is what pcap(3PCAP) says.

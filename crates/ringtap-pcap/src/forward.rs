@@ -1,6 +1,6 @@
 //! Exported names that take no `pcap_t`: passed on to the libpcap inside as they are, and its two variables.
 //!
-//! Nothing of ours runs in between, so there is nothing to catch.
+//! Nothing of ours runs in between, so there is nothing to catch, and a thread may be cancelled in them (see `unwind`).
 
 use std::ffi::CStr;
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ macro_rules! forward {
     ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         mod inside {
             use super::*;
-            unsafe extern "C" {
+            unsafe extern "C-unwind" {
                 $(
                     #[link_name = concat!("ringtap_real_", stringify!($name))]
                     pub fn $name($($argument: $type),*) $(-> $result)?;
@@ -25,7 +25,7 @@ macro_rules! forward {
         }
         $(
             #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
+            unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
                 // SAFETY: the same contract as the function's own, kept by the caller.
                 unsafe { inside::$name($($argument),*) }
             }

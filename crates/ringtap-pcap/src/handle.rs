@@ -7,7 +7,6 @@
 
 use std::cell::{Cell, OnceCell};
 use std::ffi::CString;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use libc::{c_char, c_int};
 
@@ -166,20 +165,9 @@ pub unsafe fn write_error(buffer: *mut c_char, text: &str) {
     }
 }
 
-/// Runs what a C entry point does; a panic (which has said its words on standard error) becomes `otherwise`.
-pub fn guard<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_panic_becomes_the_entrys_error() {
-        assert_eq!(guard(-1, || 5), 5);
-        assert_eq!(guard(-1, || panic!("said on standard error")), -1);
-    }
 
     #[test]
     fn a_text_too_long_is_cut_between_two_characters() {

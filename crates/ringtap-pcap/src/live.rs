@@ -1,33 +1,33 @@
-//! A live capture: the core's sources and pacer, run in the caller's thread for as long as one call lasts.
+//! A live capture: the core's sources and pacer, the verdict on each packet, its time stamp and what is counted.
 //!
-//! Owns receiving, the verdict on each packet, its time stamp and what is counted. How it was opened is in `activate`, how it
-//! sleeps in `wait`. A callback may call everything but another dispatch: sources are borrowed meanwhile, the rest is not.
+//! How it was opened is in `activate`, how a call takes packets from it in `call`, how it sleeps in `wait`.
+//!
+//! pcap_breakloop and pcap_stats come from signal handlers and other threads while a call is under way, so what they touch
+//! is atomic, or a lock that is only ever tried: see [`Live::break_loop`] and [`Live::stats`].
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use libc::{c_int, timeval};
-use ringtap::burst::Packet;
 use ringtap::ledger::Cause;
-use ringtap::pacer::{Pacer, Wait};
+use ringtap::pacer::Pacer;
 use ringtap::receiver::{Attachment, Departure};
 use ringtap::source::any::AnySource;
-use ringtap::source::{Source, StampClock};
 use ringtap::sys::clock;
 
 use crate::abi::{Instruction, PCAP_D_IN, PCAP_D_INOUT, PCAP_D_OUT, PacketHeader, Stat};
+use crate::call::{Intake, Shown};
 use crate::filter::{self, Program};
-use crate::wait::{Signal, Waiting, Woken};
+use crate::wait::Waiting;
 
-/// Timer waits longer than this also listen to the bell; shorter ones end soon enough by themselves.
-const LONG_WAIT_NS: u64 = 50_000_000;
-/// How often the two clocks are compared, for sources that stamp by CLOCK_MONOTONIC.
-const CLOCKS_NS: u64 = 1_000_000_000;
-/// The most one dispatch handles before it returns, as a bufferful is to libpcap.
-const BUFFERFUL: u64 = 16_384;
+/// How often the kernel's counters are read for those who ask while a look at the rings is under way.
+const COUNTS_NS: u64 = 1_000_000_000;
+/// How long another thread waits for a reading that the reader makes for it.
+const PATIENCE: Duration = Duration::from_millis(50);
 /// libpcap's words.
 const DISAPPEARED: &str = "The interface disappeared";
 
@@ -66,36 +66,48 @@ pub struct Parts {
 /// One activated capture.
 pub struct Live {
     // Dropped in this order: sources before what they are attached by.
-    intake: RefCell<Intake>,
-    attachment: RefCell<Attachment>,
-    waiting: Waiting,
+    pub(crate) intake: RefCell<Intake>,
+    /// Only ever tried: it may be a signal handler that asks, on the thread that has it.
+    attachment: Mutex<Attachment>,
+    pub(crate) waiting: Waiting,
+    /// Readable when some interface changed.
+    pub(crate) link_events: RawFd,
     kinds: Vec<Kind>,
     /// Bytes of a packet the kernel may keep: recvmmsg(2) would take a shorter packet for the whole.
     kernel_snaplen: u32,
     sockets: Vec<Arc<OwnedFd>>,
     verdict: RefCell<Verdict>,
-    breaking: AtomicBool,
+    pub(crate) breaking: AtomicBool,
     nonblocking: Cell<bool>,
-    taken: Cell<u64>,
-    refused: Cell<u64>,
+    counts: Counts,
     snaplen: u32,
     nanoseconds: bool,
     timeout_ns: Option<u64>,
     stamp_types: Vec<c_int>,
+    is_loopback: bool,
     /// What pcap_next and pcap_next_ex point to until their next call.
     kept: UnsafeCell<Kept>,
 }
 
-struct Intake {
-    sources: Vec<AnySource>,
-    pacer: Pacer,
-    /// Packets since the pacer was last asked.
-    handled: u64,
-    /// Until when nobody needs to look (CLOCK_MONOTONIC, ns); 0: no such instant.
-    not_before_ns: u64,
-    /// What to add to CLOCK_MONOTONIC for CLOCK_REALTIME, and when that was found out.
-    offset_ns: i64,
-    offset_at_ns: u64,
+/// What pcap_stats tells, and who may read the kernel's counters for it. All of it may be read at any moment, by a signal
+/// handler on the reader's thread too.
+#[derive(Default)]
+struct Counts {
+    /// Packets delivered, and packets that our filter refused. The reader alone writes them.
+    taken: AtomicU64,
+    refused: AtomicU64,
+    /// The latest reading of the kernel's counters, as of when (CLOCK_MONOTONIC, ns); 0: there was none.
+    received: AtomicU64,
+    dropped: AtomicU64,
+    before: AtomicU64,
+    read_at_ns: AtomicU64,
+    /// Somebody waits for the next one.
+    wanted: AtomicBool,
+    /// A thread is in our code on this capture's behalf, perhaps in the allocator or with the attachment in its hands.
+    working: AtomicBool,
+    /// Which thread called last, and the stack at its callback; 0: it is not in one.
+    reader: AtomicU64,
+    callback: AtomicUsize,
 }
 
 /// What decides about a packet.
@@ -117,13 +129,6 @@ struct Verdict {
 struct Kept {
     header: Option<PacketHeader>,
     data: Vec<u8>,
-}
-
-/// How a look at the rings ended.
-struct Look {
-    found: u64,
-    delivered: u64,
-    broken: bool,
 }
 
 impl Live {
@@ -157,15 +162,10 @@ impl Live {
             since_ns: 0,
         };
         Ok(Self {
-            intake: RefCell::new(Intake {
-                sources,
-                pacer,
-                handled: 0,
-                not_before_ns: 0,
-                offset_ns: clock::monotonic_to_realtime_ns(),
-                offset_at_ns: clock::monotonic_ns(),
-            }),
-            attachment: RefCell::new(attachment),
+            intake: RefCell::new(Intake::new(sources, pacer)),
+            link_events: attachment.link_events().as_raw_fd(),
+            is_loopback: attachment.interface().is_loopback(),
+            attachment: Mutex::new(attachment),
             waiting: Waiting::new(sockets.clone())?,
             kinds,
             kernel_snaplen,
@@ -173,8 +173,7 @@ impl Live {
             verdict: RefCell::new(verdict),
             breaking: AtomicBool::new(false),
             nonblocking: Cell::new(nonblocking),
-            taken: Cell::new(0),
-            refused: Cell::new(0),
+            counts: Counts::default(),
             snaplen,
             nanoseconds,
             timeout_ns,
@@ -183,140 +182,35 @@ impl Live {
         })
     }
 
-    /// pcap_loop: until `limit` packets were delivered, whatever time passes.
-    pub fn run(&self, limit: Option<u64>, deliver: &mut dyn FnMut(&PacketHeader, &[u8])) -> Result<u64, End> {
-        self.process(limit, true, deliver)
-    }
-
-    /// pcap_dispatch: what is there, at most `limit`; waits for it when nothing is, as the mode says.
-    pub fn dispatch(&self, limit: Option<u64>, deliver: &mut dyn FnMut(&PacketHeader, &[u8])) -> Result<u64, End> {
-        self.process(limit, false, deliver)
-    }
-
-    /// The next packet, copied: it stays valid until the next call.
-    pub fn next(&self) -> Result<Option<(*mut PacketHeader, *const u8)>, End> {
-        let done = self.dispatch(Some(1), &mut |header, data| {
-            // SAFETY: `Live` is not shared between threads that receive (pcap(3PCAP)), and nobody else refers to it here.
-            let kept = unsafe { &mut *self.kept.get() };
+    /// Keeps a packet until the next call of pcap_next or pcap_next_ex.
+    ///
+    /// # Safety
+    /// `data` is readable for the header's captured length.
+    pub unsafe fn keep(&self, header: PacketHeader, data: *const u8) -> (*mut PacketHeader, *const u8) {
+        // SAFETY: `Live` is not shared between threads that receive (pcap(3PCAP)), nobody else refers to it here, and the data
+        // is readable by contract.
+        let kept = unsafe {
+            let kept = &mut *self.kept.get();
             kept.data.clear();
-            kept.data.extend_from_slice(data);
-            kept.header = Some(*header);
-        })?;
-        // SAFETY: as above.
-        let kept = unsafe { &mut *self.kept.get() };
-        Ok(match &mut kept.header {
-            Some(header) if done > 0 => Some((header, kept.data.as_ptr())),
-            _ => None,
-        })
-    }
-
-    fn process(
-        &self,
-        limit: Option<u64>,
-        endless: bool,
-        deliver: &mut dyn FnMut(&PacketHeader, &[u8]),
-    ) -> Result<u64, End> {
-        let Ok(mut intake) = self.intake.try_borrow_mut() else {
-            return Err(End::Failed("packets can't be read from within the callback of this capture".to_owned()));
+            kept.data.extend_from_slice(std::slice::from_raw_parts(data, header.caplen as usize));
+            kept
         };
-        let done = self.process_with(&mut intake, limit, endless, deliver);
-        if self.waiting.has_descriptor() {
-            self.set_signal(&mut intake);
-        }
-        done
+        (kept.header.insert(header), kept.data.as_ptr())
     }
 
-    fn process_with(
-        &self,
-        intake: &mut Intake,
-        limit: Option<u64>,
-        endless: bool,
-        deliver: &mut dyn FnMut(&PacketHeader, &[u8]),
-    ) -> Result<u64, End> {
-        let mut deadline_ns = self.deadline_ns();
-        // A client that was called by its descriptor and finds nothing goes back to it instead of sleeping here.
-        let mut called = !endless && self.waiting.has_called();
-        let blocking = endless || !self.nonblocking.get();
-        let (mut delivered, mut found) = (0, 0);
-        if blocking && intake.not_before_ns > clock::monotonic_ns() {
-            // The pacer's last word holds between two calls as well: looking earlier would find less for the same price.
-            self.wait_until(intake, intake.not_before_ns, deadline_ns)?;
+    /// What is delivered of a packet, if it passes; counts it.
+    pub(crate) fn judge(&self, source: usize, packet: &Shown, offset_ns: i64) -> Option<PacketHeader> {
+        // The reader is the only one who writes.
+        let add = |count: &AtomicU64| count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if !self.takes(self.kinds[source], packet) {
+            add(&self.counts.refused);
+            return None;
         }
-        loop {
-            if self.has_broken() {
-                return Err(End::Broken);
-            }
-            let look = self.look(intake, limit.map(|limit| limit - delivered), deliver);
-            delivered += look.delivered;
-            found += look.found;
-            intake.handled += look.found;
-            if look.broken {
-                self.has_broken();
-                return Err(End::Broken);
-            }
-            if limit == Some(delivered) || (!endless && found >= BUFFERFUL && delivered > 0) {
-                intake.not_before_ns = 0;
-                return Ok(delivered);
-            }
-            if look.found > 0 {
-                continue;
-            }
-            let now_ns = clock::monotonic_ns();
-            intake.compare_clocks(now_ns);
-            let wait = intake.pacer.next(now_ns, std::mem::take(&mut intake.handled));
-            intake.not_before_ns = if let Wait::Timer(instant_ns) = wait { instant_ns } else { 0 };
-            if !endless && delivered > 0 {
-                return Ok(delivered);
-            }
-            if !blocking || called {
-                self.check_link()?;
-                return Ok(0);
-            }
-            let woken = match wait {
-                Wait::Timer(instant_ns) => self.wait_until(intake, instant_ns, deadline_ns)?,
-                Wait::Interrupt | Wait::Poll => self.wait_for_interrupt(intake, deadline_ns)?,
-            };
-            match woken {
-                Woken::TimedOut if !endless => return Ok(0),
-                Woken::TimedOut => deadline_ns = self.deadline_ns(),
-                Woken::Link => called |= !endless && self.waiting.has_descriptor(),
-                Woken::Look | Woken::Failed(_) => {}
-            }
-        }
+        add(&self.counts.taken);
+        Some(self.header(packet, offset_ns))
     }
 
-    /// One burst of each source.
-    fn look(&self, intake: &mut Intake, limit: Option<u64>, deliver: &mut dyn FnMut(&PacketHeader, &[u8])) -> Look {
-        let mut look = Look { found: 0, delivered: 0, broken: false };
-        for (source, &kind) in intake.sources.iter_mut().zip(&self.kinds) {
-            let offset_ns = if source.stamp_clock() == StampClock::Monotonic { intake.offset_ns } else { 0 };
-            let burst = source.receive();
-            let mut handled = 0;
-            for packet in burst.iter() {
-                look.broken = self.breaking.load(Ordering::Acquire);
-                if look.broken || limit == Some(look.delivered) {
-                    break;
-                }
-                handled += 1;
-                if self.takes(kind, &packet) {
-                    self.taken.set(self.taken.get() + 1);
-                    look.delivered += 1;
-                    let len = packet.data.len().min(self.snaplen as usize);
-                    deliver(&self.header(&packet, offset_ns, len), &packet.data[..len]);
-                } else {
-                    self.refused.set(self.refused.get() + 1);
-                }
-            }
-            look.found += handled as u64;
-            burst.end_after(handled);
-            if look.broken {
-                break;
-            }
-        }
-        look
-    }
-
-    fn takes(&self, kind: Kind, packet: &Packet<'_>) -> bool {
+    fn takes(&self, kind: Kind, packet: &Shown) -> bool {
         let mut verdict = self.verdict.borrow_mut();
         let verdict = &mut *verdict;
         match kind {
@@ -328,10 +222,10 @@ impl Live {
         }
         let program = verdict.incoming.as_ref().filter(|_| kind == Kind::Incoming).unwrap_or(&verdict.program);
         let whole = verdict.speaks_of_tags;
-        verdict.takes_all || program.takes(packet.data, packet.wire_len, whole, &mut verdict.scratch)
+        verdict.takes_all || program.takes(packet.data(), packet.wire_len, whole, &mut verdict.scratch)
     }
 
-    fn header(&self, packet: &Packet<'_>, offset_ns: i64, len: usize) -> PacketHeader {
+    fn header(&self, packet: &Shown, offset_ns: i64) -> PacketHeader {
         let stamp_ns = match packet.arrival_ns {
             0 => clock::realtime_ns(),
             arrival_ns => arrival_ns.wrapping_add_signed(offset_ns),
@@ -340,54 +234,22 @@ impl Live {
         let fraction = if self.nanoseconds { rest } else { rest / 1000 };
         PacketHeader {
             ts: timeval { tv_sec: seconds as i64, tv_usec: fraction as i64 },
-            caplen: len as u32,
+            caplen: packet.len.min(self.snaplen),
             len: packet.wire_len,
         }
     }
 
-    fn deadline_ns(&self) -> Option<u64> {
+    /// When a call that finds nothing ends, if ever.
+    pub(crate) fn deadline_ns(&self) -> Option<u64> {
         self.timeout_ns.map(|timeout_ns| clock::monotonic_ns() + timeout_ns)
-    }
-
-    /// Sleeps until `instant_ns`, or the deadline if that is earlier; then lets the devices be polled.
-    fn wait_until(&self, intake: &mut Intake, instant_ns: u64, deadline_ns: Option<u64>) -> Result<Woken, End> {
-        let until_ns = deadline_ns.map_or(instant_ns, |deadline_ns| deadline_ns.min(instant_ns));
-        let mut woken = Woken::Look;
-        if until_ns.saturating_sub(clock::monotonic_ns()) > LONG_WAIT_NS {
-            let attachment = self.attachment.borrow();
-            woken = self.waiting.sleep(attachment.link_events(), false, Some(until_ns));
-            drop(attachment);
-            if woken == Woken::Link {
-                self.check_link()?;
-            }
-        } else {
-            clock::sleep_until(until_ns);
-            if self.attachment.borrow_mut().has_news() {
-                self.check_link()?;
-            }
-        }
-        for source in &mut intake.sources {
-            source.poll_device();
-        }
-        Ok(if until_ns < instant_ns { Woken::TimedOut } else { woken })
-    }
-
-    fn wait_for_interrupt(&self, intake: &mut Intake, deadline_ns: Option<u64>) -> Result<Woken, End> {
-        if intake.arm() || self.breaking.load(Ordering::Acquire) {
-            return Ok(Woken::Look);
-        }
-        let woken = self.waiting.sleep(self.attachment.borrow().link_events(), true, deadline_ns);
-        match woken {
-            Woken::Link => self.check_link()?,
-            Woken::Failed(source) => self.clear_error(source)?,
-            Woken::TimedOut | Woken::Look => {}
-        }
-        Ok(woken)
     }
 
     /// An error of a socket is told once (ENETDOWN); the interface may come up again, so only one that no longer exists ends
     /// the capture, as with libpcap.
-    fn clear_error(&self, source: usize) -> Result<(), End> {
+    ///
+    /// # Errors
+    /// The interface is gone.
+    pub(crate) fn clear_error(&self, source: usize) -> Result<(), End> {
         let mut error = 0;
         let mut len = size_of::<c_int>() as libc::socklen_t;
         let fd = self.sockets[source].as_raw_fd();
@@ -396,16 +258,31 @@ impl Live {
         self.check_link()
     }
 
-    fn check_link(&self) -> Result<(), End> {
-        match self.attachment.borrow_mut().departure() {
+    /// Whether the interface is still there and still ours to read. Where another thread reads the counters right now, the
+    /// announcement stays to be read at the next look.
+    ///
+    /// # Errors
+    /// It is gone, or the host uses it now.
+    pub(crate) fn check_link(&self) -> Result<(), End> {
+        let Ok(mut attachment) = self.attachment.try_lock() else { return Ok(()) };
+        match attachment.departure() {
             None => Ok(()),
             Some(Departure::Removed) => Err(End::Failed(DISAPPEARED.to_owned())),
             Some(end) => Err(End::Failed(end.to_string())),
         }
     }
 
+    /// The same for who did not sleep on the announcements.
+    ///
+    /// # Errors
+    /// As for [`Live::check_link`].
+    pub(crate) fn check_news(&self) -> Result<(), End> {
+        let has_news = self.attachment.try_lock().is_ok_and(|mut attachment| attachment.has_news());
+        if has_news { self.check_link() } else { Ok(()) }
+    }
+
     /// Whether pcap_breakloop was called since this was last asked.
-    fn has_broken(&self) -> bool {
+    pub(crate) fn has_broken(&self) -> bool {
         let broken = self.breaking.swap(false, Ordering::AcqRel);
         if broken {
             self.waiting.quiet();
@@ -413,28 +290,15 @@ impl Live {
         broken
     }
 
-    /// Ends the call in progress, or the next one.
+    /// Ends the call in progress, or the next one. Async-signal-safe: a flag and one system call.
     pub fn break_loop(&self) {
         self.breaking.store(true, Ordering::Release);
         self.waiting.ring();
     }
 
-    /// Sets the client's descriptor to what the pacer said, or to "now" where packets are left.
-    fn set_signal(&self, intake: &mut Intake) {
-        let instant_ns = intake.not_before_ns;
-        let signal = if instant_ns > 0 {
-            Signal::At(instant_ns)
-        } else if intake.arm() {
-            Signal::Now
-        } else {
-            Signal::Interrupt
-        };
-        self.waiting.signal(signal);
-    }
-
     /// pcap_get_selectable_fd.
     pub fn descriptor(&self) -> c_int {
-        self.waiting.descriptor(self.attachment.borrow().link_events()).unwrap_or(-1)
+        self.waiting.descriptor(self.link_events).unwrap_or(-1)
     }
 
     /// pcap_getnonblock.
@@ -454,7 +318,7 @@ impl Live {
 
     /// Whether it captures the loopback interface.
     pub fn is_loopback(&self) -> bool {
-        self.attachment.borrow().interface().is_loopback()
+        self.is_loopback
     }
 
     /// pcap_setfilter: from here on; what an earlier filter let in is judged by this one.
@@ -495,7 +359,16 @@ impl Live {
                 Kind::Sent => filter::for_sent(&verdict.program, direction, self.kernel_snaplen),
                 Kind::Both => verdict.program.for_kernel(direction, self.kernel_snaplen),
             };
-            attach(socket, &wanted).map_err(|error| format!("can't attach the filter to the socket: {error}"))?;
+            let attached = match attach(socket, &wanted) {
+                // Too little memory for it (net.core.optmem_max), or too long for this kernel: user space decides about each
+                // packet anyway, so the kernel only sees to the direction.
+                Err(_) if !verdict.needs_kernel => {
+                    let direction = if kind == Kind::Sent && direction != PCAP_D_IN { PCAP_D_OUT } else { direction };
+                    attach(socket, &Program::default().for_kernel(direction, self.kernel_snaplen))
+                }
+                done => done,
+            };
+            attached.map_err(|error| format!("can't attach the filter to the socket: {error}"))?;
         }
         if verdict.needs_kernel {
             verdict.since_ns = clock::realtime_ns();
@@ -514,39 +387,140 @@ impl Live {
 
     /// pcap_stats, so that received + dropped + dropped by the interface is what came for this capture's filter (as far as the
     /// kernel filters); `None` when a counter can't be read.
+    ///
+    /// Reading the kernel's counters allocates memory, and takes the attachment. Nobody may do that in a signal handler that
+    /// has interrupted a look at the rings, or the client's callback, on its own thread: the allocator's lock could be held
+    /// beneath. So such a caller gets the latest reading, at most a second old, brought up to date by what was delivered
+    /// since: atomic loads alone. A handler that has interrupted our sleep, as tcpdump's does, has the counters read: nothing
+    /// is held there. Another thread asks the reader and waits for its answer, or reads them itself while the reader sleeps,
+    /// is in its callback, or has left. No lock is waited for. What is left to the client: a handler that interrupts its own code
+    /// in the allocator, outside of any call on this capture.
     pub fn stats(&self) -> Option<Stat> {
-        let ledger = self.attachment.borrow_mut().ledger(self.taken.get() + self.refused.get());
+        let counts = &self.counts;
+        if !counts.is_in_the_way() && self.read_counters() {
+            return counts.stat();
+        }
+        counts.wanted.store(true, Ordering::Release);
+        if !counts.is_readers_thread() {
+            let end_ns = clock::monotonic_ns() + PATIENCE.as_nanos() as u64;
+            while counts.wanted.load(Ordering::Acquire) && clock::monotonic_ns() < end_ns {
+                if !counts.is_in_the_way() && self.read_counters() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }
+        counts.stat()
+    }
+
+    /// The reader's part: reads the counters where somebody waits for them, or the latest reading has become old.
+    pub(crate) fn keep_counts(&self, now_ns: u64) {
+        let counts = &self.counts;
+        let age_ns = now_ns.saturating_sub(counts.read_at_ns.load(Ordering::Relaxed));
+        if counts.wanted.load(Ordering::Acquire) || age_ns > COUNTS_NS {
+            self.read_counters();
+        }
+    }
+
+    /// Reads the kernel's counters; `false`: another thread is at it.
+    fn read_counters(&self) -> bool {
+        let Ok(mut attachment) = self.attachment.try_lock() else { return false };
+        let counts = &self.counts;
+        let (taken, refused) = (counts.taken.load(Ordering::Relaxed), counts.refused.load(Ordering::Relaxed));
+        let ledger = attachment.ledger(taken + refused);
         let sum = |causes: &[Cause]| -> Option<u64> {
             causes.iter().map(|cause| ledger.drops.get(cause).copied().unwrap_or(Some(0))).sum()
         };
-        let before = sum(&[Cause::Nic, Cause::DriverQueue, Cause::Softnet])?;
-        let dropped = sum(&[Cause::RingFull, Cause::FillRingEmpty, Cause::Oversize])?;
-        let received = match (ledger.offered, ledger.filtered_of_offered(), sum(&[Cause::NoSocket])) {
-            (Some(offered), Some(filtered), Some(elsewhere)) => {
-                offered.saturating_sub(before + dropped + filtered + elsewhere + self.refused.get())
+        // The structure has no word for unknown, and what the device's counters count besides loss is none.
+        let before = sum(&[Cause::Nic, Cause::DriverQueue, Cause::Softnet]).unwrap_or(0);
+        let dropped = sum(&[Cause::RingFull, Cause::FillRingEmpty, Cause::Oversize]);
+        let received = match (dropped, ledger.offered, ledger.filtered_of_offered(), sum(&[Cause::NoSocket])) {
+            (Some(dropped), Some(offered), Some(filtered), Some(elsewhere)) => {
+                offered.saturating_sub(before + dropped + filtered + elsewhere + refused)
             }
             // Without its privileges a process may not read the steering's counters (bpf(2)). What it took off the rings it
             // knows; only what they hold at the moment is missing.
-            _ => self.taken.get(),
+            _ => taken,
         };
+        counts.received.store(received, Ordering::Relaxed);
+        // A counter that can't be read makes the answer an error.
+        counts.dropped.store(dropped.unwrap_or(UNKNOWN), Ordering::Relaxed);
+        counts.before.store(before, Ordering::Relaxed);
+        counts.read_at_ns.store(clock::monotonic_ns(), Ordering::Release);
+        counts.wanted.store(false, Ordering::Release);
+        true
+    }
+
+    /// This thread goes on with a look at the rings. Only handlers on this same thread must see that in order: whoever else
+    /// comes has the attachment's lock between.
+    pub(crate) fn enters(&self) {
+        self.counts.working.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// It ends it: nothing of ours is held.
+    pub(crate) fn leaves(&self) {
+        compiler_fence(Ordering::SeqCst);
+        self.counts.working.store(false, Ordering::Relaxed);
+    }
+
+    /// From here on this thread reads.
+    pub(crate) fn has_reader(&self) {
+        self.counts.reader.store(this_thread(), Ordering::Relaxed);
+        self.counts.callback.store(0, Ordering::Relaxed);
+    }
+
+    /// Runs the client's callback, which may end the thread or leave by a jump: the stack tells later
+    /// ([`Counts::is_in_the_way`]).
+    #[inline]
+    pub fn call_back(&self, callback: impl FnOnce()) {
+        self.counts.callback.store(stack_here(), Ordering::Relaxed);
+        callback();
+        self.counts.callback.store(0, Ordering::Relaxed);
+    }
+}
+
+/// In place of a count that can't be read.
+const UNKNOWN: u64 = u64::MAX;
+
+impl Counts {
+    /// Whether the caller may have interrupted code that allocates, or holds the attachment.
+    fn is_in_the_way(&self) -> bool {
+        if self.working.load(Ordering::Relaxed) {
+            return true;
+        }
+        // In the callback the stack is deeper than where it was called; after a jump out of it, it need not be.
+        self.is_readers_thread() && stack_here() < self.callback.load(Ordering::Relaxed)
+    }
+
+    fn is_readers_thread(&self) -> bool {
+        self.reader.load(Ordering::Relaxed) == this_thread()
+    }
+
+    /// The latest reading, with what was delivered since.
+    fn stat(&self) -> Option<Stat> {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let (dropped, before) = (read(&self.dropped), read(&self.before));
+        if dropped == UNKNOWN || before == UNKNOWN {
+            return None;
+        }
+        // What was delivered now may have been in the ring when the counters were read, and is in them then.
+        let received = read(&self.received).max(read(&self.taken));
         // The structure's counters are 32 bits wide and wrap, as libpcap's do.
         Some(Stat { received: received as u32, dropped: dropped as u32, dropped_by_interface: before as u32 })
     }
 }
 
-impl Intake {
-    /// Arms every source; whether packets are there.
-    fn arm(&mut self) -> bool {
-        // Each one, also after the first that is ready.
-        self.sources.iter_mut().fold(false, |ready, source| source.arm() | ready)
-    }
+fn this_thread() -> u64 {
+    // SAFETY: takes nothing and can't fail.
+    unsafe { libc::pthread_self() as u64 }
+}
 
-    fn compare_clocks(&mut self, now_ns: u64) {
-        if now_ns.saturating_sub(self.offset_at_ns) > CLOCKS_NS {
-            self.offset_ns = clock::monotonic_to_realtime_ns();
-            self.offset_at_ns = now_ns;
-        }
-    }
+/// About where the stack is.
+#[inline(never)]
+fn stack_here() -> usize {
+    let mark = 0u8;
+    std::hint::black_box(&raw const mark) as usize
 }
 
 /// SO_ATTACH_FILTER (socket(7)).

@@ -1,4 +1,5 @@
-//! The libpcap inside, under the names build.rs gave it: the functions that need more than being passed on.
+//! The libpcap inside, under the names build.rs gave it: the functions that need more than being passed on. A thread may be
+//! cancelled in those that wait for packets (see `unwind`).
 
 use libc::{FILE, c_char, c_int, c_uchar, c_uint};
 
@@ -6,7 +7,7 @@ use crate::abi::{BpfProgram, Callback, Instruction, Opaque, PacketHeader, RealPc
 
 macro_rules! real {
     ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
-        unsafe extern "C" {
+        unsafe extern "C-unwind" {
             $(
                 #[link_name = concat!("ringtap_real_", stringify!($name))]
                 pub fn $name($($argument: $type),*) $(-> $result)?;
@@ -16,13 +17,16 @@ macro_rules! real {
 }
 
 real! {
+    fn pcap_dispatch(p: *mut RealPcap, count: c_int, callback: Callback, user: *mut c_uchar) -> c_int;
+    fn pcap_loop(p: *mut RealPcap, count: c_int, callback: Callback, user: *mut c_uchar) -> c_int;
+    fn pcap_next(p: *mut RealPcap, header: *mut PacketHeader) -> *const c_uchar;
+    fn pcap_next_ex(p: *mut RealPcap, header: *mut *mut PacketHeader, data: *mut *const c_uchar) -> c_int;
     fn bpf_filter(program: *const Instruction, packet: *const c_uchar, wire_len: c_uint, len: c_uint) -> c_uint;
     fn bpf_validate(program: *const Instruction, len: c_int) -> c_int;
     fn pcap_activate(p: *mut RealPcap) -> c_int;
     fn pcap_breakloop(p: *mut RealPcap);
     fn pcap_close(p: *mut RealPcap);
     fn pcap_create(device: *const c_char, errbuf: *mut c_char) -> *mut RealPcap;
-    fn pcap_dispatch(p: *mut RealPcap, count: c_int, callback: Callback, user: *mut c_uchar) -> c_int;
     fn pcap_fileno(p: *mut RealPcap) -> c_int;
     fn pcap_fopen_offline(file: *mut FILE, errbuf: *mut c_char) -> *mut RealPcap;
     fn pcap_fopen_offline_with_tstamp_precision(file: *mut FILE, precision: c_uint, errbuf: *mut c_char) -> *mut RealPcap;
@@ -36,9 +40,6 @@ real! {
     fn pcap_lib_version() -> *const c_char;
     fn pcap_list_datalinks(p: *mut RealPcap, list: *mut *mut c_int) -> c_int;
     fn pcap_list_tstamp_types(p: *mut RealPcap, list: *mut *mut c_int) -> c_int;
-    fn pcap_loop(p: *mut RealPcap, count: c_int, callback: Callback, user: *mut c_uchar) -> c_int;
-    fn pcap_next(p: *mut RealPcap, header: *mut PacketHeader) -> *const c_uchar;
-    fn pcap_next_ex(p: *mut RealPcap, header: *mut *mut PacketHeader, data: *mut *const c_uchar) -> c_int;
     fn pcap_open_dead(link_type: c_int, snaplen: c_int) -> *mut RealPcap;
     fn pcap_open_dead_with_tstamp_precision(link_type: c_int, snaplen: c_int, precision: c_uint) -> *mut RealPcap;
     fn pcap_open_offline(path: *const c_char, errbuf: *mut c_char) -> *mut RealPcap;

@@ -6,10 +6,12 @@
 
 use std::cell::{Cell, OnceCell};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use ringtap::sys::clock;
+
+use crate::unwind;
 
 /// What the client's descriptor is set to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +61,17 @@ impl Waiting {
         Ok(Self { bell, sockets, descriptor: OnceCell::new() })
     }
 
-    /// Ends a wait, now or the next one. Safe in a signal handler.
+    /// Ends a wait, now or the next one. Safe in a signal handler: one system call, not by way of write(3), where a cancelled
+    /// thread would end, and errno stays what it was.
     pub fn ring(&self) {
         let one = 1u64.to_ne_bytes();
-        // SAFETY: eight readable bytes, as eventfd(2) asks; a full counter is readable already, which is the aim.
-        unsafe { libc::write(self.bell.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        // SAFETY: eight readable bytes, as eventfd(2) asks; a full counter is readable already, which is the aim. errno is the
+        // thread's own.
+        unsafe {
+            let errno = *libc::__errno_location();
+            libc::syscall(libc::SYS_write, self.bell.as_raw_fd(), one.as_ptr(), one.len());
+            *libc::__errno_location() = errno;
+        }
     }
 
     /// Takes the ringing back.
@@ -74,12 +82,12 @@ impl Waiting {
     }
 
     /// Sleeps until a socket, the bell or `events` is readable or `limit_ns` (CLOCK_MONOTONIC) has come; `with_sockets` false
-    /// leaves the sockets out.
-    pub fn sleep(&self, events: BorrowedFd<'_>, with_sockets: bool, limit_ns: Option<u64>) -> Woken {
+    /// leaves the sockets out. The thread may be cancelled here: plain data only (`unwind`).
+    pub fn sleep(&self, events: RawFd, with_sockets: bool, limit_ns: Option<u64>) -> Woken {
         const FIXED: usize = 2;
         let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 130];
         polled[0].fd = self.bell.as_raw_fd();
-        polled[1].fd = events.as_raw_fd();
+        polled[1].fd = events;
         let mut count = FIXED;
         if with_sockets {
             for (entry, socket) in polled[FIXED..].iter_mut().zip(&self.sockets) {
@@ -87,13 +95,8 @@ impl Waiting {
                 count += 1;
             }
         }
-        let timeout = limit_ns.map(|limit_ns| {
-            let left = limit_ns.saturating_sub(clock::monotonic_ns());
-            libc::timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 }
-        });
-        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: `count` valid entries and a timeout that is null or valid for the call.
-        match unsafe { libc::ppoll(polled.as_mut_ptr(), count as libc::nfds_t, timeout, std::ptr::null()) } {
+        let timeout = limit_ns.map(|limit_ns| unwind::timespec_of(limit_ns.saturating_sub(clock::monotonic_ns())));
+        match unwind::sleep_on(&mut polled[..count], timeout.as_ref()) {
             0 => Woken::TimedOut,
             1.. if polled[1].revents != 0 => Woken::Link,
             1.. => {
@@ -106,7 +109,7 @@ impl Waiting {
     }
 
     /// The client's descriptor, made when it is first asked for; `None` when no descriptor is left.
-    pub fn descriptor(&self, events: BorrowedFd<'_>) -> Option<i32> {
+    pub fn descriptor(&self, events: RawFd) -> Option<i32> {
         let made = self.descriptor.get_or_init(|| Descriptor::new(&self.sockets, events).ok());
         made.as_ref().map(|descriptor| descriptor.epoll.as_raw_fd())
     }
@@ -148,7 +151,7 @@ impl Waiting {
 }
 
 impl Descriptor {
-    fn new(sockets: &[Arc<OwnedFd>], events: BorrowedFd<'_>) -> io::Result<Self> {
+    fn new(sockets: &[Arc<OwnedFd>], events: RawFd) -> io::Result<Self> {
         // SAFETY: plain system calls, the results are checked and owned once.
         let (epoll, timer) = unsafe {
             (
@@ -157,7 +160,7 @@ impl Descriptor {
             )
         };
         let this = Self { epoll, timer, signal: Cell::new(Signal::Now) };
-        for fd in [this.timer.as_raw_fd(), events.as_raw_fd()] {
+        for fd in [this.timer.as_raw_fd(), events] {
             this.watch(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN as u32);
         }
         for socket in sockets {
@@ -176,12 +179,8 @@ impl Descriptor {
 
     /// Readable from `instant_ns` on; 0 disarms. Setting it takes an expiry back (timerfd_create(2)).
     fn set_timer(&self, instant_ns: u64) {
-        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let at = libc::timespec {
-            tv_sec: (instant_ns / 1_000_000_000) as i64,
-            tv_nsec: (instant_ns % 1_000_000_000) as i64,
-        };
-        let setting = libc::itimerspec { it_interval: zero, it_value: at };
+        let setting =
+            libc::itimerspec { it_interval: unwind::timespec_of(0), it_value: unwind::timespec_of(instant_ns) };
         // SAFETY: a valid setting; the old one is not asked for.
         unsafe {
             libc::timerfd_settime(self.timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, std::ptr::null_mut());
@@ -199,8 +198,6 @@ fn owned(raw: libc::c_int) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
-
     use super::*;
 
     fn event() -> Arc<OwnedFd> {
@@ -224,7 +221,7 @@ mod tests {
         let (socket, events) = (event(), event());
         let waiting = Waiting::new(vec![Arc::clone(&socket)]).unwrap();
         assert!(!waiting.has_descriptor());
-        let fd = waiting.descriptor(events.as_fd()).unwrap();
+        let fd = waiting.descriptor(events.as_raw_fd()).unwrap();
         assert!(readable(fd) && waiting.has_called(), "a first look");
         waiting.signal(Signal::Interrupt);
         assert!(!readable(fd));
@@ -246,14 +243,14 @@ mod tests {
         let (socket, events) = (event(), event());
         let waiting = Waiting::new(vec![Arc::clone(&socket)]).unwrap();
         let soon = || Some(clock::monotonic_ns() + 1_000_000);
-        assert_eq!(waiting.sleep(events.as_fd(), true, soon()), Woken::TimedOut);
+        assert_eq!(waiting.sleep(events.as_raw_fd(), true, soon()), Woken::TimedOut);
         waiting.ring();
-        assert_eq!(waiting.sleep(events.as_fd(), true, None), Woken::Look);
+        assert_eq!(waiting.sleep(events.as_raw_fd(), true, None), Woken::Look);
         waiting.quiet();
         set(&socket);
-        assert_eq!(waiting.sleep(events.as_fd(), false, soon()), Woken::TimedOut, "sockets left out");
-        assert_eq!(waiting.sleep(events.as_fd(), true, None), Woken::Look);
+        assert_eq!(waiting.sleep(events.as_raw_fd(), false, soon()), Woken::TimedOut, "sockets left out");
+        assert_eq!(waiting.sleep(events.as_raw_fd(), true, None), Woken::Look);
         set(&events);
-        assert_eq!(waiting.sleep(events.as_fd(), true, None), Woken::Link);
+        assert_eq!(waiting.sleep(events.as_raw_fd(), true, None), Woken::Link);
     }
 }

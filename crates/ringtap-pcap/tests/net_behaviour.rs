@@ -10,7 +10,7 @@ use support::{compile, our_folder, output, run};
 
 /// Cases that hold for the system's libpcap too. The others speak of what it leaves open (a timeout while nothing comes, a
 /// ring's drops) or of what only ours promises.
-const COMMON: [&str; 19] = [
+const COMMON: [&str; 20] = [
     "counts",
     "immediate",
     "nonblocking",
@@ -30,6 +30,7 @@ const COMMON: [&str; 19] = [
     "nested",
     "fork",
     "napi_pause",
+    "cancel",
 ];
 
 struct Tools {
@@ -59,6 +60,10 @@ fn case(name: &str, backend: &str, settings: &[(&str, &str)]) {
             // Nothing is on the wire but what the case sends.
             std::fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1").ok();
             output(Command::new("ip").args(["link", "set", end, "up"]));
+        }
+        if name == "refused_filter" {
+            // The namespace's own limit; older kernels have one for all, which is left alone.
+            std::fs::write("/proc/sys/net/core/optmem_max", "1024").ok();
         }
         std::thread::sleep(std::time::Duration::from_millis(100));
         let mut command = Command::new("timeout");
@@ -116,6 +121,17 @@ cases! {
     net_fork_chroot_and_setuid_after_opening: "fork";
     net_napi_is_as_before_however_a_client_ends: "napi_pause";
     net_open_close_cycles_leave_nothing: "cycles";
+    net_a_thread_is_cancelled_and_joined: "cancel";
+    net_counts_are_asked_for_by_handlers_and_threads: "asked_meanwhile";
+    net_callbacks_may_jump_away: "jump" with ("RINGTAP_RING", "512");
+}
+
+/// The kernel's limit for socket options is lowered below what the filter takes.
+#[test]
+fn net_filters_that_the_kernel_refuses_run_in_user_space() {
+    for backend in ["packet", "xdp", "socket"] {
+        case("refused_filter", backend, &[]);
+    }
 }
 
 /// AF_XDP has no frames that large, and opens nothing then.

@@ -58,6 +58,87 @@ fn net_dumpcap_writes_the_same() {
     assert!(system == read(Library::Ours("packet")));
 }
 
+/// A ring of files: each is closed and the next one begun while packets come, and the same three are left.
+#[test]
+fn net_dumpcap_keeps_the_same_ring_of_files() {
+    let arguments = "-q -P -b files:3 -b filesize:16 -w DIR/out -i IF";
+    let client = Client { program: "dumpcap", arguments, start: QUICK, end: QUICK };
+    let read = |library| {
+        let (text, folder) = capture(&client, library);
+        let mut files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|path| path.file_name().unwrap().to_string_lossy().starts_with("out_"));
+        files.sort();
+        assert_eq!(files.len(), 3, "{text}");
+        let read = |path: &std::path::PathBuf| {
+            let done = run(Command::new("tcpdump").args(["-t", "-nn", "-e", "-xx", "-r"]).arg(path));
+            assert!(done.status.success(), "{text}");
+            String::from_utf8_lossy(&done.stdout).into_owned()
+        };
+        files.iter().map(read).collect::<Vec<_>>()
+    };
+    let system = read(Library::System);
+    assert!(system.iter().all(|file| file.lines().count() > 5));
+    assert!(system == read(Library::Ours("packet")));
+}
+
+/// It cancels the thread that captures for it, and joins it.
+#[test]
+fn net_iftop_ends_as_it_should() {
+    let testbed = bench("iftop");
+    testbed.enable_receiver_napi().unwrap();
+    let libraries = our_folder();
+    let target = testbed.receiver().link().ipv4.to_string();
+    for library in [Library::System, Library::Ours("packet"), Library::Ours("xdp"), Library::Ours("system")] {
+        // It counts its seconds by the packets that come.
+        let mut ping = testbed.sender().command("ping");
+        ping.args(["-q", "-c", "60", "-i", "0.2", &target]).stdout(std::process::Stdio::null());
+        let pinging = testbed.sender().start(ping).unwrap();
+        let work = || {
+            let mut iftop = Command::new("timeout");
+            iftop.args(["30", "iftop", "-t", "-s", "3", "-n", "-N", "-i", testbed.receiver().interface()]);
+            if let Library::Ours(backend) = library {
+                iftop.env("LD_LIBRARY_PATH", libraries.path()).env("RINGTAP_BACKEND", backend);
+            }
+            run(&mut iftop)
+        };
+        let done = testbed.receiver().run(work).unwrap();
+        drop(pinging);
+        let (text, said) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert_ne!(done.status.code(), Some(127), "did not run: iftop: the program is not there");
+        assert!(done.status.success() && text.contains("Cumulative"), "{}: {text} {said}", done.status);
+    }
+}
+
+#[test]
+fn net_scapy_shows_the_same() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/sniff.py");
+    let has_it = run(Command::new(PYTHON).args(["-c", "import scapy"]));
+    assert!(has_it.status.success(), "did not run: scapy: {PYTHON} does not have it");
+    let arguments = format!("{script} IF");
+    same_output(&Client { program: PYTHON, arguments: &arguments, start: SLOW, end: SLOW }, &["packet"], 500);
+}
+
+/// gopacket reads in one thread, and another one asks for the counters.
+#[test]
+fn net_gopacket_prints_the_same() {
+    const SOURCES: &str = "/usr/share/gocode";
+    let is_there = |what: &str| Path::new(SOURCES).join("src/github.com/google").join(what).exists();
+    assert!(is_there("gopacket"), "did not run: gopacket: {SOURCES} does not have it");
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("gopacket");
+    let mut build = Command::new("go");
+    build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/go/gopacket"));
+    // The distribution's package is in the old layout, which needs no network.
+    build.envs([("GO111MODULE", "off"), ("GOPATH", SOURCES), ("GOFLAGS", ""), ("CGO_ENABLED", "1")]);
+    let built = run(build.env("GOCACHE", folder.path().join("cache")).args(["build", "-o"]).arg(&program).arg("."));
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let client = Client { program: program.to_str().unwrap(), arguments: "IF", start: QUICK, end: QUICK };
+    same_output(&client, &["packet", "xdp"], 500);
+}
+
+/// The distribution's, for which its package is made.
+const PYTHON: &str = "/usr/bin/python3";
+
 /// An ordinary user with what AF_XDP needs: dumpcap as root gives up CAP_BPF before it opens anything.
 const AS_USER: &str = "--reuid 65534 --regid 65534 --clear-groups --inh-caps +net_raw,+net_admin,+bpf,+perfmon,+ipc_lock \
                        --ambient-caps +net_raw,+net_admin,+bpf,+perfmon,+ipc_lock";

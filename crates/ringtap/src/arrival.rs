@@ -148,7 +148,14 @@ mod tests {
 
     fn clock_at(ahead_ns: u64) -> ArrivalClock {
         let wall = Some(WallClock::new(reading(0, ahead_ns, 60)));
-        ArrivalClock { stamps: StampClock::Realtime, wall, unsure_until_ns: None, was_empty: false, steps: 0, since_ns: HOUR_NS }
+        ArrivalClock {
+            stamps: StampClock::Realtime,
+            wall,
+            unsure_until_ns: None,
+            was_empty: false,
+            steps: 0,
+            since_ns: HOUR_NS,
+        }
     }
 
     #[test]

@@ -45,6 +45,18 @@ fn valid_pcap(packets: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
+#[test]
+fn interfaces_without_end_are_a_fault_and_what_came_before_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut file = valid_pcapng(&[vec![7; 60]]);
+    let interface = InterfaceInfo::ethernet("eth0", StampClock::Recorded);
+    for _ in 0..1 << 16 {
+        pcapng::interface_description(&mut file, &interface);
+    }
+    let (packets, faults) = outcome(directory.path(), &file).unwrap();
+    assert_eq!((packets.len(), faults), (1, 1));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 

@@ -190,6 +190,7 @@ impl Args {
             time: self.rotate_time,
             keep: self.rotate_keep.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX)),
         };
+        config.min_free = self.min_free;
         config.spools = spools;
         config.spool_bytes = usize::try_from(self.spool).unwrap_or(usize::MAX);
         config.comment.clone_from(&self.comment);

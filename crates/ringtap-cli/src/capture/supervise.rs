@@ -31,6 +31,7 @@ const LOOK_AT_FILE: Duration = Duration::from_millis(10);
 pub(super) struct Bell {
     main: Thread,
     stops: AtomicU32,
+    hangup: AtomicBool,
     report: AtomicBool,
     limit: AtomicBool,
     panicked: AtomicBool,
@@ -42,6 +43,7 @@ impl Bell {
         let bell = Arc::new(Self {
             main: std::thread::current(),
             stops: AtomicU32::new(0),
+            hangup: AtomicBool::new(false),
             report: AtomicBool::new(false),
             limit: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
@@ -60,6 +62,8 @@ impl Bell {
                 for signal in &mut signals {
                     if signal == SIGUSR1 {
                         rung.report.store(true, Ordering::Relaxed);
+                    } else if signal == SIGHUP && !rung.is_stopped() {
+                        rung.hangup.store(true, Ordering::Relaxed);
                     } else if rung.stops.fetch_add(1, Ordering::Relaxed) > 0 {
                         // The second time: at once, as if we had never listened. The file is whole up to its last block.
                         let _ = low_level::emulate_default_handler(signal);
@@ -99,7 +103,7 @@ fn is_ignored(signal: i32) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ending {
-    /// SIGINT, SIGTERM or SIGHUP.
+    /// SIGINT, SIGTERM, or SIGHUP while the file being written is where it was.
     Signal,
     /// `--count`.
     Count,
@@ -177,6 +181,17 @@ pub(super) fn supervise(
     loop {
         if bell.is_stopped() {
             return Ending::Signal;
+        }
+        if bell.hangup.swap(false, Ordering::Relaxed) {
+            match recorder.filter(|recorder| recorder.has_moved()) {
+                Some(recorder) => {
+                    recorder.set_counts(vec![final_counts(&Look::take(job, counters, Some(recorder)).ledger)]);
+                    recorder.reopen();
+                    reporter.note("the file being written was moved away: a new one is begun");
+                }
+                // The terminal is gone.
+                None => return Ending::Signal,
+            }
         }
         if bell.limit.load(Ordering::Relaxed) {
             return Ending::Count;

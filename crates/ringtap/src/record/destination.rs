@@ -6,11 +6,13 @@ use std::collections::VecDeque;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{ErrorKind, IsTerminal};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::sync::{self, Syncer};
 use super::{Format, RecordConfig, Target};
 use crate::error::{Error, Result};
+use crate::sys::disk;
 
 /// Captures hold what others said: for the owner's eyes only.
 const MODE: u32 = 0o600;
@@ -21,8 +23,44 @@ pub(super) struct OpenFile {
     pub(super) file: File,
     /// What an error calls it.
     pub(super) object: String,
-    /// Whether it can be cut back to the last whole block after a failed write: a regular file, not a pipe or device.
+    /// Whether it can be cut back to the last whole block after a failed write, and synced: a regular file, not a pipe or
+    /// device.
     pub(super) is_regular: bool,
+    path: Option<PathBuf>,
+}
+
+/// Which file it is, whatever it is called: device and inode.
+pub(super) type Identity = (u64, u64);
+
+impl OpenFile {
+    /// The path of a regular file, and which file it is.
+    pub(super) fn identity(&self) -> Option<(&Path, Identity)> {
+        let path = self.path.as_deref().filter(|_| self.is_regular)?;
+        self.file.metadata().ok().map(|metadata| (path, (metadata.dev(), metadata.ino())))
+    }
+
+    /// Has a finished file synced.
+    pub(super) fn retire(self, syncer: &mut Syncer) {
+        if let Some(path) = self.path.filter(|_| self.is_regular) {
+            syncer.take(self.file, path);
+        }
+    }
+
+    /// Syncs the last one.
+    pub(super) fn sync(&self) -> Result<()> {
+        match &self.path {
+            Some(path) if self.is_regular => sync::sync(&self.file, path),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether the path names another file now, or none.
+pub(super) fn has_moved(path: &Path, identity: Identity) -> bool {
+    match std::fs::metadata(path) {
+        Ok(metadata) => (metadata.dev(), metadata.ino()) != identity,
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
 }
 
 /// Opens the files of one recording, one after another.
@@ -32,6 +70,7 @@ pub(super) struct Destination {
     format: Format,
     rotates: bool,
     keep: Option<usize>,
+    min_free: Option<u64>,
     files: VecDeque<PathBuf>,
     number: u32,
     deleted: u64,
@@ -46,6 +85,7 @@ impl Destination {
             format: config.format,
             rotates: config.rotation.is_on(),
             keep: config.rotation.keep,
+            min_free: config.min_free,
             files: VecDeque::new(),
             number: 0,
             deleted: 0,
@@ -64,26 +104,67 @@ impl Destination {
         };
         self.make_room();
         let open_file = create(&path, self.rotates)?;
-        self.files.push_back(path);
+        if self.files.back() != Some(&path) {
+            self.files.push_back(path);
+        }
         Ok(open_file)
     }
 
     /// Deletes the oldest files until there is room for one more.
     fn make_room(&mut self) {
         while self.keep.is_some_and(|keep| self.files.len() >= keep) {
-            let Some(oldest) = self.files.pop_front() else { return };
-            match std::fs::remove_file(&oldest) {
-                Ok(()) => self.deleted += 1,
-                // Somebody moved it away, as one does with finished files.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => {
-                    self.undeleted.get_or_insert_with(|| {
-                        Error::os("delete", oldest.display().to_string(), &error)
-                            .way_out("it stays, and so may later ones: delete them by hand")
-                    });
-                }
+            self.delete_oldest();
+        }
+    }
+
+    fn delete_oldest(&mut self) {
+        let Some(oldest) = self.files.pop_front() else { return };
+        match std::fs::remove_file(&oldest) {
+            Ok(()) => self.deleted += 1,
+            // Somebody moved it away, as one does with finished files.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => {
+                self.undeleted.get_or_insert_with(|| {
+                    Error::os("delete", oldest.display().to_string(), &error)
+                        .way_out("it stays, and so may later ones: delete them by hand")
+                });
             }
         }
+    }
+
+    /// Makes sure that `more` bytes leave as much of the file system free as was asked for: of a recording that keeps a
+    /// number of files the oldest go, but not the one being written.
+    ///
+    /// # Errors
+    /// There is nothing left to delete.
+    pub(super) fn leave_free(&mut self, more: u64, syncer: &mut Syncer) -> Result<()> {
+        let (Some(min_free), Target::File(path)) = (self.min_free, self.target.clone()) else { return Ok(()) };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+        let mut has_deleted = false;
+        loop {
+            // What can't be asked for is no reason to end; the write will tell.
+            let Ok(free) = disk::free_bytes(&folder) else { return Ok(()) };
+            if free >= min_free.saturating_add(more) {
+                return Ok(());
+            }
+            // Being synced, a deleted file still takes its room.
+            if has_deleted && syncer.settle() {
+                continue;
+            }
+            if self.keep.is_none() || self.files.len() < 2 {
+                let cause = format!("{free} bytes are free on its file system, and {min_free} shall stay free");
+                return Err(Error::failed("write to", path.display().to_string(), cause).way_out(
+                    "free some space, or lower --min-free; what was written is readable, the rest is counted as lost",
+                ));
+            }
+            self.delete_oldest();
+            has_deleted = true;
+        }
+    }
+
+    /// Whether another file can be begun when one may not grow.
+    pub(super) fn rotates(&self) -> bool {
+        self.rotates
     }
 
     /// Files there are now, oldest first; how many were deleted; what could not be.
@@ -146,7 +227,7 @@ fn create(path: &Path, rotates: bool) -> Result<OpenFile> {
         // A file that was there keeps its mode when opened; somebody else's cannot be changed, and that is theirs to decide.
         let _ = file.set_permissions(Permissions::from_mode(MODE));
     }
-    Ok(OpenFile { file, object, is_regular })
+    Ok(OpenFile { file, object, is_regular, path: Some(path.to_owned()) })
 }
 
 fn open_stdout() -> Result<OpenFile> {
@@ -159,7 +240,7 @@ fn open_stdout() -> Result<OpenFile> {
         .as_fd()
         .try_clone_to_owned()
         .map_err(|error| Error::os("write to", "standard output", &error).way_out("open it, or name a file"))?;
-    Ok(OpenFile { file: File::from(file), object: "standard output".to_owned(), is_regular: false })
+    Ok(OpenFile { file: File::from(file), object: "standard output".to_owned(), is_regular: false, path: None })
 }
 
 #[cfg(test)]

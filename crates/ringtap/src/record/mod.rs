@@ -3,6 +3,8 @@
 //! A packet's way: engine thread → [`SpoolProducer::push`] → spool → writer thread → file. Owns what a recording is asked
 //! to be and what it says of itself when it ends. The engine's thread never touches the disk: it copies into memory that
 //! was set aside at the start, and counts what did not fit.
+//!
+//! A file is synced to the disk when it is finished: by rotation, by [`Recorder::reopen`], at the end, not in between.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +19,7 @@ mod output;
 pub mod pcap;
 pub mod pcapng;
 mod spool;
+mod sync;
 mod writer;
 
 pub use destination::{file_name, utc};
@@ -89,6 +92,9 @@ pub struct RecordConfig {
     pub format: Format,
     /// When to begin a new file.
     pub rotation: Rotation,
+    /// Leave so many bytes of the file system free: the oldest files of a recording that keeps a number of them go first,
+    /// else writing ends.
+    pub min_free: Option<u64>,
     /// How many engine threads push packets: each gets a spool of its own.
     pub spools: usize,
     /// Bytes of each spool; at least [`LEAST_SPOOL_BYTES`].
@@ -116,6 +122,7 @@ impl RecordConfig {
             target: if path.as_os_str() == "-" { Target::Stdout } else { Target::File(path) },
             format,
             rotation: Rotation::default(),
+            min_free: None,
             spools: 1,
             spool_bytes: DEFAULT_SPOOL_BYTES,
             flush_each: false,
@@ -151,6 +158,9 @@ impl RecordConfig {
         }
         if self.rotation.keep.is_some() && !self.rotation.is_on() {
             return refuse("a number of files to keep without rotation".to_owned(), "also rotate by size or time");
+        }
+        if self.min_free.is_some() && self.target == Target::Stdout {
+            return refuse("a file system to keep free needs a file on it".to_owned(), "name a file");
         }
         if self.rotation.is_on() && self.target == Target::Stdout {
             return refuse("rotation needs files".to_owned(), "name a file, or leave rotation out");
@@ -232,7 +242,7 @@ impl Lost {
 pub struct RecordSummary {
     /// Files there are now, oldest first; empty for standard output.
     pub files: Vec<PathBuf>,
-    /// Files deleted because enough newer ones were there.
+    /// Files deleted because enough newer ones were there, or to leave space free.
     pub deleted: u64,
     /// Packets written, those in deleted files included.
     pub packets: u64,

@@ -3,13 +3,15 @@
 //! Owns the buffer, the decision to rotate, and the promise that a file is whole up to its last block. It takes packets
 //! with wall-clock stamps; spools, threads and clocks are `writer.rs`'s.
 
+use std::fs::File;
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::destination::{Destination, OpenFile};
+use super::destination::{self, Destination, Identity, OpenFile};
 use super::pcapng::{self, Section, block};
+use super::sync::Syncer;
 use super::{FinalCounts, Format, InterfaceInfo, RecordConfig, Rotation, pcap};
 use crate::error::{Error, Result};
 use crate::source::StampClock;
@@ -28,6 +30,9 @@ pub(super) struct Progress {
     error: Mutex<Option<Error>>,
     counts: Mutex<Vec<FinalCounts>>,
     file: Mutex<Option<String>>,
+    /// The same where it is a regular file: its path, and which file it is.
+    identity: Mutex<Option<(PathBuf, Identity)>>,
+    reopen: AtomicBool,
 }
 
 impl Progress {
@@ -44,6 +49,16 @@ impl Progress {
     /// The counts that the next statistics blocks bear.
     pub(super) fn set_counts(&self, counts: Vec<FinalCounts>) {
         *lock(&self.counts) = counts;
+    }
+
+    /// Whether the file being written was moved away or deleted.
+    pub(super) fn has_moved(&self) -> bool {
+        lock(&self.identity).as_ref().is_some_and(|(path, identity)| destination::has_moved(path, *identity))
+    }
+
+    /// Asks for a new file.
+    pub(super) fn ask_reopen(&self) {
+        self.reopen.store(true, Ordering::Release);
     }
 
     fn count_lost(&self, packets: u64, bytes: u64) {
@@ -73,6 +88,7 @@ pub(super) struct Output {
     section: Section,
     interfaces: Vec<InterfaceInfo>,
     destination: Destination,
+    syncer: Syncer,
     /// The file being written; `None` when the next one could not be created.
     file: Option<OpenFile>,
     /// Bytes of whole blocks in it.
@@ -99,6 +115,7 @@ impl Output {
             section: Section::of_this_machine(&config.application, config.comment.as_deref()),
             interfaces,
             destination: Destination::new(config),
+            syncer: Syncer::default(),
             file: None,
             file_bytes: 0,
             file_first_ns: None,
@@ -157,6 +174,14 @@ impl Output {
             || self.rotation.time.is_some_and(|time| u128::from(stamp_ns.saturating_sub(first_ns)) >= time.as_nanos())
     }
 
+    /// Begins a new file in place of one that was moved away, if that was asked for.
+    pub(super) fn reopen_if_asked(&mut self) {
+        // Looked at once more: opening the path would empty a file that is still there.
+        if self.progress.reopen.swap(false, Ordering::AcqRel) && !self.has_failed && self.progress.has_moved() {
+            self.rotate(clock::realtime_ns());
+        }
+    }
+
     fn rotate(&mut self, stamp_ns: u64) {
         self.statistics();
         self.flush();
@@ -167,10 +192,13 @@ impl Output {
 
     /// Opens the next file and writes what every file begins with.
     fn begin_file(&mut self, wall_ns: u64) {
-        self.file = None;
+        if let Some(finished) = self.file.take() {
+            finished.retire(&mut self.syncer);
+        }
         match self.destination.open(wall_ns) {
             Ok(file) => {
                 *lock(&self.progress.file) = Some(file.object.clone());
+                *lock(&self.progress.identity) = file.identity().map(|(path, identity)| (path.to_owned(), identity));
                 self.file = Some(file);
             }
             Err(error) => return self.fail(error),
@@ -212,19 +240,17 @@ impl Output {
 
     /// Writes what has been gathered.
     pub(super) fn flush(&mut self) {
+        if self.buffer.is_empty() || self.file.is_none() {
+            return;
+        }
+        if let Err(error) = self.destination.leave_free(self.buffer.len() as u64, &mut self.syncer) {
+            self.progress.count_lost(self.buffered.packets, self.buffered.bytes);
+            self.buffer.clear();
+            self.buffered = Tally::default();
+            return self.fail(error);
+        }
         let Some(open) = &mut self.file else { return };
-        let mut done = 0;
-        let failure = loop {
-            if done == self.buffer.len() {
-                break None;
-            }
-            match open.file.write(&self.buffer[done..]) {
-                Ok(0) => break Some(ErrorKind::WriteZero.into()),
-                Ok(count) => done += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => break Some(error),
-            }
-        };
+        let (done, failure) = write(&mut open.file, &self.buffer);
         let (whole, written) = match failure {
             None => (done, self.buffered),
             Some(_) => whole_blocks(self.format, &self.buffer[..done]),
@@ -232,14 +258,38 @@ impl Output {
         self.file_bytes += whole as u64;
         self.progress.bytes.fetch_add(whole as u64, Ordering::Relaxed);
         let packets = self.progress.packets.fetch_add(written.packets, Ordering::Relaxed) + written.packets;
-        self.progress.count_lost(self.buffered.packets - written.packets, self.buffered.bytes - written.bytes);
-        self.buffer.clear();
+        let rest =
+            Tally { packets: self.buffered.packets - written.packets, bytes: self.buffered.bytes - written.bytes };
         self.buffered = Tally::default();
-        if let Some(error) = failure {
-            let error = explain(&error, &open.object, open.is_regular, packets);
+        let Some(error) = failure else { return self.buffer.clear() };
+        // A limit of file size: another file takes the rest, unless this one took no packet, nor will the next.
+        if error.kind() == ErrorKind::FileTooLarge && self.destination.rotates() && self.file_first_ns.is_some() {
+            let left = self.buffer.split_off(whole);
+            self.buffer.clear();
             self.cut_back();
-            self.fail(error);
+            return self.go_on_in_another_file(left, rest);
         }
+        let error = explain(&error, &open.object, open.is_regular, packets);
+        self.progress.count_lost(rest.packets, rest.bytes);
+        self.buffer.clear();
+        self.cut_back();
+        self.fail(error);
+    }
+
+    /// Begins the next file and puts `left`, whole blocks with so many packets, into it. The finished one has no statistics:
+    /// there is no room for them.
+    fn go_on_in_another_file(&mut self, left: Vec<u8>, rest: Tally) {
+        self.begin_file(clock::realtime_ns());
+        if self.has_failed {
+            return self.progress.count_lost(rest.packets, rest.bytes);
+        }
+        self.buffer.extend_from_slice(&left);
+        self.buffered = rest;
+        if rest.packets > 0 {
+            // Nothing goes by this but that the file has packets, and time, which begins anew.
+            self.file_first_ns = self.latest_ns;
+        }
+        self.flush();
     }
 
     /// Takes half a block back, so that what is in the file stays readable.
@@ -257,15 +307,32 @@ impl Output {
         lock(&self.progress.error).get_or_insert(error);
     }
 
-    /// Closes the last file with its statistics, also after a failure where there is room for them by now.
-    /// Returns files, deletions, and what could not be deleted.
+    /// Closes the last file with its statistics, also after a failure where there is room for them by now, and waits until
+    /// all files are on the disk. Returns files, deletions, and what could not be deleted or synced.
     pub(super) fn finish(mut self) -> (Vec<PathBuf>, u64, Option<Error>) {
         if !self.has_failed || self.file.as_ref().is_some_and(|open| open.is_regular) {
             self.statistics();
             self.flush();
         }
-        self.destination.into_parts()
+        let last = self.file.as_ref().and_then(|open| open.sync().err());
+        let earlier = self.syncer.finish();
+        let (files, deleted, undeleted) = self.destination.into_parts();
+        (files, deleted, last.or(earlier).or(undeleted))
     }
+}
+
+/// Writes all of it; how much was written, and why not more.
+fn write(file: &mut File, bytes: &[u8]) -> (usize, Option<std::io::Error>) {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.write(&bytes[done..]) {
+            Ok(0) => return (done, Some(ErrorKind::WriteZero.into())),
+            Ok(count) => done += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return (done, Some(error)),
+        }
+    }
+    (done, None)
 }
 
 /// How many bytes of `written` are whole blocks or records, and the packets among them.

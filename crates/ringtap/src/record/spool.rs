@@ -73,6 +73,12 @@ impl Rest {
         writer.unpark();
     }
 
+    /// Has the writer look once, whatever there is to write.
+    pub(super) fn stir(&self, writer: &Thread) {
+        // Parked or about to: to park a thread that was unparked before returns at once.
+        writer.unpark();
+    }
+
     /// The writer sleeps: for `nap`, or without limit unless `is_idle` finds a packet on the last look.
     ///
     /// Announce, fence, look again: the producer stores, fences and then looks at the state, so one sees the other.

@@ -20,7 +20,7 @@ use super::spool::{Head, Refused, Rest, Spool, SpoolConsumer, SpoolProducer};
 use super::{FinalCounts, InterfaceInfo, Lost, RecordConfig, RecordSummary};
 use crate::error::{Error, Result};
 use crate::source::StampClock;
-use crate::sys::{clock, memory, sched};
+use crate::sys::{clock, disk, memory, sched};
 
 /// Distance between passes while packets come.
 const NAP: Duration = Duration::from_millis(40);
@@ -54,6 +54,7 @@ impl Recorder {
     pub fn start(config: RecordConfig, interfaces: Vec<InterfaceInfo>) -> Result<(Self, Vec<SpoolProducer>)> {
         config.check(&interfaces)?;
         check_memory(&config)?;
+        disk::outlive_size_limit();
         if let Some(cpu) = config.cpu
             && !sched::allowed_cpus().contains(&cpu)
         {
@@ -123,6 +124,20 @@ impl Recorder {
     /// Why writing ended, if it did; the recording goes on counting.
     pub fn error(&self) -> Option<Error> {
         self.progress.error()
+    }
+
+    /// Whether the file being written is no longer at its path: moved away, as logrotate(8) does, or deleted.
+    pub fn has_moved(&self) -> bool {
+        self.progress.has_moved()
+    }
+
+    /// Finishes a file that was moved away and begins a new one at its path, with its own headers. A file that is still
+    /// there is left alone.
+    pub fn reopen(&self) {
+        self.progress.ask_reopen();
+        if let Some(thread) = &self.thread {
+            self.rest.stir(thread.thread());
+        }
     }
 
     /// Gives the counts so far, for the statistics blocks of files that rotation closes.
@@ -196,6 +211,7 @@ impl Writer {
             let finishing = self.rest.is_finishing();
             let moved = self.pass(finishing);
             self.output.flush();
+            self.output.reopen_if_asked();
             if finishing {
                 return self.output.finish();
             }

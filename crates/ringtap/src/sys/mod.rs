@@ -10,6 +10,7 @@ pub mod addresses;
 pub mod ahead;
 pub(crate) mod card_ring;
 pub mod clock;
+pub(crate) mod disk;
 pub mod ethtool;
 pub mod event;
 pub(crate) mod file_lock;

@@ -5,7 +5,7 @@
 //! of a libpcap (the crate ringtap-pcap), where a linked one would be that same library again.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -284,12 +284,25 @@ impl Device {
         }
     }
 
+    /// Whether a dispatch may be asked for without waiting. Some modules (libpcap's for netmap) take no notice of non-blocking
+    /// mode and return only with a packet; what they wait on is the descriptor they give. Where there is none, or the
+    /// library wants to be asked after a time all the same, the descriptor does not tell everything.
+    fn is_ready(&self) -> bool {
+        let (Some(fd), None) = self.wait_on() else { return true };
+        let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid entry. An error of the descriptor's is the library's to tell.
+        unsafe { libc::poll(&mut entry, 1, 0) != 0 }
+    }
+
     /// Up to `most` packets that are there now, into `slots` (which has room for them and is empty); returns how many the
     /// library gave beyond that, which are lost.
     ///
     /// # Errors
     /// The device gives no more packets, in libpcap's words.
     pub(crate) fn receive(&mut self, most: usize, slots: &mut Vec<Slot>) -> std::result::Result<u64, String> {
+        if !self.is_ready() {
+            return Ok(0);
+        }
         let Self { handle, library, arena, snaplen, nanoseconds } = self;
         let most = most.min(BURST_MAX);
         let (snaplen, nanoseconds) = (*snaplen, *nanoseconds);

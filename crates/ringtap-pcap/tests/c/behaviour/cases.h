@@ -28,5 +28,9 @@ void case_fork(void);
 void case_oversize(void);
 void case_napi_pause(void);
 void case_cycles(void);
+void case_cancel(void);
+void case_asked_meanwhile(void);
+void case_jump(void);
+void case_refused_filter(void);
 
 #endif

@@ -40,6 +40,10 @@ static const struct {
     {"oversize", case_oversize},
     {"napi_pause", case_napi_pause},
     {"cycles", case_cycles},
+    {"cancel", case_cancel},
+    {"asked_meanwhile", case_asked_meanwhile},
+    {"jump", case_jump},
+    {"refused_filter", case_refused_filter},
 };
 
 int main(int count, char **arguments)

@@ -35,6 +35,10 @@ impl Interface {
     }
 }
 
+/// Interfaces of a section that are remembered: as many as the oldest packet block can name. A file of nothing else
+/// would otherwise take memory without end.
+const MOST_INTERFACES: usize = 1 << 16;
+
 /// The state of reading one file: the present section's byte order and interfaces.
 #[derive(Debug)]
 pub(super) struct Pcapng {
@@ -188,6 +192,9 @@ impl Pcapng {
                 }
                 _ => {}
             }
+        }
+        if self.interfaces.len() == MOST_INTERFACES {
+            return Err(wrong(offset, format!("expected at most {MOST_INTERFACES} interfaces in a section")));
         }
         self.interfaces.push(interface);
         Ok(())
