@@ -512,7 +512,8 @@ impl Live {
         let sum = |causes: &[Cause]| -> Option<u64> {
             causes.iter().map(|cause| ledger.drops.get(cause).copied().unwrap_or(Some(0))).sum()
         };
-        let before = sum(&[Cause::Nic, Cause::DriverQueue, Cause::Softnet])?;
+        // The structure has no word for unknown, and what the device's counters count besides loss is none.
+        let before = sum(&[Cause::Nic, Cause::DriverQueue, Cause::Softnet]).unwrap_or(0);
         let dropped = sum(&[Cause::RingFull, Cause::FillRingEmpty, Cause::Oversize])?;
         let received = match (ledger.offered, ledger.filtered_of_offered(), sum(&[Cause::NoSocket])) {
             (Some(offered), Some(filtered), Some(elsewhere)) => {
