@@ -13,11 +13,11 @@ pub fn system_library() -> PathBuf {
     std::fs::canonicalize(found.trim()).unwrap_or_else(|error| panic!("did not run: libpcap.so is not there: {error}"))
 }
 
-/// Ours, as cargo has built it for this test: beside the test program's folder.
+/// Ours, as cargo has built it for this test: beside the test program. What lies a folder above is of the last `cargo build`.
 pub fn our_library() -> PathBuf {
     let program = std::env::current_exe().unwrap();
-    let found = program.ancestors().skip(1).take(2).map(|folder| folder.join("libringtap_pcap.so"));
-    found.filter(|path| path.exists()).last().expect("cargo builds the library before its tests")
+    let mut found = program.ancestors().skip(1).take(2).map(|folder| folder.join("libringtap_pcap.so"));
+    found.find(|path| path.exists()).expect("cargo builds the library before its tests")
 }
 
 /// A folder with both of the names under which programs look for libpcap.

@@ -53,6 +53,8 @@ const ASSUMED_WAKE_NS: f64 = 30_000.0;
 /// The fewest and most slots a plan gives.
 const FEWEST_SLOTS: u32 = 256;
 const MOST_SLOTS: u32 = 65_536;
+/// A wait may fill this part of the largest ring a plan gives; the rest is for pauses of the CPU.
+const RING_SHARE: f64 = 0.5;
 
 /// What the user wants.
 #[derive(Debug, Clone, Copy)]
@@ -180,6 +182,14 @@ impl Calibration {
             self.per_packet_ns,
             time(period_ns)
         )];
+        let held_ns = (f64::from(MOST_SLOTS) * RING_SHARE / wishes.peak_pps * 1e9) as u64;
+        if period_ns > held_ns {
+            sums.push(format!(
+                "period: {} at most, in which half of {MOST_SLOTS} slots fill at the peak; a lower --peak-rate leaves more",
+                time(held_ns)
+            ));
+        }
+        let period_ns = period_ns.min(held_ns);
         if period_ns < SHORTEST_PERIOD_NS {
             sums.push(format!("a timer of less than {} is none: packets wake the engine", time(SHORTEST_PERIOD_NS)));
         }
@@ -451,6 +461,19 @@ mod tests {
         alone.interrupt.clear();
         let plan = alone.plan(&Wishes::default()).unwrap();
         assert!((plan.threshold_pps - 1e9 / plan.period_ns as f64).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_long_bound_does_not_outlast_the_ring() {
+        let plan_of = |max_ms, peak_pps| {
+            let max_latency = Duration::from_millis(max_ms);
+            calibration().plan(&Wishes { max_latency, peak_pps, napi_pace_ns: None }).unwrap()
+        };
+        // 65,536 slots / 2 / 1.5 Mpps
+        assert_eq!(plan_of(100, 1.5e6).period_ns, 21_845_333);
+        assert!(plan_of(100, 1.5e6).to_string().contains("a lower --peak-rate leaves more"));
+        let (ten, slow) = (plan_of(10, 1.5e6), plan_of(100, 100e3));
+        assert!(ten.period_ns < 10_000_000 && slow.period_ns > 90_000_000, "{} {}", ten.period_ns, slow.period_ns);
     }
 
     #[test]
