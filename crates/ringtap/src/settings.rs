@@ -210,6 +210,28 @@ mod tests {
     }
 
     #[test]
+    fn net_a_device_of_that_name_and_index_in_another_namespace_is_not_taken_for_ours() {
+        on_a_device("net_a_device_of_that_name_and_index", |ifindex| {
+            let mut ours = Device::of(ifindex).unwrap();
+            let name = ours.name();
+            std::thread::scope(|scope| {
+                // This /sys goes on to show our device.
+                scope.spawn(|| {
+                    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+                    let words = format!("link add {name} index {ifindex} type veth peer name other");
+                    let done = std::process::Command::new("ip").args(words.split(' ')).status().unwrap();
+                    assert!(done.success(), "ip {words}");
+                    let mut theirs = Device::of(ifindex).unwrap();
+                    assert_eq!(theirs.name(), name);
+                    let refused = theirs.write(&Setting::GroFlushTimeout, "777").unwrap_err();
+                    assert!(refused.to_string().contains("another network namespace"), "{refused}");
+                });
+            });
+            assert_ne!(ours.read(&Setting::GroFlushTimeout).unwrap(), "777");
+        });
+    }
+
+    #[test]
     fn net_what_somebody_else_set_and_another_device_of_that_name_stay_as_they_are() {
         on_a_device("net_what_somebody_else_set", |ifindex| {
             let settings = Settings::of(ifindex, false).unwrap();
