@@ -143,7 +143,7 @@ fn results_without_a_reader_are_no_reason_for_a_word() {
     let path = folder.path().join("x.pcap");
     std::fs::write(&path, pcap(3)).unwrap();
     for arguments in [format!("capture -r {}", path.display()), "--help".to_owned(), "doctor".to_owned()] {
-        let script = format!("set -o pipefail; {} {arguments} 2>&1 >&3 3>&- | cat >&2", capture_support::RINGTAP);
+        let script = format!("set -o pipefail; {RINGTAP} {arguments} 2>&1 >&3 3>&- | cat >&2");
         let output = std::process::Command::new("bash")
             .args(["-c", &format!("exec 3> >(exec true); sleep 0.1; {script}")])
             .output()
