@@ -20,8 +20,9 @@ use ringtap::{Error, Result};
 use machine::Instruction;
 pub use machine::Program;
 
-/// BPF_LD | BPF_B | BPF_ABS, BPF_JMP | BPF_JEQ | BPF_K and BPF_RET | BPF_K of linux/bpf_common.h.
+/// BPF_LD | BPF_B | BPF_ABS, BPF_JMP | BPF_JA, BPF_JMP | BPF_JEQ | BPF_K and BPF_RET | BPF_K of linux/bpf_common.h.
 const LOAD_BYTE: u16 = 0x30;
+const JUMP: u16 = 0x05;
 const JUMP_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
 /// SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT of linux/filter.h: whether the packet's tag was taken out of its data.
@@ -95,8 +96,12 @@ fn instructions(program: &BpfProgram) -> Vec<Instruction> {
 
 /// What the program is on a live packet socket: there the kernel has taken the outer VLAN tag out of the data and keeps it
 /// beside the packet, so that the offsets in a program for whole packets are wrong. A prelude lets every tagged packet
-/// pass; user space decides about these when the tag is back in its place.
+/// pass; user space decides about these when the tag is back in its place. So it does about all where a program jumps back
+/// (`protochain`), which the kernel refuses.
 fn for_kernel(program: &[Instruction]) -> Vec<Instruction> {
+    if program.iter().any(|&(code, _, _, k)| code == JUMP && (k as i32) < 0) {
+        return vec![(RETURN, 0, 0, ACCEPT)];
+    }
     let prelude = [(LOAD_BYTE, 0, 0, TAG_PRESENT), (JUMP_EQUAL, 1, 0, 0), (RETURN, 0, 0, ACCEPT)];
     // libpcap returns the length to keep, 65535 at most; packets merged by the kernel (GRO) may be longer.
     let whole = program.iter().map(|&(code, jt, jf, k)| match (code, k) {
@@ -216,6 +221,8 @@ mod tests {
         let returned: Vec<u32> = kernel.iter().filter(|i| i.0 == RETURN).map(|i| i.3).collect();
         assert!(returned.iter().all(|&k| k == 0 || k == u32::MAX), "{returned:?}");
         assert_eq!(kernel.len(), 3 + instructions(&compile("udp port 53", 1).unwrap()).len());
+        let filter = Filter::compile("ip6 protochain 6", 1).unwrap();
+        assert_eq!(filter.in_kernel().instructions, [(0x06, 0, 0, u32::MAX)], "the kernel refuses jumps back");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     path_beneath_rules,
 };
+use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::libc;
 use nix::unistd::{self, AccessFlags};
@@ -40,9 +41,11 @@ pub(crate) struct Needs<'a> {
     pub(crate) user: Option<&'a Successor>,
 }
 
-/// What may always be read: the system's libraries and data, kernel files, devices.
-const SYSTEM: [&str; 8] = ["/usr", "/lib", "/lib32", "/lib64", "/proc", "/sys", "/dev", "/run"];
-const SYSTEM_FILES: [&str; 4] = ["/etc/ld.so.cache", "/etc/localtime", "/etc/hosts", "/etc/nsswitch.conf"];
+/// What may always be read: the system's libraries and data, kernel files. Of the devices only two: the disks are root's own, and
+/// in them is every file.
+const SYSTEM: [&str; 7] = ["/usr", "/lib", "/lib32", "/lib64", "/proc", "/sys", "/run"];
+const SYSTEM_FILES: [&str; 6] =
+    ["/etc/ld.so.cache", "/etc/localtime", "/etc/hosts", "/etc/nsswitch.conf", "/dev/null", "/dev/urandom"];
 
 /// Gives up what is not needed, in all threads. With `--no-sandbox` only the user is changed. What the kernel lacks comes back as
 /// one sentence each.
@@ -59,9 +62,14 @@ pub(crate) fn enter(is_off: bool, needs: &Needs<'_>) -> Result<Vec<String>> {
     if ruleset.is_none() {
         warnings.push("access to files is not restricted: this kernel has no Landlock (5.13, lsm=landlock)".to_owned());
     }
-    // Only with CAP_SETGID; who has it not has the groups of an ordinary login.
+    // Who is not root has the groups of an ordinary login.
     if unistd::geteuid().is_root() {
-        unistd::setgroups(&[]).map_err(|errno| failed("supplementary groups", &errno))?;
+        match unistd::setgroups(&[]) {
+            Ok(()) => {}
+            // As in a container that leaves root few capabilities.
+            Err(Errno::EPERM) => warnings.push("supplementary groups stay: no CAP_SETGID".to_owned()),
+            Err(errno) => return Err(failed("supplementary groups", &errno)),
+        }
     }
     let confinement = Confinement {
         keep: kept(needs),
@@ -283,6 +291,23 @@ mod tests {
         for (release, asks) in [("5.10.0-8-amd64", true), ("5.19.0", false), ("6.12-rc1", false), ("", true)] {
             assert_eq!(maps_ask_for_a_right(release), asks, "{release}");
         }
+    }
+
+    #[test]
+    fn devices_are_not_read() {
+        let Some(ruleset) = landlock(&Needs::default()).unwrap() else {
+            eprintln!("not run: this kernel has no Landlock");
+            return;
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let to = Confinement { keep: 0, user: None, landlock: Some(ruleset.as_fd()) };
+                privileges::confine_this_thread(&to).unwrap();
+                assert!(std::fs::File::open("/dev/urandom").is_ok());
+                let refused = std::fs::File::open("/dev/full").unwrap_err();
+                assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+            });
+        });
     }
 
     #[test]

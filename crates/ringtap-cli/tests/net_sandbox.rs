@@ -198,3 +198,17 @@ fn net_an_ordinary_user_captures_with_file_capabilities() {
         assert_eq!((&ledger["delivered"], &ledger["unaccounted"]), (&1000.into(), &0.into()), "{summary}");
     }
 }
+
+#[test]
+fn net_root_without_the_right_to_change_groups_keeps_them_and_says_so() {
+    let testbed = testbed("net_root_without_the_right_to_change_groups", TestbedConfig::default());
+    let host = testbed.receiver();
+    let mut command = host.command("setpriv");
+    command.args(["--bounding-set", "-setgid", "--inh-caps", "-setgid", RINGTAP]);
+    command.args(["capture", "-i", host.interface(), "--backend", "packet"]);
+    let capture = Capture::of(host, command);
+    capture.wait_for("capturing from");
+    let ended = capture.interrupt();
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("supplementary groups stay"), "{}", ended.stderr);
+}

@@ -4,7 +4,7 @@ mod capture_support;
 
 use std::io::Write;
 
-use capture_support::ringtap;
+use capture_support::{RINGTAP, ringtap};
 use serde_json::Value;
 
 /// One line that names the value and the way out, whether clap refuses it or we do.
@@ -143,7 +143,7 @@ fn results_without_a_reader_are_no_reason_for_a_word() {
     let path = folder.path().join("x.pcap");
     std::fs::write(&path, pcap(3)).unwrap();
     for arguments in [format!("capture -r {}", path.display()), "--help".to_owned(), "doctor".to_owned()] {
-        let script = format!("set -o pipefail; {} {arguments} 2>&1 >&3 3>&- | cat >&2", capture_support::RINGTAP);
+        let script = format!("set -o pipefail; {RINGTAP} {arguments} 2>&1 >&3 3>&- | cat >&2");
         let output = std::process::Command::new("bash")
             .args(["-c", &format!("exec 3> >(exec true); sleep 0.1; {script}")])
             .output()
@@ -186,4 +186,25 @@ fn manual_pages_are_written() {
     let page = std::fs::read_to_string(out.join("ringtap-capture.1")).unwrap();
     assert!(page.contains("max") && page.contains(".SH EXAMPLES"), "{page}");
     ringtap(&["man", "--out", "/proc/no"]).assert_refused(1, &["/proc/no", "name a folder"]);
+}
+
+/// Another file for it would be as small, and so on until the stack is used up.
+#[test]
+fn a_packet_beyond_the_limit_of_file_size_ends_a_rotated_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let mut file: Vec<u8> =
+        [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
+    for len in [60u32, 60_000, 60] {
+        file.extend([1, 0, len, len].iter().flat_map(|word| word.to_ne_bytes()));
+        file.extend(vec![2; len as usize]);
+    }
+    std::fs::write(path("in.pcap"), file).unwrap();
+    let command = "ulimit -f 16; exec \"$0\" capture -r \"$1\" -w \"$2\" --rotate-size 1GiB";
+    let arguments = ["-c", command, RINGTAP, &path("in.pcap"), &path("out.pcapng")];
+    let ended = std::process::Command::new("sh").args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code() == Some(1) && said.contains("EFBIG"), "{:?} {said}", ended.status);
+    // The limit's unit is the shell's: a file or two, and the input.
+    assert!(std::fs::read_dir(folder.path()).unwrap().count() <= 4);
 }

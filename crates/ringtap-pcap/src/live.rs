@@ -265,11 +265,7 @@ impl Live {
     /// It is gone, or the host uses it now.
     pub(crate) fn check_link(&self) -> Result<(), End> {
         let Ok(mut attachment) = self.attachment.try_lock() else { return Ok(()) };
-        match attachment.departure() {
-            None => Ok(()),
-            Some(Departure::Removed) => Err(End::Failed(DISAPPEARED.to_owned())),
-            Some(end) => Err(End::Failed(end.to_string())),
-        }
+        ended_by(attachment.departure())
     }
 
     /// The same for who did not sleep on the announcements.
@@ -277,8 +273,9 @@ impl Live {
     /// # Errors
     /// As for [`Live::check_link`].
     pub(crate) fn check_news(&self) -> Result<(), End> {
-        let has_news = self.attachment.try_lock().is_ok_and(|mut attachment| attachment.has_news());
-        if has_news { self.check_link() } else { Ok(()) }
+        // Heard and looked at under one lock: what was heard is taken off, and would be lost to whoever finds it locked then.
+        let Ok(mut attachment) = self.attachment.try_lock() else { return Ok(()) };
+        if attachment.has_news() { ended_by(attachment.departure()) } else { Ok(()) }
     }
 
     /// Whether pcap_breakloop was called since this was last asked.
@@ -508,6 +505,15 @@ impl Counts {
         let received = read(&self.received).max(read(&self.taken));
         // The structure's counters are 32 bits wide and wrap, as libpcap's do.
         Some(Stat { received: received as u32, dropped: dropped as u32, dropped_by_interface: before as u32 })
+    }
+}
+
+/// What an interface's leaving is to a call.
+fn ended_by(departure: Option<Departure>) -> Result<(), End> {
+    match departure {
+        None => Ok(()),
+        Some(Departure::Removed) => Err(End::Failed(DISAPPEARED.to_owned())),
+        Some(end) => Err(End::Failed(end.to_string())),
     }
 }
 

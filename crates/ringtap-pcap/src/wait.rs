@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
+use ringtap::steer::MOST_QUEUES;
 use ringtap::sys::clock;
 
 use crate::unwind;
@@ -85,7 +86,9 @@ impl Waiting {
     /// leaves the sockets out. The thread may be cancelled here: plain data only (`unwind`).
     pub fn sleep(&self, events: RawFd, with_sockets: bool, limit_ns: Option<u64>) -> Woken {
         const FIXED: usize = 2;
-        let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; 130];
+        // AF_XDP's queues, and the packet ring beside them.
+        const MOST: usize = FIXED + MOST_QUEUES as usize + 1;
+        let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MOST];
         polled[0].fd = self.bell.as_raw_fd();
         polled[1].fd = events;
         let mut count = FIXED;
@@ -252,5 +255,14 @@ mod tests {
         assert_eq!(waiting.sleep(events.as_raw_fd(), true, None), Woken::Look);
         set(&events);
         assert_eq!(waiting.sleep(events.as_raw_fd(), true, None), Woken::Link);
+    }
+
+    #[test]
+    fn a_packet_of_any_queue_ends_a_sleep() {
+        let (sockets, events) = ((0..200).map(|_| event()).collect::<Vec<_>>(), event());
+        let waiting = Waiting::new(sockets.clone()).unwrap();
+        set(&sockets[199]);
+        let limit = Some(clock::monotonic_ns() + 1_000_000_000);
+        assert_eq!(waiting.sleep(events.as_raw_fd(), true, limit), Woken::Look);
     }
 }

@@ -130,6 +130,18 @@ mod tests {
         [Setting::GroFlushTimeout, Setting::NapiDeferHardIrqs, vlan()].map(|setting| device.read(&setting).unwrap())
     }
 
+    /// Values after leftovers were put back; not at once, as a program that another test starts holds our files until its exec.
+    fn settled(ifindex: u32, wanted: [&str; 3]) -> [String; 3] {
+        for _ in 0..200 {
+            assert_eq!(put_back_leftovers(), Vec::<String>::new());
+            if values(ifindex) == wanted {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        values(ifindex)
+    }
+
     /// Notes of devices of this namespace that are not empty.
     fn notes() -> usize {
         let namespace = Device::namespace().unwrap();
@@ -170,12 +182,15 @@ mod tests {
                 }
                 drop(first);
                 // Whoever starts meanwhile finds out who is gone.
-                assert_eq!(put_back_leftovers(), Vec::<String>::new());
-                assert_eq!(values(ifindex), [of_last, "2", "off"], "{way:?}, A first: {first_is_a}");
+                assert_eq!(
+                    settled(ifindex, [of_last, "2", "off"]),
+                    [of_last, "2", "off"],
+                    "{way:?}, A first: {first_is_a}"
+                );
                 if matches!(way, Way::Kill) {
                     kill(&last);
                     assert_eq!(values(ifindex), [of_last, "2", "off"]);
-                    put_back_leftovers();
+                    settled(ifindex, before.each_ref().map(String::as_str));
                 }
                 drop(last);
                 assert_eq!(values(ifindex), before, "{way:?}, A first: {first_is_a}");
@@ -206,6 +221,28 @@ mod tests {
                 }
             });
             assert_eq!((values(ifindex), notes()), (before, 0));
+        });
+    }
+
+    #[test]
+    fn net_a_device_of_that_name_and_index_in_another_namespace_is_not_taken_for_ours() {
+        on_a_device("net_a_device_of_that_name_and_index", |ifindex| {
+            let mut ours = Device::of(ifindex).unwrap();
+            let name = ours.name();
+            std::thread::scope(|scope| {
+                // This /sys goes on to show our device.
+                scope.spawn(|| {
+                    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+                    let words = format!("link add {name} index {ifindex} type veth peer name other index 99");
+                    let done = std::process::Command::new("ip").args(words.split(' ')).status().unwrap();
+                    assert!(done.success(), "ip {words}");
+                    let mut theirs = Device::of(ifindex).unwrap();
+                    assert_eq!(theirs.name(), name);
+                    let refused = theirs.write(&Setting::GroFlushTimeout, "777").unwrap_err();
+                    assert!(refused.to_string().contains("another network namespace"), "{refused}");
+                });
+            });
+            assert_ne!(ours.read(&Setting::GroFlushTimeout).unwrap(), "777");
         });
     }
 

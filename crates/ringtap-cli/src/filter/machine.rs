@@ -20,11 +20,11 @@ impl Program {
 
     /// Whether it takes a packet of `wire_len` bytes, of which `data` was kept.
     ///
-    /// As bpf_filter(3PCAP): what reads behind the kept bytes, divides by zero or is no instruction takes nothing. Jumps go
-    /// forward only, so it ends.
+    /// As bpf_filter(3PCAP): what reads behind the kept bytes, divides by zero or is no instruction takes nothing. `protochain`
+    /// jumps back for each header; a program that does so more often than there are bytes takes nothing either.
     pub fn takes(&self, data: &[u8], wire_len: u32) -> bool {
         let (mut a, mut x, mut memory) = (0u32, 0u32, [0u32; MEMORY_WORDS]);
-        let mut at = 0usize;
+        let (mut at, mut back) = (0usize, 0usize);
         while let Some(&(code, jump_true, jump_false, k)) = self.0.get(at) {
             at += 1;
             let operand = if code & 0x08 == 0 { k } else { x };
@@ -71,7 +71,14 @@ impl Program {
                 0x74 | 0x7c => a = a.checked_shr(operand).unwrap_or(0),
                 0x84 => a = a.wrapping_neg(),
                 // BPF_JMP.
-                0x05 => at = at.saturating_add(k as usize),
+                0x05 => {
+                    let jump = k as i32;
+                    back += usize::from(jump < 0);
+                    match at.checked_add_signed(jump as isize) {
+                        Some(to) if back <= data.len() => at = to,
+                        _ => return false,
+                    }
+                }
                 0x15 | 0x1d => at += decided(a == operand),
                 0x25 | 0x2d => at += decided(a > operand),
                 0x35 | 0x3d => at += decided(a >= operand),
@@ -103,7 +110,7 @@ mod tests {
     use super::*;
     use crate::filter::{compile, instructions};
 
-    const WORDS: [&str; 16] = [
+    const WORDS: [&str; 18] = [
         "greater 60",
         "less 90 and udp",
         "udp port 53 or tcp port 80",
@@ -120,6 +127,8 @@ mod tests {
         "len / (ether[3] - 1) > 7",
         "-len + 100 > 0",
         "net 10.0.0.0/8 and not port 22",
+        "ip6 protochain 6",
+        "ip protochain 17",
     ];
 
     proptest! {
@@ -165,5 +174,17 @@ mod tests {
         assert!(!takes("less 500", 96, 1000));
         assert!(!takes("ether[100] = 0", 96, 1000), "nobody knows that byte");
         assert!(takes("ether[95] = 0", 96, 1000));
+    }
+
+    #[test]
+    fn headers_are_followed_one_after_the_other_and_not_for_ever() {
+        let mut packet = [&[2; 12][..], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 16, 0, 64], &[0; 32]].concat();
+        // Hop-by-hop options, destination options, TCP.
+        packet.extend([60, 0, 1, 4, 0, 0, 0, 0, 6, 0, 1, 4, 0, 0, 0, 0]);
+        packet.extend([0; 20]);
+        let theirs = compile("ip6 protochain 6", 1).unwrap();
+        let ours = Program::new(&instructions(&theirs));
+        assert!(theirs.filter(&packet) && ours.takes(&packet, packet.len() as u32));
+        assert!(!Program::new(&[(0x05, 0, 0, u32::MAX)]).takes(&packet, 100), "a jump to itself");
     }
 }

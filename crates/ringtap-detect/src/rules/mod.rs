@@ -41,13 +41,18 @@ pub struct Rejected {
     pub reason: Reason,
 }
 
+/// Words of a rule file for a terminal or a log: control characters would be obeyed there.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
 impl std::fmt::Display for Rejected {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}: ", self.file, self.line)?;
+        write!(f, "{}:{}: ", printable(&self.file), self.line)?;
         if self.sid != 0 {
             write!(f, "sid {}: ", self.sid)?;
         }
-        self.reason.fmt(f)
+        f.write_str(&printable(&self.reason.to_string()))
     }
 }
 
@@ -129,6 +134,13 @@ mod tests {
         let mut set = RuleSet::default();
         set.add("test.rules", text.as_bytes(), &Variables::default(), &Classes::default());
         set
+    }
+
+    #[test]
+    fn a_rule_s_control_characters_reach_no_terminal() {
+        let set = set("alert tcp any any -> any any (\x1b[31mred; sid:1;)\n");
+        let coverage = Coverage::of(&set.rejected, 0);
+        assert!(!set.rejected[0].to_string().contains('\x1b') && !coverage.unsupported[0].0.contains('\x1b'));
     }
 
     #[test]

@@ -262,8 +262,9 @@ impl Output {
             Tally { packets: self.buffered.packets - written.packets, bytes: self.buffered.bytes - written.bytes };
         self.buffered = Tally::default();
         let Some(error) = failure else { return self.buffer.clear() };
-        // A limit of file size: another file takes the rest, unless this one took no packet, nor will the next.
-        if error.kind() == ErrorKind::FileTooLarge && self.destination.rotates() && self.file_first_ns.is_some() {
+        // A limit of file size: another file takes the rest, unless this one was new for it and took no packet, nor will the next.
+        let is_used = written.packets > 0 || self.file_first_ns.is_some();
+        if error.kind() == ErrorKind::FileTooLarge && self.destination.rotates() && is_used {
             let left = self.buffer.split_off(whole);
             self.buffer.clear();
             self.cut_back();
@@ -285,11 +286,11 @@ impl Output {
         }
         self.buffer.extend_from_slice(&left);
         self.buffered = rest;
-        if rest.packets > 0 {
+        self.flush();
+        if rest.packets > 0 && self.file_first_ns.is_none() {
             // Nothing goes by this but that the file has packets, and time, which begins anew.
             self.file_first_ns = self.latest_ns;
         }
-        self.flush();
     }
 
     /// Takes half a block back, so that what is in the file stays readable.

@@ -146,12 +146,15 @@ impl Device {
         self.files[number].as_mut().ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))
     }
 
-    /// The device's folder in /sys, which shows the network namespace it was mounted in.
+    /// The device's folder in /sys, which shows the network namespace it was mounted in. Another one may have a device of this
+    /// name and index, too: `eth0` of a container, whose namespace was entered without its mounts (nsenter(1)).
     fn folder(&self) -> io::Result<PathBuf> {
         let name = ethtool::name_of(self.socket.as_fd(), self.ifindex)?;
         let folder = PathBuf::from(format!("/sys/class/net/{name}"));
-        let shown = fs::read_to_string(folder.join("ifindex")).ok().and_then(|text| text.trim().parse::<u32>().ok());
-        if shown == Some(self.ifindex) {
+        let shown = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default().trim().to_owned();
+        let address = ethtool::address_of(self.socket.as_fd(), &name)?.map(|byte| format!("{byte:02x}"));
+        let has_address = shown("address").split(':').zip(&address).all(|(shown, byte)| shown == byte);
+        if shown("ifindex").parse() == Ok(self.ifindex) && has_address {
             Ok(folder)
         } else {
             Err(io::Error::other("/sys is that of another network namespace"))

@@ -58,6 +58,8 @@ impl State {
         for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
             match serde_json::from_str(line) {
                 Ok(Line::Device { boot, .. }) => state.boot = boot,
+                // No lock could be on the byte of a greater one.
+                Ok(Line::Set { user, .. }) if user >= USERS => {}
                 Ok(Line::Set { user, setting, was, to, .. }) => state.set(user, setting, was, to),
                 Ok(Line::Left { user }) => state.leave(user),
                 Err(_) => {}
@@ -318,6 +320,7 @@ mod tests {
         let state = State::of(&text);
         assert_eq!(state.users(), [1]);
         assert_eq!(state.changed[0].by, [(1, "50".to_owned())]);
+        assert_eq!(State::of(&set(u64::MAX, "0", "50")).last_user, 0, "it has no byte to lock");
     }
 
     #[test]

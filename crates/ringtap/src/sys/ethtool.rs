@@ -75,13 +75,22 @@ pub(crate) fn name_of(socket: BorrowedFd<'_>, ifindex: u32) -> io::Result<String
     Ok(text(&request.ifr_name.map(|byte| byte as u8)))
 }
 
-/// One question to the driver of `interface`: `command` is a structure of linux/ethtool.h that begins with its number.
-fn ask(interface: &str, command: &mut [u32]) -> io::Result<()> {
-    ask_by(socket()?.as_fd(), interface, command).map(drop)
+/// The first 14 bytes of a device's hardware address, with zeroes behind a shorter one (SIOCGIFHWADDR, netdevice(7)).
+///
+/// # Errors
+/// ENODEV without such a device.
+pub(crate) fn address_of(socket: BorrowedFd<'_>, interface: &str) -> io::Result<[u8; 14]> {
+    let mut request = request(interface)?;
+    // SAFETY: the request is valid for reading and writing during the call.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR as _, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call filled in the address; any bytes are one.
+    Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_data }.map(|byte| byte as u8))
 }
 
-/// The same by a socket, which belongs to a network namespace; with what the call returned.
-fn ask_by(socket: BorrowedFd<'_>, interface: &str, command: &mut [u32]) -> io::Result<u32> {
+/// A request about a device.
+fn request(interface: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all zeroes is a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if interface.len() >= request.ifr_name.len() {
@@ -90,6 +99,17 @@ fn ask_by(socket: BorrowedFd<'_>, interface: &str, command: &mut [u32]) -> io::R
     for (to, &from) in request.ifr_name.iter_mut().zip(interface.as_bytes()) {
         *to = from as libc::c_char;
     }
+    Ok(request)
+}
+
+/// One question to the driver of `interface`: `command` is a structure of linux/ethtool.h that begins with its number.
+fn ask(interface: &str, command: &mut [u32]) -> io::Result<()> {
+    ask_by(socket()?.as_fd(), interface, command).map(drop)
+}
+
+/// The same by a socket, which belongs to a network namespace; with what the call returned.
+fn ask_by(socket: BorrowedFd<'_>, interface: &str, command: &mut [u32]) -> io::Result<u32> {
+    let mut request = request(interface)?;
     request.ifr_ifru.ifru_data = command.as_mut_ptr().cast();
     // SAFETY: the request names a structure that is as long as the command asks for (each caller sizes it so).
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
