@@ -276,8 +276,8 @@ mod tests {
     fn a_pipe_behind_a_descriptor_is_in_no_file_system() {
         use std::os::fd::AsRawFd;
         let (reader, _writer) = std::io::pipe().unwrap();
-        assert!(!super::has_a_place(std::path::Path::new(&format!("/proc/self/fd/{}", reader.as_raw_fd()))));
-        assert!(super::has_a_place(std::path::Path::new("/dev/null")));
+        assert!(!has_a_place(Path::new(&format!("/proc/self/fd/{}", reader.as_raw_fd()))));
+        assert!(has_a_place(Path::new("/dev/null")));
     }
 
     #[test]
