@@ -141,6 +141,11 @@ fn folder_of(path: &Path) -> PathBuf {
     }
 }
 
+/// Not so a pipe or socket behind `/dev/stdout`: it is in no file system, and Landlock neither takes nor needs a rule for it.
+fn has_a_place(path: &Path) -> bool {
+    !path.exists() || path.canonicalize().is_ok()
+}
+
 /// Files are read below what was named and the system's folders, written below what was named, and none is executed.
 fn landlock(needs: &Needs<'_>) -> std::result::Result<Option<OwnedFd>, landlock::RulesetError> {
     let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
@@ -149,7 +154,8 @@ fn landlock(needs: &Needs<'_>) -> std::result::Result<Option<OwnedFd>, landlock:
     // A name that is a link: also where it leads to now.
     let folders = |paths: &[&Path]| {
         let real = paths.iter().filter_map(|path| path.canonicalize().ok());
-        real.map(|path| folder_of(&path)).chain(paths.iter().map(|path| folder_of(path))).collect::<Vec<_>>()
+        let named = paths.iter().filter(|path| has_a_place(path)).map(|path| folder_of(path));
+        real.map(|path| folder_of(&path)).chain(named).collect::<Vec<_>>()
     };
     let system = SYSTEM.iter().chain(if needs.names { &["/etc"][..] } else { &SYSTEM_FILES[..] });
     let ruleset = Ruleset::default()
@@ -273,6 +279,13 @@ fn filters() -> std::result::Result<[BpfProgram; 2], seccompiler::BackendError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_behind_a_descriptor_is_in_no_file_system() {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        assert!(!has_a_place(Path::new(&format!("/proc/self/fd/{}", reader.as_raw_fd()))));
+        assert!(has_a_place(Path::new("/dev/null")));
+    }
 
     #[test]
     fn folders_count_where_files_may_be_replaced() {

@@ -5,6 +5,7 @@
 //! write back, as with any program.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -68,8 +69,8 @@ pub(super) fn sync(file: &File, path: &Path) -> Result<()> {
     file.sync_data().map_err(|error| failed(&error))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match File::open(folder).and_then(|folder| folder.sync_data()) {
-        // A directory that may be written to and not read.
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+        // A directory that may be written to and not read, or one that cannot be synced, as that of /dev/fd/1.
+        Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => Ok(()),
         done => done.map_err(|error| failed(&error)),
     }
 }
