@@ -73,6 +73,15 @@ fn cpu_ns(pid: u32) -> u64 {
     text.split_whitespace().next().unwrap().parse().unwrap()
 }
 
+/// A program that spins; it ends with the test, also when that fails.
+struct Spinner(u32);
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("kill").arg(self.0.to_string()).status();
+    }
+}
+
 /// A program that is nobody's child spins on the core: it is told apart from our own threads, and from a child of ours. What else
 /// runs there is known to nobody, so figures are held against what the program itself got.
 #[test]
@@ -90,16 +99,17 @@ fn net_other_programs_on_the_core_are_left_out_and_told() {
         (used_ns as f64 * 100.0 / report.interval_ns as f64, others, whole, report)
     };
     let mut child = std::process::Command::new("sh").args(["-c", &format!("exec {spin}")]).spawn().unwrap();
-    let (its, others, whole, report) = measure(child.id());
-    child.kill().unwrap();
+    let spinner = Spinner(child.id());
+    let (its, others, whole, report) = measure(spinner.0);
+    drop(spinner);
     child.wait().unwrap();
     assert!(its > 2.0 && others < whole - its + 3.0, "{report}, {its:.1} % were our child's");
 
     // Whose parent has ended is a child of init.
     let orphan = std::process::Command::new("sh").args(["-c", &format!("{spin} >/dev/null 2>&1 & echo $!")]).output();
-    let orphan: u32 = String::from_utf8_lossy(&orphan.unwrap().stdout).trim().parse().unwrap();
-    let (its, others, whole, report) = measure(orphan);
-    let _ = std::process::Command::new("kill").arg(orphan.to_string()).status();
+    let orphan = Spinner(String::from_utf8_lossy(&orphan.unwrap().stdout).trim().parse().unwrap());
+    let (its, others, whole, report) = measure(orphan.0);
+    drop(orphan);
     assert!(its > 2.0 && others > its - 3.0, "{report}, {its:.1} % were the stranger's");
     assert!(report.used_percent < whole - its + 3.0, "{report}, {its:.1} % were the stranger's");
     assert!(report.warning().unwrap().contains("other programs used"), "{report}");
