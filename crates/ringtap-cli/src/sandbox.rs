@@ -278,11 +278,13 @@ fn filters() -> std::result::Result<[BpfProgram; 2], seccompiler::BackendError> 
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     #[test]
     fn a_pipe_behind_a_descriptor_is_in_no_file_system() {
-        let (reader, _writer) = std::io::pipe().unwrap();
+        let (reader, _writer) = io::pipe().unwrap();
         assert!(!has_a_place(Path::new(&format!("/proc/self/fd/{}", reader.as_raw_fd()))));
         assert!(has_a_place(Path::new("/dev/null")));
     }
