@@ -19,7 +19,7 @@ mod pcap;
 mod pcapng;
 mod zstd;
 
-use input::{Fault, Input, Record, Step, Window};
+use input::{Fault, Input, Record, Step};
 
 /// Memory a file is read through, bytes; also the largest block that can be read.
 const WINDOW_BYTES: usize = 4 << 20;
