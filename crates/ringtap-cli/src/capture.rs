@@ -37,10 +37,10 @@ pub struct Args {
     /// Interface to capture from
     #[arg(short, long, value_name = "IF")]
     interface: Option<String>,
-    /// Replay this capture file (pcap or pcapng; may be given several times)
+    /// Replay this capture file (pcap or pcapng, also compressed by zstd; may be given several times)
     #[arg(short, long, value_name = "FILE")]
     read: Vec<PathBuf>,
-    /// Record into this file (`-`: standard output); a name that ends in .pcap gives that format, others pcapng
+    /// Record into this file (`-`: standard output); a name that ends in .pcap gives that format, others pcapng; .zst behind it compresses
     #[arg(short, long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// What to keep, as in pcap-filter(7); may also be given as the last words
@@ -140,7 +140,10 @@ pub struct Args {
     /// Keep at most so many bytes of each packet
     #[arg(short, long, value_name = "SIZE", value_parser = units::size, help_heading = "Recording")]
     snaplen: Option<u64>,
-    /// Begin a new file before one exceeds this size; names get a number and the time
+    /// Compress by zstd, level 1 to 19; a name that ends in .zst says the same [default level: 3]
+    #[arg(long, value_name = "zstd[:LEVEL]", value_parser = setup::compression, requires = "write", help_heading = "Recording")]
+    compress: Option<i32>,
+    /// Begin a new file before one exceeds this size (compressed, where it is); names get a number and the time
     #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "write", help_heading = "Recording")]
     rotate_size: Option<u64>,
     /// Begin a new file after this time
@@ -180,6 +183,7 @@ Examples:
   ringtap capture -i eth1 -w dns.pcapng --count 1M udp port 53
   ringtap capture -i eth1 -w - --backend packet | tshark -r -
   ringtap capture -i eth1 -w day.pcapng --rotate-size 1GiB --rotate-keep 24 --user nobody
+  ringtap capture -i eth1 -w day.pcapng.zst --rotate-size 1GiB
   ringtap capture -i eth0 --take -w traps.pcapng udp port 162     AF_XDP on the host's own interface
   ringtap capture -i any --backend pcap icmp                      all interfaces at once
   ringtap capture -i zc:eth1 --backend pcap --pcap-library /opt/pfring/lib/libpcap.so.1
@@ -197,6 +201,11 @@ unless --fail-on-loss makes it one. What a packet socket's filter rejects in the
 A file is synced to the disk, with its directory, when it is finished: by rotation (beside the capture), by SIGHUP, and at the end,
 before the summary; in between the kernel writes back as it likes. A full disk ends the capture; the file is whole up to there. At a
 limit of file size (ulimit -f) a rotated recording begins its next file, any other ends.
+
+Compression is the writer thread's work, and its CPU time: what it can't keep up with is lost by slow_output. Each file is one zstd
+frame, written block by block as packets come, at most some 0.1 s late; on disk it is complete after each write, so that a killed
+capture leaves a whole file, too (a pipe's frame ends with the capture). --rotate-size goes by compressed bytes. After a failed
+write the closing statistics are a frame of their own, where there is room. -r knows compressed files by their first bytes.
 
 Merged packets (GRO, TSO) come whole. Delivered packets that are shorter than on the wire count as cut: by --snaplen, by a ring
 without room for the whole, beyond the 262,144 bytes that readers of recordings accept, or in the file that is read.

@@ -106,7 +106,7 @@ pub struct Args {
     #[arg(long, value_name = "N", help_heading = "Packets")]
     stream: Option<u16>,
 
-    /// Send the packets of a pcap or pcapng file instead; several are sent one after another
+    /// Send the packets of a pcap or pcapng file instead, also compressed by zstd; several are sent one after another
     #[arg(long, value_name = "FILE", help_heading = "Replay")]
     replay: Vec<PathBuf>,
     /// recorded, fast (without waiting), or a multiple such as 2x or 0.5x; or give --rate [default: recorded]

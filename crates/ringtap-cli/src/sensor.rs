@@ -41,7 +41,7 @@ pub struct Args {
     /// Interface to watch
     #[arg(short, long, value_name = "IF")]
     interface: Option<String>,
-    /// Read these capture files (pcap or pcapng) instead, without waiting
+    /// Read these capture files (pcap or pcapng, also compressed by zstd) instead, without waiting
     #[arg(long, value_name = "FILE", num_args = 1..)]
     replay: Vec<PathBuf>,
     /// Only read these rule files: what is used, and why the rest is not

@@ -69,6 +69,51 @@ fn net_a_full_disk_ends_the_recording_and_what_is_there_is_whole() {
     });
 }
 
+/// Bytes that do not compress.
+fn noise(number: u64) -> Vec<u8> {
+    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..KIB).map(|_| next()).collect()
+}
+
+fn push_noise(producer: &mut SpoolProducer, packets: u64) {
+    for number in 0..packets {
+        assert!(producer.push_blocking(0, number + 1, KIB as u32, &noise(number)));
+        producer.wake();
+    }
+}
+
+/// The zstd program accepts the file, and so do we; how many packets are in it.
+fn whole_zstd(path: &Path) -> u64 {
+    let tested = run("zstd", &["-q", "-t", path.to_str().unwrap()]);
+    assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stderr));
+    read(path).len() as u64
+}
+
+#[test]
+fn net_a_full_disk_leaves_a_complete_frame() {
+    on_disk_of("512k", |folder| {
+        let path = folder.join("full.pcapng.zst");
+        let (recorder, mut producer) = start(RecordConfig::new(&path));
+        // Slowly at first: what one write can't take is lost as a whole.
+        push_noise(&mut producer, 100);
+        wait_until("packets", || recorder.packets() == 100);
+        push_noise(&mut producer, 1000);
+        wait_until("an error", || recorder.error().is_some());
+        assert!(recorder.error().unwrap().to_string().contains("ENOSPC"), "{:?}", recorder.error());
+        let summary = recorder.finish(Vec::new()).unwrap();
+        assert!(summary.packets >= 100 && summary.lost.output_packets > 300, "{summary:?}");
+        assert_eq!(summary.packets + summary.lost.packets(), 1100);
+        assert_eq!(whole_zstd(&path), summary.packets);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), summary.bytes);
+    });
+}
+
 #[test]
 fn net_so_much_of_the_disk_is_left_free() {
     on_disk_of("2m", |folder| {
@@ -141,6 +186,14 @@ fn net_a_limit_of_file_size_ends_no_process() {
         let all: Vec<u64> = summary.files.iter().flat_map(|file| read(file)).map(|seen| seen.stamp_ns).collect();
         assert_eq!(all, (1..=10_000).collect::<Vec<_>>(), "each packet once, in order");
     }
+    let rotation = Rotation { time: Some(Duration::from_secs(3600)), ..Rotation::default() };
+    let path = folder.path().join("packed.pcapng.zst");
+    let (recorder, mut producer) = start(RecordConfig { rotation, ..RecordConfig::new(&path) });
+    push_noise(&mut producer, 10_000);
+    let summary = recorder.finish(Vec::new()).unwrap();
+    assert!(summary.error.is_none() && summary.files.len() > 1, "{summary:?}");
+    assert_eq!((summary.packets, summary.lost.packets()), (10_000, 0));
+    assert_eq!(summary.files.iter().map(|file| read(file).len()).sum::<usize>(), 10_000);
     limit_file_size("unlimited");
 }
 

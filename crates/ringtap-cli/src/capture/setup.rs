@@ -10,7 +10,7 @@ use ringtap::ledger::{Cause, Ledger};
 use ringtap::napi::NapiPause;
 use ringtap::pacer::{Hybrid, Policy, Rung, Windowed};
 use ringtap::receiver::{self, Queues, ReceiverConfig};
-use ringtap::record::{Format, LONGEST_READABLE, RecordConfig, Rotation, Target};
+use ringtap::record::{DEFAULT_LEVEL, Format, LEVELS, LONGEST_READABLE, RecordConfig, Rotation, Target};
 use ringtap::source::file::Pace;
 use ringtap::source::vfio;
 use ringtap::steer::Attach;
@@ -52,6 +52,18 @@ pub(super) fn pace(text: &str) -> Result<Pace, String> {
             _ => Err(format!("{text:?} is no pace; give fast, recorded, or a multiple above 0 such as 2x or 0.5x")),
         },
     }
+}
+
+/// `zstd` or `zstd:LEVEL`: the level.
+pub(super) fn compression(text: &str) -> Result<i32, String> {
+    let level = match text.strip_prefix("zstd") {
+        Some("") => Some(DEFAULT_LEVEL),
+        Some(level) => level.strip_prefix(':').and_then(|level| level.parse().ok()),
+        None => None,
+    };
+    level
+        .filter(|level| LEVELS.contains(level))
+        .ok_or_else(|| format!("{text:?} is no compression; give zstd, or zstd:1 to zstd:19"))
 }
 
 /// Pause between the kernel's NAPI polls in nanoseconds, 0 for none; `None` leaves the choice to the plan.
@@ -190,6 +202,7 @@ impl Args {
             time: self.rotate_time,
             keep: self.rotate_keep.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX)),
         };
+        config.compress = self.compress.or(config.compress);
         config.min_free = self.min_free;
         config.spools = spools;
         config.spool_bytes = usize::try_from(self.spool).unwrap_or(usize::MAX);

@@ -210,7 +210,12 @@ impl fmt::Display for Summary {
             line(f, "driver", format_args!("{name} {}", grouped(*value)))?;
         }
         if let Some(record) = &self.record {
-            line(f, "written", format_args!("{} packets, {}", grouped(record.packets), shown_size(record.bytes)))?;
+            let plain = match record.plain_bytes {
+                plain if plain != record.bytes => format!(" compressed from {}", shown_size(plain)),
+                _ => String::new(),
+            };
+            let size = shown_size(record.bytes);
+            line(f, "written", format_args!("{} packets, {size}{plain}", grouped(record.packets)))?;
             for file in &record.files {
                 line(f, "file", file.display())?;
             }

@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::sync::{self, Syncer};
-use super::{Format, RecordConfig, Target};
+use super::{Format, RecordConfig, Target, without_zst};
 use crate::error::{Error, Result};
 use crate::sys::disk;
 
@@ -174,14 +174,18 @@ impl Destination {
 }
 
 /// Name of file `number` of a rotated recording into `path`, begun at `wall_ns` (nanoseconds since 1970):
-/// `NAME_00001_20261121T101500Z.pcapng`, in UTC. The first file bears the time of its creation, later ones that of their
+/// `NAME_00001_20261121T101500Z.pcapng`, in UTC, and `.zst` behind it where the path has that. The first file bears the time of its creation, later ones that of their
 /// first packet; the extension is the path's own, or the format's when it has none.
 pub fn file_name(path: &Path, format: Format, number: u32, wall_ns: u64) -> PathBuf {
+    let (path, is_zst) = without_zst(path);
     let mut name = path.file_stem().unwrap_or_default().to_owned();
     name.push(format!("_{number:05}_{}.", utc(wall_ns / 1_000_000_000)));
     match path.extension() {
         Some(extension) => name.push(extension),
         None => name.push(format.extension()),
+    }
+    if is_zst {
+        name.push(".zst");
     }
     path.with_file_name(name)
 }
@@ -254,6 +258,8 @@ mod tests {
             path.display().to_string()
         };
         assert_eq!(name("/d/cap.pcapng", 1_795_256_100), "/d/cap_00001_20261121T101500Z.pcapng");
+        assert_eq!(name("/d/cap.pcap.zst", 0), "/d/cap_00001_19700101T000000Z.pcap.zst");
+        assert_eq!(name("cap.zst", 0), "cap_00001_19700101T000000Z.pcapng.zst");
         assert_eq!(name("cap", 0), "cap_00001_19700101T000000Z.pcapng");
         assert_eq!(name("cap.x.pcap", 951_827_696), "cap.x_00001_20000229T123456Z.pcap");
         assert_eq!(name("cap", 4_107_542_399), "cap_00001_21000228T235959Z.pcapng");

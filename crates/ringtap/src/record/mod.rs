@@ -6,7 +6,8 @@
 //!
 //! A file is synced to the disk when it is finished: by rotation, by [`Recorder::reopen`], at the end, not in between.
 
-use std::path::PathBuf;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -14,6 +15,7 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, Result};
 use crate::source::StampClock;
 
+mod compress;
 mod destination;
 mod output;
 pub mod pcap;
@@ -35,6 +37,20 @@ pub const LEAST_SPOOL_BYTES: usize = 64 << 10;
 
 /// Most bytes of a packet that readers accept: libpcap and Wireshark take what has more for a damaged file.
 pub const LONGEST_READABLE: usize = 262_144;
+
+/// Levels of compression: the ones above take more memory to read than readers allow.
+pub const LEVELS: RangeInclusive<i32> = 1..=19;
+
+/// The level unless told otherwise.
+pub const DEFAULT_LEVEL: i32 = 3;
+
+/// The path without its `.zst`, and whether it had one.
+fn without_zst(path: &Path) -> (PathBuf, bool) {
+    match path.extension() {
+        Some(extension) if extension == "zst" => (path.with_extension(""), true),
+        _ => (path.to_owned(), false),
+    }
+}
 
 /// Where packets are written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +84,8 @@ impl Format {
 /// When to begin a new file, and how many to keep. Files are named by [`file_name`] as soon as one of the limits is set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rotation {
-    /// Begin a new file before this one exceeds so many bytes; its closing statistics come on top.
+    /// Begin a new file before this one exceeds so many bytes, as they are in the file, compressed or not; its closing
+    /// statistics come on top.
     pub size: Option<u64>,
     /// Begin a new file with the first packet that arrived so long after the first one in this file.
     pub time: Option<Duration>,
@@ -90,6 +107,9 @@ pub struct RecordConfig {
     pub target: Target,
     /// Format of every file.
     pub format: Format,
+    /// Level of compression by zstd, one of [`LEVELS`]; `None`: not compressed. Each file is one frame, complete after each
+    /// write where it is a regular file, at the end elsewhere.
+    pub compress: Option<i32>,
     /// When to begin a new file.
     pub rotation: Rotation,
     /// Leave so many bytes of the file system free: the oldest files of a recording that keeps a number of them go first,
@@ -111,16 +131,18 @@ pub struct RecordConfig {
 
 impl RecordConfig {
     /// A recording into `path` with one spool and without rotation; `-` is standard output. A path that ends in `.pcap` is
-    /// written in that format.
+    /// written in that format, one that ends in `.zst` is compressed.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        let format = match path.extension() {
+        let (inner, is_zst) = without_zst(&path);
+        let format = match inner.extension() {
             Some(extension) if extension == "pcap" => Format::Pcap,
             _ => Format::Pcapng,
         };
         Self {
             target: if path.as_os_str() == "-" { Target::Stdout } else { Target::File(path) },
             format,
+            compress: is_zst.then_some(DEFAULT_LEVEL),
             rotation: Rotation::default(),
             min_free: None,
             spools: 1,
@@ -149,6 +171,9 @@ impl RecordConfig {
         if self.spool_bytes < LEAST_SPOOL_BYTES {
             let cause = format!("a spool of {} bytes holds no large packet", self.spool_bytes);
             return refuse(cause, "give it at least 64 KiB");
+        }
+        if let Some(level) = self.compress.filter(|level| !LEVELS.contains(level)) {
+            return refuse(format!("there is no level {level} of compression"), "choose one of 1 to 19");
         }
         if self.rotation.size == Some(0) || self.rotation.time == Some(Duration::ZERO) {
             return refuse("a new file after nothing".to_owned(), "rotate after more than 0 bytes and 0 s");
@@ -248,6 +273,8 @@ pub struct RecordSummary {
     pub packets: u64,
     /// Bytes written, headers and deleted files included.
     pub bytes: u64,
+    /// The same before compression; equal to `bytes` where there was none.
+    pub plain_bytes: u64,
     /// What was not written.
     pub lost: Lost,
     /// Why writing ended early, or what else went wrong first.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::compress::{Compressor, END_LEN, End};
 use super::destination::{self, Destination, Identity, OpenFile};
 use super::pcapng::{self, Section, block};
 use super::sync::Syncer;
@@ -25,6 +26,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 pub(super) struct Progress {
     pub(super) packets: AtomicU64,
     pub(super) bytes: AtomicU64,
+    pub(super) plain_bytes: AtomicU64,
     pub(super) lost_packets: AtomicU64,
     pub(super) lost_bytes: AtomicU64,
     error: Mutex<Option<Error>>,
@@ -97,6 +99,11 @@ pub(super) struct Output {
     file_first_ns: Option<u64>,
     buffer: Vec<u8>,
     buffered: Tally,
+    /// What makes the file's frame, and the blocks it made last; where the recording is compressed.
+    compressor: Option<Compressor>,
+    packed: Vec<u8>,
+    /// What ends the frame behind `file_bytes`; `None` while nothing of it is written.
+    end: Option<End>,
     has_failed: bool,
     /// When the recording began, and its latest packet, by the wall clock or as recorded.
     start_ns: Option<u64>,
@@ -121,6 +128,9 @@ impl Output {
             file_first_ns: None,
             buffer: Vec::with_capacity(2 * BUFFER_BYTES),
             buffered: Tally::default(),
+            compressor: config.compress.map(Compressor::new).transpose()?,
+            packed: Vec::new(),
+            end: None,
             has_failed: false,
             start_ns: (!is_replay).then(clock::realtime_ns),
             latest_ns: None,
@@ -142,7 +152,13 @@ impl Output {
     pub(super) fn packet(&mut self, interface: u16, stamp_ns: u64, wire_len: u32, data: (&[u8], &[u8])) {
         let len = data.0.len() + data.1.len();
         if !self.has_failed && self.is_rotation_due(stamp_ns, len) {
-            self.rotate(stamp_ns);
+            // How small a buffer gets is known when it is compressed.
+            if self.compressor.is_some() && !self.buffer.is_empty() {
+                self.flush();
+            }
+            if !self.has_failed && self.is_rotation_due(stamp_ns, len) {
+                self.rotate(stamp_ns);
+            }
         }
         if self.has_failed {
             self.progress.count_lost(1, len as u64);
@@ -192,6 +208,7 @@ impl Output {
 
     /// Opens the next file and writes what every file begins with.
     fn begin_file(&mut self, wall_ns: u64) {
+        self.end_frame();
         if let Some(finished) = self.file.take() {
             finished.retire(&mut self.syncer);
         }
@@ -223,6 +240,20 @@ impl Output {
         self.flush();
     }
 
+    /// Ends the file's frame: on disk its end is there already, a pipe gets it now. What is written next begins another.
+    fn end_frame(&mut self) {
+        let Some(compressor) = &mut self.compressor else { return };
+        let restarted = compressor.restart();
+        if let (Some(end), Some(open)) = (self.end.take(), &mut self.file) {
+            let written = if open.is_regular { END_LEN } else { write(&mut open.file, &end).0 };
+            self.file_bytes += written as u64;
+            self.progress.bytes.fetch_add(written as u64, Ordering::Relaxed);
+        }
+        if let Err(error) = restarted {
+            self.fail(error);
+        }
+    }
+
     /// Gathers a statistics block for each interface.
     fn statistics(&mut self) {
         if self.format == Format::Pcap {
@@ -249,14 +280,19 @@ impl Output {
             self.buffered = Tally::default();
             return self.fail(error);
         }
-        let Some(open) = &mut self.file else { return };
-        let (done, failure) = write(&mut open.file, &self.buffer);
-        let (whole, written) = match failure {
-            None => (done, self.buffered),
-            Some(_) => whole_blocks(self.format, &self.buffer[..done]),
+        let (whole, plain, written, failure) = match self.write_buffer() {
+            Ok(done) => done,
+            Err(error) => {
+                self.progress.count_lost(self.buffered.packets, self.buffered.bytes);
+                self.buffer.clear();
+                self.buffered = Tally::default();
+                self.cut_back();
+                return self.fail(error);
+            }
         };
         self.file_bytes += whole as u64;
         self.progress.bytes.fetch_add(whole as u64, Ordering::Relaxed);
+        self.progress.plain_bytes.fetch_add(plain as u64, Ordering::Relaxed);
         let packets = self.progress.packets.fetch_add(written.packets, Ordering::Relaxed) + written.packets;
         let rest =
             Tally { packets: self.buffered.packets - written.packets, bytes: self.buffered.bytes - written.bytes };
@@ -265,16 +301,45 @@ impl Output {
         // A limit of file size: another file takes the rest, unless this one was new for it and took no packet, nor will the next.
         let is_used = written.packets > 0 || self.file_first_ns.is_some();
         if error.kind() == ErrorKind::FileTooLarge && self.destination.rotates() && is_used {
-            let left = self.buffer.split_off(whole);
+            let left = self.buffer.split_off(plain);
             self.buffer.clear();
             self.cut_back();
             return self.go_on_in_another_file(left, rest);
         }
+        let Some(open) = &self.file else { return };
         let error = explain(&error, &open.object, open.is_regular, packets);
         self.progress.count_lost(rest.packets, rest.bytes);
         self.buffer.clear();
         self.cut_back();
         self.fail(error);
+    }
+
+    /// Writes the buffer as it is, or compressed. Returns how many bytes of the file are whole blocks, how many of the buffer
+    /// they hold, the packets among them, and why it was not all.
+    fn write_buffer(&mut self) -> Result<(usize, usize, Tally, Option<std::io::Error>)> {
+        let Some(open) = &mut self.file else { return Ok((0, 0, Tally::default(), None)) };
+        let Some(compressor) = &mut self.compressor else {
+            let (done, failure) = write(&mut open.file, &self.buffer);
+            let (whole, written) = match failure {
+                None => (done, self.buffered),
+                Some(_) => whole_blocks(self.format, &self.buffer[..done]),
+            };
+            return Ok((whole, whole, written, failure));
+        };
+        let end = compressor.pack(&self.buffer, &mut self.packed)?;
+        let len = self.packed.len();
+        if open.is_regular {
+            self.packed.extend_from_slice(&end);
+        }
+        let (_, mut failure) = write(&mut open.file, &self.packed);
+        if failure.is_none() && open.is_regular {
+            failure = open.file.seek(SeekFrom::Start(self.file_bytes + len as u64)).err();
+        }
+        if failure.is_some() {
+            return Ok((0, 0, Tally::default(), failure));
+        }
+        self.end = Some(end);
+        Ok((len, self.buffer.len(), self.buffered, None))
     }
 
     /// Begins the next file and puts `left`, whole blocks with so many packets, into it. The finished one has no statistics:
@@ -293,8 +358,23 @@ impl Output {
         }
     }
 
-    /// Takes half a block back, so that what is in the file stays readable.
+    /// Takes half a block back, so that what is in the file stays readable. A frame gets its end again, for which there is
+    /// room where it stood before.
     fn cut_back(&mut self) {
+        let is_regular = self.file.as_ref().is_some_and(|open| open.is_regular);
+        let end = self.end.unwrap_or_default();
+        let kept = if self.end.is_some() { END_LEN as u64 } else { 0 };
+        if let Some(open) = self.file.as_mut().filter(|_| is_regular && kept > 0) {
+            let _ = open.file.set_len(self.file_bytes + kept);
+            let _ = open.file.seek(SeekFrom::Start(self.file_bytes));
+            let _ = write(&mut open.file, &end);
+        }
+        if is_regular {
+            self.end_frame();
+        } else {
+            // A pipe that failed has half a block: no end makes that whole.
+            self.end = None;
+        }
         if let Some(open) = self.file.as_mut().filter(|open| open.is_regular) {
             // Where even this fails, readers find a last block that is cut; there is nothing better to do.
             let _ = open.file.set_len(self.file_bytes);
@@ -315,6 +395,7 @@ impl Output {
             self.statistics();
             self.flush();
         }
+        self.end_frame();
         let last = self.file.as_ref().and_then(|open| open.sync().err());
         let earlier = self.syncer.finish();
         let (files, deleted, undeleted) = self.destination.into_parts();

@@ -162,6 +162,7 @@ impl Recorder {
             deleted,
             packets: self.packets(),
             bytes: self.bytes(),
+            plain_bytes: self.progress.plain_bytes.load(Ordering::Relaxed),
             lost: self.lost(),
             error: self.error().or(undeleted),
         })

@@ -1,4 +1,4 @@
-//! Replays capture files as a source: pcap and pcapng, as fast as possible or at the recorded pace.
+//! Replays capture files as a source: pcap and pcapng, also compressed by zstd, as fast as possible or at the recorded pace.
 //!
 //! Owns pace, the order of several files, and what is said of a faulty one. Packets are lent straight from the memory the
 //! file was read into. The formats have files of their own below; filtering is not done here.
@@ -17,8 +17,9 @@ use crate::sys::memory::{Arena, Slot};
 mod input;
 mod pcap;
 mod pcapng;
+mod zstd;
 
-use input::{Fault, Input, Record, Step, Window};
+use input::{Fault, Input, Record, Step};
 
 /// Memory a file is read through, bytes; also the largest block that can be read.
 const WINDOW_BYTES: usize = 4 << 20;
@@ -157,7 +158,7 @@ impl FileSource {
 
     fn keep_fault(&mut self, fault: &Fault) {
         if let (Some(path), Some(reading)) = (self.paths.get(self.current), &self.reading) {
-            self.faults.push(describe(path, reading.packets, fault));
+            self.faults.push(describe(path, reading.packets, fault, reading.input.is_unpacked()));
         }
     }
 }
@@ -283,17 +284,18 @@ impl Reading {
             return Err(Error::failed("open", object, "is a directory").way_out("name a capture file in it"));
         }
         let mut input = Input::new(file);
-        let told = |fault: Fault| describe(path, 0, &fault);
-        let there = match input.need(memory, 4, true).map_err(told)? {
-            Window::Short(there) => there,
-            _ => 4,
-        };
-        let way_out = "name a pcap or pcapng file";
+        let mut first = [0; 4];
+        let mut there = input.peek(memory, &mut first).map_err(|fault| describe(path, 0, &fault, false))?;
+        if first == zstd::MAGIC {
+            input = input.unpack(memory).map_err(|error| os(&error))?;
+            there = input.peek(memory, &mut first).map_err(|fault| describe(path, 0, &fault, true))?;
+        }
+        let unpacked = input.is_unpacked();
+        let told = |fault: Fault| describe(path, 0, &fault, unpacked);
+        let way_out = "name a pcap or pcapng file, compressed by zstd or not";
         if there == 0 {
             return Err(Error::failed("open", object, "is empty, expected a capture file").way_out(way_out));
         }
-        let mut first = [0; 4];
-        first[..there].copy_from_slice(&input.window(memory)[..there]);
         let format = if pcap::is_magic(first) {
             Format::Pcap(pcap::Pcap::open(&mut input, memory).map_err(told)?)
         } else if pcapng::is_magic(first) {
@@ -301,7 +303,6 @@ impl Reading {
         } else {
             let way_out = match first {
                 [0x1f, 0x8b, ..] => "it is compressed with gzip: gunzip it first",
-                [0x28, 0xb5, 0x2f, 0xfd] => "it is compressed with zstd: unzstd it first",
                 [0xfd, b'7', b'z', b'X'] => "it is compressed with xz: unxz it first",
                 _ => way_out,
             };
@@ -328,10 +329,11 @@ impl Reading {
 }
 
 /// A fault of a file as the user reads it.
-fn describe(path: &Path, packets: u64, fault: &Fault) -> Error {
+fn describe(path: &Path, packets: u64, fault: &Fault, unpacked: bool) -> Error {
     let Fault { offset, problem, cut } = fault;
     let how = if *cut { "is cut" } else { "is malformed" };
-    let cause = format!("{how} at byte {offset} (packet {}): {problem}", packets + 1);
+    let byte = if unpacked { "unpacked byte" } else { "byte" };
+    let cause = format!("{how} at {byte} {offset} (packet {}): {problem}", packets + 1);
     Error::failed("read", path.display().to_string(), cause).way_out(match packets {
         0 => "no packet comes before it".to_owned(),
         1 => "the packet before it was read".to_owned(),

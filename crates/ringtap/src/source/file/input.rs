@@ -1,9 +1,12 @@
-//! A capture file seen through a window of memory: the bytes that are there, and where in the file they stand.
+//! A capture file seen through a window of memory: the bytes that are there, and where in the file they stand; in a compressed
+//! file, in what it unpacks to.
 //!
 //! Owns reading and offsets. It knows no format; `pcap.rs` and `pcapng.rs` beside it do.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+
+use super::zstd::Zstd;
 
 /// Bytes read at a time: large enough to make the system calls cheap, small enough to stay in a core's cache.
 const READ_AT_ONCE: usize = 256 << 10;
@@ -60,10 +63,26 @@ pub(super) enum Step {
     Fault(Fault),
 }
 
+/// Where bytes come from.
+#[derive(Debug)]
+enum Bytes {
+    Plain(File),
+    Zstd(Zstd),
+}
+
+impl Bytes {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(file) => file.read(out),
+            Self::Zstd(zstd) => zstd.read(out),
+        }
+    }
+}
+
 /// A file and the part of it that is in memory: `memory[start..end]`.
 #[derive(Debug)]
 pub(super) struct Input {
-    file: File,
+    bytes: Bytes,
     pub(super) start: usize,
     end: usize,
     /// Byte of the file that `start` stands for.
@@ -73,7 +92,21 @@ pub(super) struct Input {
 
 impl Input {
     pub(super) fn new(file: File) -> Self {
-        Self { file, start: 0, end: 0, offset: 0, ended: false }
+        Self { bytes: Bytes::Plain(file), start: 0, end: 0, offset: 0, ended: false }
+    }
+
+    /// Takes the file for a compressed one, from its beginning. Nothing may have been consumed.
+    pub(super) fn unpack(self, memory: &[u8]) -> std::io::Result<Self> {
+        let bytes = match self.bytes {
+            Bytes::Plain(file) => Bytes::Zstd(Zstd::new(file, &memory[self.start..self.end])?),
+            zstd @ Bytes::Zstd(_) => zstd,
+        };
+        Ok(Self { bytes, start: 0, end: 0, offset: 0, ended: false })
+    }
+
+    /// Whether offsets are of what a compressed file unpacks to.
+    pub(super) fn is_unpacked(&self) -> bool {
+        matches!(self.bytes, Bytes::Zstd(_))
     }
 
     /// Makes sure that the next `wanted` bytes are in `memory`; moves and refills the window only when `may_move`.
@@ -93,17 +126,29 @@ impl Input {
                 self.start = 0;
             }
             let room = memory.len().min(self.end.max(wanted) + READ_AT_ONCE);
-            match self.file.read(&mut memory[self.end..room]) {
+            match self.bytes.read(&mut memory[self.end..room]) {
                 Ok(0) => self.ended = true,
                 Ok(count) => self.end += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     let offset = self.offset + (self.end - self.start) as u64;
-                    return Err(Fault { offset, problem: format!("cannot be read: {error}"), cut: false });
+                    let cut = error.kind() == ErrorKind::UnexpectedEof;
+                    return Err(Fault { offset, problem: format!("cannot be read: {error}"), cut });
                 }
             }
         }
         Ok(Window::There)
+    }
+
+    /// Copies the next bytes without consuming them, zeros where the file ends before; returns how many are there.
+    pub(super) fn peek(&mut self, memory: &mut [u8], first: &mut [u8; 4]) -> Result<usize, Fault> {
+        let there = match self.need(memory, first.len(), true)? {
+            Window::Short(there) => there,
+            _ => first.len(),
+        };
+        *first = [0; 4];
+        first[..there].copy_from_slice(&self.window(memory)[..there]);
+        Ok(there)
     }
 
     /// The bytes in the window, of which [`Input::need`] vouched for some.
