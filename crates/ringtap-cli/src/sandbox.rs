@@ -274,7 +274,8 @@ mod tests {
 
     #[test]
     fn a_pipe_behind_a_descriptor_is_in_no_file_system() {
-        let (reader, _writer) = std::io::pipe().unwrap();
+        use std::os::fd::AsRawFd;
+        let (reader, _writer) = io::pipe().unwrap();
         assert!(!has_a_place(Path::new(&format!("/proc/self/fd/{}", reader.as_raw_fd()))));
         assert!(has_a_place(Path::new("/dev/null")));
     }
