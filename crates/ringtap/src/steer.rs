@@ -250,7 +250,7 @@ impl Steering {
             match errno {
                 // As dumpcap leaves itself, also under a tshark that root started.
                 Some(libc::EPERM | libc::EACCES) if is_root() => error.way_out(
-                    "this process is root, but without CAP_BPF and CAP_NET_ADMIN (dumpcap drops them, for tshark too): \
+                    "root, but without CAP_BPF and CAP_NET_ADMIN (dumpcap drops them, for tshark too): \
                      leave it these, or use backend packet",
                 ),
                 Some(libc::EPERM | libc::EACCES) => {
