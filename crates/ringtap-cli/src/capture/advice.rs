@@ -5,7 +5,7 @@
 use ringtap::ledger::{Cause, Ledger};
 
 use super::object::Facts;
-use super::summary::CpuUse;
+use super::summary::{CpuUse, by_cpu};
 use crate::units::{shown_rate, shown_size};
 
 /// Above this share of its core, percent, an engine has no time to spare.
@@ -23,7 +23,7 @@ pub(super) fn share(count: u64, ledger: &Ledger) -> String {
 pub(super) fn advice(ledger: &Ledger, facts: &Facts, cpus: &[CpuUse], asked: Asked) -> Vec<String> {
     let is_lost = |(cause, count): (&Cause, &Option<u64>)| count.is_some_and(|count| count > 0).then_some(*cause);
     let causes: Vec<Cause> = ledger.drops.iter().filter_map(is_lost).collect();
-    let is_busy = cpus.iter().any(|cpu| cpu.engine_percent > BUSY_PERCENT);
+    let is_busy = by_cpu(cpus).iter().any(|(cpu, _)| cpu.engine_percent > BUSY_PERCENT);
     let slots = facts.sources.iter().map(|source| source.ring_slots as u64).max().unwrap_or(0);
     let name = &facts.object;
     let mut lines: Vec<String> = causes

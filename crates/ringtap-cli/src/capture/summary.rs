@@ -90,6 +90,49 @@ pub(super) fn policy_words(policy: &Policy) -> String {
 }
 
 /// What a source is, in a few words.
+/// One line for all queues that are alike.
+fn source_lines(sources: &[Description]) -> Vec<String> {
+    let mut lines: Vec<(String, Vec<u32>)> = Vec::new();
+    for source in sources {
+        let (words, queue) = (source_words(source), source.queue);
+        match lines.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, queues)) => queues.extend(queue),
+            None => lines.push((words, queue.into_iter().collect())),
+        }
+    }
+    let whole = |(words, queues): (String, Vec<u32>)| match queues[..] {
+        [] => words,
+        [queue] => format!("queue {queue}: {words}"),
+        _ => {
+            let numbers: Vec<String> = queues.iter().map(u32::to_string).collect();
+            format!("queues {}, each: {words}", numbers.join(" "))
+        }
+    };
+    lines.into_iter().map(whole).collect()
+}
+
+/// Each CPU once, with the shares of all engines on it and their number.
+pub(super) fn by_cpu(cpus: &[CpuUse]) -> Vec<(CpuUse, u32)> {
+    let mut cores: Vec<(CpuUse, u32)> = Vec::new();
+    for cpu in cpus {
+        match cores.iter_mut().find(|(known, _)| known.cpu == cpu.cpu) {
+            Some((known, engines)) => {
+                known.engine_percent += cpu.engine_percent;
+                *engines += 1;
+            }
+            None => cores.push((cpu.clone(), 1)),
+        }
+    }
+    cores
+}
+
+fn core_words(cpu: &CpuUse, engines: u32) -> String {
+    let which = cpu.cpu.map_or_else(String::new, |cpu| format!("CPU {cpu}: "));
+    let who = if engines == 1 { "engine thread".to_owned() } else { format!("{engines} engine threads") };
+    let steal = cpu.steal_percent.map_or_else(|| "unknown".to_owned(), |steal| format!("{steal:.1} %"));
+    format!("{which}{who} {:.1} %, steal {steal}", cpu.engine_percent)
+}
+
 fn source_words(source: &Description) -> String {
     let mut words = vec![source.backend.to_owned()];
     words.extend(source.xdp_mode.map(str::to_owned));
@@ -97,7 +140,6 @@ fn source_words(source: &Description) -> String {
     if source.busy_poll {
         words.push("busy poll by our thread".to_owned());
     }
-    words.extend(source.queue.map(|queue| format!("queue {queue}")));
     words.extend(source.library.clone());
     words.push(format!("ring {} slots ({})", source.ring_slots, shown_size(source.memory_bytes as u64)));
     words.join(", ")
@@ -195,13 +237,11 @@ impl fmt::Display for Summary {
             let missed = counters.missed_ticks;
             line(f, "ticks late", format_args!("{}  ({missed} missed)", quantile_words(&lateness)))?;
         }
-        for cpu in &self.cpus {
-            let which = cpu.cpu.map_or_else(String::new, |cpu| format!("CPU {cpu}: "));
-            let steal = cpu.steal_percent.map_or_else(|| "unknown".to_owned(), |steal| format!("{steal:.1} %"));
-            line(f, "core", format_args!("{which}engine thread {:.1} %, steal {steal}", cpu.engine_percent))?;
+        for (cpu, engines) in by_cpu(&self.cpus) {
+            line(f, "core", core_words(&cpu, engines))?;
         }
-        for source in &self.facts.sources {
-            line(f, "source", source_words(source))?;
+        for source in source_lines(&self.facts.sources) {
+            line(f, "source", source)?;
         }
         if let Some(filter) = &self.facts.filter {
             line(f, "filter", filter)?;
@@ -262,6 +302,32 @@ fn steal_ticks(stat: &str, cpu: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpus_and_queues_that_are_alike_are_one_line() {
+        let queue = |number, slots| Description {
+            backend: "xdp",
+            object: "eth1".into(),
+            queue: Some(number),
+            zero_copy: Some(false),
+            xdp_mode: Some("native"),
+            busy_poll: false,
+            ring_slots: slots,
+            memory_bytes: 1 << 20,
+            library: None,
+        };
+        let lines = source_lines(&[queue(0, 64), queue(1, 64), queue(2, 128), queue(3, 64)]);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].starts_with("queues 0 1 3, each: xdp, native, copy, ring 64 slots"), "{lines:?}");
+        assert!(lines[1].starts_with("queue 2: xdp"), "{lines:?}");
+        let cpu = |cpu| CpuUse { cpu: Some(cpu), engine_percent: 40.0, steal_percent: None };
+        let cores = by_cpu(&[cpu(1), cpu(0), cpu(1)]);
+        let words: Vec<String> = cores.iter().map(|(cpu, engines)| core_words(cpu, *engines)).collect();
+        assert_eq!(
+            words,
+            ["CPU 1: 2 engine threads 80.0 %, steal unknown", "CPU 0: engine thread 40.0 %, steal unknown"]
+        );
+    }
 
     #[test]
     fn steal_is_the_eighth_column_of_its_cpu() {

@@ -6,8 +6,12 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
 use super::privileges::{self, CAP_NET_ADMIN, Confinement};
+
+/// How long our end waits for the keeper's: a driver may restart its card for a change, and another process may hold the note.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The keeper's process; dropping it has the settings of receivers that are gone put back, and waits for that.
 #[derive(Debug)]
@@ -58,15 +62,21 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
+        // SAFETY: one readable byte; a keeper that is gone gives EPIPE, as Rust's programs ignore SIGPIPE.
+        unsafe { libc::write(self.pipe.as_raw_fd(), b"!".as_ptr().cast(), 1) };
+        let since = Instant::now();
         let mut status = 0;
-        // SAFETY: one readable byte; a keeper that is gone gives EPIPE, as Rust's programs ignore SIGPIPE. Then its end is waited for.
-        unsafe {
-            libc::write(self.pipe.as_raw_fd(), b"!".as_ptr().cast(), 1);
-            while libc::waitpid(self.process, &raw mut status, 0) < 0
-                && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-            {}
-        }
-        if status != 0 {
+        let is_done = loop {
+            // SAFETY: the status is writable; our own child.
+            match unsafe { libc::waitpid(self.process, &raw mut status, libc::WNOHANG) } {
+                0 if since.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(1)),
+                // It was stopped; when it goes on, it does its work.
+                0 => break false,
+                -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+                _ => break status == 0,
+            }
+        };
+        if !is_done {
             eprintln!(
                 "ringtap: warning: not every setting of the device could be put back: what is left is noted in /run/ringtap, and the next start tries again"
             );
