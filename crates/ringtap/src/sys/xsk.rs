@@ -39,8 +39,9 @@ const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 /// Packets one NAPI pass may take when this thread runs it (SO_BUSY_POLL_BUDGET); the kernel's own default weight.
 const BUSY_POLL_BUDGET: i32 = 64;
 /// How long a queue's former socket may take to let go of it: the kernel's worker that does it is an ordinary thread, which on
-/// a machine with two busy real-time cores once did not get half a second's turn.
-const RELEASE: Duration = Duration::from_secs(2);
+/// a machine with two busy real-time cores did not get its turn for more than two seconds. Who finds the queue taken by
+/// another program waits as long for the error.
+const RELEASE: Duration = Duration::from_secs(5);
 
 /// What to make; every number checked by [`XskSocket::open`].
 #[derive(Debug, Clone)]
