@@ -19,9 +19,9 @@ PCAP_BUILT := $(TARGET_DIR)/release/libringtap_pcap.so
 
 export CARGO
 
-LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell
+LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell lint-links lint-sizes
 
-.PHONY: help setup build demo test test-long conformance lab lab-ci lint $(LINTS) man install uninstall build-pcap install-pcap uninstall-pcap leak-pcap bench clean
+.PHONY: help setup build demo test test-long fuzz miri conformance lab lab-ci lint $(LINTS) man install uninstall build-pcap install-pcap uninstall-pcap leak-pcap bench clean
 
 help: ## this list
 	@echo 'make TARGET, where TARGET is one of:'
@@ -51,6 +51,14 @@ test-long: ## the tests that take a minute and more each: a storm of traps, valg
 	scripts/setup test
 	MINUTES=$(or $(MINUTES),1) CYCLES=$(or $(CYCLES),50000) LIVE_CYCLES=$(or $(LIVE_CYCLES),500) XDP_CYCLES=$(or $(XDP_CYCLES),50) scripts/test --workspace --tests -- --ignored --test-threads 1
 
+fuzz: ## a minute of fuzzing for each target, from its committed corpus (FUZZ_SECONDS=, TARGETS=)
+	scripts/setup fuzz
+	scripts/fuzz $(TARGETS)
+
+miri: ## the tests that Miri can run: pure code, and the rings over memory of our own
+	scripts/setup fuzz
+	scripts/miri
+
 conformance: ## hold it against third-party data: captures, rules and detection cases in RINGTAP_CONFORMANCE or ../shared/data
 	scripts/setup test
 	scripts/test --conformance
@@ -64,7 +72,7 @@ lab-ci: ## the cell of the lab that CI runs: a real-time kernel and a card's dri
 	$(MAKE) lab KERNEL=7-rt NIC=igb
 	RINGTAP_LAB_PROGRAM=$(TARGET_DIR)/debug/ringtap-lab lab/bad-input 7-rt igb
 
-lint: $(LINTS) ## format, clippy, docs, licences, scripts (scripts/setup ci installs the tools)
+lint: $(LINTS) ## format, clippy, docs, licences, scripts, links, sizes (scripts/setup ci installs the tools)
 
 lint-format:
 	$(CARGO) fmt --all --check
@@ -80,8 +88,15 @@ lint-deny:
 	$(CARGO) deny check licenses bans sources
 
 lint-shell:
-	shellcheck scripts/* .ci/run lab/run lab/kernel lab/initramfs lab/bad-input
+	shellcheck $(filter-out scripts/lint-links,$(wildcard scripts/*)) .ci/run lab/run lab/kernel lab/initramfs lab/bad-input
 	shellcheck -s sh lab/init
+
+# Files and headings inside the repository; the web is not asked.
+lint-links:
+	scripts/lint-links
+
+lint-sizes:
+	scripts/lint-sizes
 
 man: build ## the manual pages, into target/man
 	mkdir -p $(MAN_OUT)

@@ -7,7 +7,7 @@ use ringtap_detect::rules::{Classes, RuleSet, Variables};
 use ringtap_detect::{Alert, Detector, Limits, Policy, Program, Sink};
 use ringtap_wire::LinkType;
 
-/// Counts alarms.
+/// Counts alerts.
 #[derive(Default)]
 pub struct Count(pub u64);
 

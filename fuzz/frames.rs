@@ -48,11 +48,7 @@ pub fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
 
 /// The handshake of the session to `port`.
 pub fn handshake(port: u16) -> [Vec<u8>; 3] {
-    [
-        tcp(true, port, u32::MAX, SYN, b""),
-        tcp(false, port, u32::MAX, SYN | ACK, b""),
-        tcp(true, port, 0, ACK, b""),
-    ]
+    [tcp(true, port, u32::MAX, SYN, b""), tcp(false, port, u32::MAX, SYN | ACK, b""), tcp(true, port, 0, ACK, b"")]
 }
 
 /// A session to `port` whose client sends these bytes, in segments of up to `size`.

@@ -10,7 +10,7 @@ mod frames;
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use ringtap_detect::app::dns;
+use ringtap_detect::protocol::dns;
 use ringtap_detect::{Policy, Program};
 
 const RULES: &[u8] = br#"alert dns any any -> any any (dns.query; content:"a"; bsize:>2; sid:1;)"#;

@@ -5,20 +5,20 @@
 use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
-use ringtap_alarm::table::{AlarmTable, FlapPolicy};
-use ringtap_trap::decode::SnmpDecoder;
-use ringtap_trap::known::Rules;
-use ringtap_trap::names::Names;
-use ringtap_trap::render;
-use ringtap_trap::spool::{Head, Service};
-use ringtap_trap::station::{Station, StationConfig};
-use ringtap_trap::store::Job;
-use ringtap_trap::usm::{AuthProtocol, LocalEngine, PrivProtocol, Sealer, User, Usm};
+use ringtap_snmp::decode::SnmpDecoder;
+use ringtap_station::rules::Rules;
+use ringtap_snmp::names::Names;
+use ringtap_snmp::usm::{AuthProtocol, LocalEngine, PrivProtocol, Sealer, User, Usm};
+use ringtap_station::render;
+use ringtap_station::spool::{Head, Service};
+use ringtap_station::judge::{Judge, JudgeConfig};
+use ringtap_station::store::Job;
+use ringtap_station::table::{AlarmTable, FlapPolicy};
 
 /// What all inputs meet: keys are derived once, as that takes milliseconds.
 struct Scene {
     decoder: SnmpDecoder,
-    station: Station,
+    judge: Judge,
     sealer: Sealer,
 }
 
@@ -35,14 +35,14 @@ fn decoder() -> SnmpDecoder {
 }
 
 fn scene() -> Scene {
-    let station = Station::new(StationConfig {
+    let judge = Judge::new(JudgeConfig {
         decoder: decoder(),
         rules: Rules::standard(),
         alarms: AlarmTable::new(Vec::new(), FlapPolicy::default(), 4),
         last_id: 0,
         syslog_severity: 7,
     });
-    Scene { decoder: decoder(), station, sealer: Sealer::new(&trusted(), b"\x80agent", 1) }
+    Scene { decoder: decoder(), judge, sealer: Sealer::new(&trusted(), b"\x80agent", 1) }
 }
 
 thread_local!(static SCENE: RefCell<Scene> = RefCell::new(scene()));
@@ -67,12 +67,12 @@ fn meet(scene: &mut Scene, datagram: &[u8]) {
         }
     }
     let mut job = Job::default();
-    let before = scene.station.counts().notifications();
+    let before = scene.judge.counts().notifications();
     for service in [Service::Snmp, Service::Syslog] {
         let head = Head { at_ns: 1, source: ([192, 0, 2, 1], 162).into(), to: None, service, socket: 0 };
-        let _ = scene.station.datagram(head, datagram, 1, &mut job);
+        let _ = scene.judge.datagram(head, datagram, None, 1, &mut job);
     }
-    scene.station.complete(&mut job);
-    let _ = scene.station.take_announcements();
-    assert_eq!(before + job.rows.len() as u64, scene.station.counts().notifications(), "a notification is a row");
+    scene.judge.complete(&mut job);
+    let _ = scene.judge.take_announcements();
+    assert_eq!(before + job.rows.len() as u64, scene.judge.counts().notifications(), "a notification is a row");
 }

@@ -10,7 +10,7 @@ mod frames;
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use ringtap_detect::app::ssh;
+use ringtap_detect::protocol::ssh;
 use ringtap_detect::{Policy, Program};
 
 const RULES: &[u8] = br#"alert ssh any any -> any any (ssh.software; content:"a"; sid:1;)

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ringtap_trap::syslog::{Framer, parse};
+use ringtap_station::syslog::{Framer, parse};
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = parse(bytes);

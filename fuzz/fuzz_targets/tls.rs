@@ -10,7 +10,7 @@ mod frames;
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use ringtap_detect::app::tls;
+use ringtap_detect::protocol::tls;
 use ringtap_detect::{Policy, Program};
 
 const RULES: &[u8] = br#"alert tls any any -> any any (tls.sni; content:"a"; endswith; sid:1;)"#;

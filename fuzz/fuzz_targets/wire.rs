@@ -1,6 +1,5 @@
 //! Owns: feeding any bytes to `ringtap-wire`. The first byte chooses the link type, the rest is the packet.
-//! Does not: hold the rules; those are the oracle of the crate's own tests, agreement with etherparse included. How to
-//! seed and run it is in `examples/seed.rs`.
+//! Does not: hold the rules; those are the oracle of the crate's own tests, agreement with etherparse included.
 #![no_main]
 
 #[path = "../links.rs"]

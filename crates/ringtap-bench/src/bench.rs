@@ -12,13 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use ringtap::calibrate::{Calibration, Wishes};
-use ringtap::sys::clock;
+use ringtap::clock;
 use ringtap::{Error, Result};
 use ringtap_testbed::Topology;
 use ringtap_testbed::peer::PeerKind;
 
 use crate::book::{Book, Environment, FORMAT, Finding, Missing, Sample};
 use crate::catalogue::{self, Kind, Plans, Receiver};
+use crate::definition::Definitions;
 use crate::run::{Benches, Request};
 use crate::scale::Scale;
 use crate::study::Study;
@@ -35,6 +36,8 @@ const STOPPED: &str = "the rest";
 /// What is asked for.
 #[derive(Debug, Clone)]
 pub struct Wanted {
+    /// Points of the studies.
+    pub definitions: Definitions,
     /// Size.
     pub scale: Scale,
     /// Studies, in order.
@@ -53,7 +56,10 @@ pub struct Wanted {
 
 /// A benchmark under way.
 pub struct Bench<'t> {
+    pub(crate) definitions: Rc<Definitions>,
     pub(crate) scale: Scale,
+    /// Receivers asked for by name; empty: all.
+    wanted: Vec<String>,
     pub(crate) receivers: Vec<Receiver>,
     pub(crate) benches: Rc<Benches>,
     book: Book,
@@ -106,7 +112,7 @@ impl<'t> Bench<'t> {
             true => load(&wanted.out).map(|book| (book.clone(), Some(book.environment)))?,
             false => (Book { format: FORMAT, ..Book::default() }, None),
         };
-        let receivers = chosen(catalogue::all(&plans), &wanted.receivers)?;
+        let receivers = chosen(catalogue::all(&plans), wanted)?;
         let (receivers, peers) = present(receivers, &mut book.missing);
         book.environment = Environment {
             command: wanted.command.clone(),
@@ -134,7 +140,9 @@ impl<'t> Bench<'t> {
             book.environment.joins(before, &wanted.out)?;
         }
         let mut this = Self {
+            definitions: Rc::new(wanted.definitions.clone()),
             scale: wanted.scale.clone(),
+            wanted: wanted.receivers.clone(),
             receivers,
             benches: Rc::new(benches),
             book,
@@ -165,12 +173,38 @@ impl<'t> Bench<'t> {
             self.miss(who, why.to_owned());
             return Ok(None);
         }
-        // What can't be run in one study may well be in another.
-        let what = format!("{who}, {}", request.study);
+        let benches = Rc::clone(&self.benches);
+        self.attempt(format!("{who}, {}", request.study), || benches.run(request))
+    }
+
+    /// As [`Bench::run`] for a study of whole programs: `measure` makes the sample, on a testbed of its own, in about
+    /// `seconds` of traffic.
+    ///
+    /// # Errors
+    /// The result can't be written.
+    pub(crate) fn measure(
+        &mut self,
+        study: &str,
+        receiver: &str,
+        topology: Topology,
+        seconds: f64,
+        measure: impl FnOnce() -> Result<Sample>,
+    ) -> Result<Option<Sample>> {
+        self.done_seconds += cost_seconds(seconds);
+        self.attempt(format!("{receiver} ({}), {study}", topology_name(topology)), measure)
+    }
+
+    /// Whether a receiver of a study of whole programs is to be measured.
+    pub(crate) fn wants(&self, receiver: &str) -> bool {
+        self.wanted.is_empty() || self.wanted.iter().any(|name| name == receiver)
+    }
+
+    /// Keeps the sample, or notes `what` is missing; what was missing before in this study is not tried again.
+    fn attempt(&mut self, what: String, make: impl FnOnce() -> Result<Sample>) -> Result<Option<Sample>> {
         if self.is_stopped() || self.book.missing.iter().any(|missing| missing.what == what) {
             return Ok(None);
         }
-        match self.benches.run(request) {
+        match make() {
             Ok(sample) => {
                 self.say(line(&sample));
                 self.book.samples.push(sample.clone());
@@ -282,7 +316,7 @@ impl<'t> Bench<'t> {
     /// # Errors
     /// A file can't be written.
     pub fn finish(mut self) -> Result<Book> {
-        self.book.fits = crate::model::fit(&self.book);
+        self.book.fits = crate::cost_model::fit(&self.book);
         self.save()?;
         write_reports(&self.book, &self.out)?;
         Ok(self.book)
@@ -314,12 +348,17 @@ pub fn write_reports(book: &Book, out: &Path) -> Result<()> {
     write(&out.join("bench.md"), crate::report::markdown(book).as_bytes())
 }
 
-/// Reads a folder's `bench.json`.
+/// Reads a folder's `bench.json`; where an older record has lines of samples instead, these.
 ///
 /// # Errors
 /// It is not there, or not of this program's format.
 pub fn load(folder: &Path) -> Result<Book> {
     let path = folder.join("bench.json");
+    if !path.exists()
+        && let Some(book) = crate::record::of_lines(folder)?
+    {
+        return Ok(book);
+    }
     let object = path.display().to_string();
     let text = fs::read(&path).map_err(|error| {
         Error::os("read", object.clone(), &error).way_out("make one with `ringtap bench --out DIR`")
@@ -347,11 +386,21 @@ pub(crate) fn cost_seconds(traffic: f64) -> f64 {
     traffic + SET_UP
 }
 
-fn chosen(all: Vec<Receiver>, names: &[String]) -> Result<Vec<Receiver>> {
-    if let Some(unknown) = names.iter().find(|name| all.iter().all(|receiver| &receiver.name != *name)) {
-        let known: Vec<&str> = all.iter().map(|receiver| receiver.name.as_str()).collect();
-        return Err(Error::usage("measure", unknown.clone(), "there is no such receiver")
-            .way_out(format!("choose among: {}", known.join("; "))));
+/// Those of the catalogue that are asked for. Names in the definitions and on the command line must exist.
+fn chosen(all: Vec<Receiver>, wanted: &Wanted) -> Result<Vec<Receiver>> {
+    let programs = wanted.definitions.program_receivers();
+    let known: Vec<&str> = all.iter().map(|receiver| receiver.name.as_str()).collect();
+    let unknown = |name: &str, choice: &[&str]| {
+        Error::usage("measure", name, "there is no such receiver")
+            .way_out(format!("choose among: {}", choice.join("; ")))
+    };
+    if let Some(name) = wanted.definitions.capture_receivers().find(|name| !known.contains(name)) {
+        return Err(unknown(name, &known));
+    }
+    let names = &wanted.receivers;
+    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str()) && !programs.contains(&name.as_str()))
+    {
+        return Err(unknown(name, &[known, programs].concat()));
     }
     Ok(all.into_iter().filter(|receiver| names.is_empty() || names.contains(&receiver.name)).collect())
 }

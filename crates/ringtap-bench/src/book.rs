@@ -1,6 +1,6 @@
 //! What a benchmark leaves: environment, raw samples, findings, fits. The file `bench.json` is exactly this.
 //!
-//! Owns the shape of the data and nothing else: who measures is in `study`, what follows from the figures in `model`,
+//! Owns the shape of the data and nothing else: who measures is in `study`, what follows from the figures in `cost_model`,
 //! how they look in `report`. Rates are packets per second, times microseconds or nanoseconds as the name says, core use
 //! percent of one core.
 
@@ -85,11 +85,12 @@ impl Environment {
 }
 
 /// One run of one receiver under one traffic.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Sample {
-    /// The study it belongs to: `rates`, `soaker`, `capacity`, `beyond`, `sizes`, `arrivals`, `load`, `ring`, `storms`, `napi`, `soak`.
+    /// The study it belongs to: `rates`, `soaker`, `capacity`, `beyond`, `sizes`, `arrivals`, `load`, `ring`, `storms`, `napi`, `soak`,
+    /// `sensor`, `station`, `pcap`.
     pub study: String,
-    /// Name in the catalogue of receivers, such as `hybrid 1ms` or `tcpdump`.
+    /// Name in the catalogue of receivers or in the definitions, such as `hybrid 1ms` or `tcpdump`.
     pub receiver: String,
     /// Topology.
     pub topology: Topology,
@@ -162,6 +163,15 @@ pub struct Sample {
     pub beside: Option<String>,
     /// Seconds the traffic lasted.
     pub seconds: f64,
+    /// Of studies of whole programs: the set of rules, the kind of messages, the client.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub workload: String,
+    /// What only one study measures, by name with its unit.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub measures: BTreeMap<String, f64>,
+    /// What a program reported at its end, as it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<serde_json::Value>,
 }
 
 /// How packets were lost.
@@ -204,7 +214,8 @@ pub struct Delays {
     pub p999: f64,
     /// The worst.
     pub max: f64,
-    /// Non-empty buckets: (upper edge in µs, count).
+    /// Non-empty buckets: (upper edge in µs, count); none where only the quantiles are known.
+    #[serde(default)]
     pub histogram: Vec<(f64, u64)>,
 }
 
@@ -217,7 +228,7 @@ pub struct Finding {
     pub receiver: String,
     /// The topology.
     pub topology: Topology,
-    /// Which quantity: `no_loss_capacity_pps`, `greatest_load_percent`, `least_ring_slots`, `least_ring_bytes`, `cliff_pps`, …
+    /// Which quantity: `no_loss_capacity_pps`, `held_pps (v2c)`, `greatest_load_percent`, `least_ring_slots`, `least_ring_bytes`, `cliff_pps`, …
     pub quantity: String,
     /// The median.
     pub value: f64,

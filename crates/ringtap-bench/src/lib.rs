@@ -1,5 +1,5 @@
 //! `ringtap bench`: the seven criteria of capture (000 §6.1), for every way Ringtap can wait, its ablations and real peers,
-//! in one interleaved run on the same core of a private testbed.
+//! in one interleaved run on the same core of a private testbed; and sensor, station and libpcap beside theirs.
 //!
 //! Owns which runs are made, what is kept of them ([`book`]), the models fitted to them and the report. How packets are
 //! made, received and counted belongs to `ringtap-testbed` and `ringtap`.
@@ -7,7 +7,11 @@
 pub mod bench;
 pub mod book;
 pub mod catalogue;
-pub mod model;
+pub mod cost_model;
+pub mod definition;
+pub mod plots;
+mod programs;
+mod record;
 pub mod report;
 pub mod run;
 pub mod scale;
@@ -18,6 +22,7 @@ mod study;
 mod work;
 
 pub use bench::{Bench, Progress, Wanted};
+pub use definition::Definitions;
 pub use scale::Scale;
 pub use soak::soak;
 pub use study::Study;

@@ -14,12 +14,14 @@ mod label;
 mod look;
 mod number;
 mod plot;
+mod programs;
 mod promises;
 mod raw;
 mod rows;
 mod scale;
 mod searches;
 mod spread;
+pub(crate) mod standalone;
 mod storms;
 mod studies;
 mod summary;
@@ -148,6 +150,7 @@ fn sections(book: &Book) -> Vec<Section> {
         sections.push(sweep::section(book, &looks, topology));
         sections.extend(studies::sections(book, &looks, topology));
     }
+    sections.extend(programs::sections(book));
     sections.push(claims::section(book, &looks));
     sections.push(fits::section(book, &looks));
     sections.push(studies::soak(book));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ringtap::histogram::{HistogramSnapshot, Quantiles};
 use ringtap::napi::NapiPause;
-use ringtap::sys::perf::{Event, HardwareCounter};
+use ringtap::perf::{Event, HardwareCounter};
 use ringtap::{Error, Result};
 use ringtap_testbed::peer::{PeerKind, PeerOptions, RunningPeer};
 use ringtap_testbed::trial::TrialConfig;
@@ -138,7 +138,7 @@ impl Benches {
         let host = Testbed::new(TestbedConfig { topology: Topology::Host, ..TestbedConfig::default() })?;
         let core = nic.config().receiver_core;
         let load = std::thread::spawn(move || {
-            let _ = ringtap::sys::sched::set_affinity(0, core);
+            let _ = ringtap::sched::set_affinity(0, core);
             LoadCalibration::measure()
         });
         let load = load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -184,7 +184,7 @@ impl Benches {
                 config.interface = testbed.receiver().interface().to_owned();
                 config.cpus = vec![core];
                 let opened = testbed.receiver().run(|| ringtap::receiver::Receiver::open(config))??;
-                Some(testbed.receiver().run(|| opened.start(|_, _| Work::new(1, 0, Extra::None)))??)
+                Some(testbed.receiver().run(|| opened.start(vec![Work::new(1, 0, Extra::None)]))??)
             }
             _ => None,
         };
@@ -326,34 +326,10 @@ fn blank(request: &Request<'_>, generator: Option<&GeneratorReport>) -> Sample {
         offered_pps: request.pps,
         sent_pps: generator.map_or(0.0, |generator| generator.achieved_pps),
         sent: generator.map_or(0, |generator| generator.stamped),
-        received: 0,
-        lost: 0,
-        numbered: false,
-        loss_bursts: None,
-        duplicates: 0,
-        reordered: 0,
-        claims: Claims::default(),
-        drops: BTreeMap::new(),
-        unaccounted: None,
-        core_use_percent: 0.0,
-        others_percent: None,
-        steal_percent: None,
-        delivery: None,
-        arrival: None,
-        poll_period: None,
-        memory_bytes: None,
-        ring_slots: None,
-        polls: None,
-        timer_wakes: None,
-        interrupt_wakes: None,
-        mode_switches: None,
-        core_interrupts: None,
-        cycles_per_packet: None,
-        cache_misses_per_packet: None,
         load_ns: request.load_ns,
         napi_pause_ns: request.napi_pause_ns,
         beside: request.beside.clone(),
-        seconds: 0.0,
+        ..Sample::default()
     }
 }
 

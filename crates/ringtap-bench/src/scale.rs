@@ -1,15 +1,12 @@
-//! How much is measured: three sizes of the same benchmark.
+//! How much is measured: rates, durations and repetitions of one size of the benchmark.
 //!
-//! Owns rates, durations and repetitions. What they are used for is in `study`.
+//! Owns the shape; the numbers are in `definitions.toml`, what they are used for is in `study`.
 
-/// Every rate the sweep knows, packets per second.
-const RATES: [f64; 12] = [1e3, 2e3, 5e3, 10e3, 20e3, 50e3, 100e3, 148e3, 300e3, 500e3, 750e3, 1e6];
-
-/// Longest frame of an MTU of 1,500, bytes without its frame check sequence: 1,518 with it.
-const LONGEST: usize = 1514;
+use serde::Deserialize;
 
 /// Numbers of one size.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Scale {
     /// Rates of the sweep, packets per second.
     pub rates: Vec<f64>,
@@ -33,54 +30,21 @@ pub struct Scale {
     pub calibrations: u32,
     /// Greatest rate the generator is asked for, packets per second.
     pub greatest_pps: f64,
+    /// Rates of the studies of whole programs, packets per second; none: as each is defined.
+    #[serde(default)]
+    pub program_rates: Vec<f64>,
+    /// Length of their runs, seconds; `None`: as each is defined.
+    pub program_seconds: Option<f64>,
 }
 
 impl Scale {
-    /// For CI: one short run of everybody; three minutes at most.
-    pub fn quick() -> Self {
-        Self {
-            rates: vec![50e3],
-            rounds: 1,
-            other_rounds: 1,
-            seconds: 0.2,
-            trial_packets: 20_000,
-            trials: 1,
-            resolution: 0.5,
-            sizes: vec![64, LONGEST],
-            soaker: false,
-            calibrations: 1,
-            greatest_pps: 500e3,
-        }
+    /// The rates of a study of whole programs that is defined with `own`.
+    pub(crate) fn rates_of(&self, own: &[f64]) -> Vec<f64> {
+        if self.program_rates.is_empty() { own.to_vec() } else { self.program_rates.clone() }
     }
 
-    /// For a first answer: about an hour with all peers.
-    pub fn usual() -> Self {
-        Self {
-            rates: RATES.to_vec(),
-            rounds: 3,
-            other_rounds: 3,
-            seconds: 1.0,
-            trial_packets: 500_000,
-            trials: 2,
-            resolution: 0.1,
-            sizes: vec![64, 128, 256, 512, 1024, LONGEST],
-            soaker: false,
-            calibrations: 20,
-            greatest_pps: 1.5e6,
-        }
-    }
-
-    /// For the record: RFC 2544's trials of 10⁶ packets and five rounds; many hours.
-    pub fn full() -> Self {
-        Self {
-            rounds: 5,
-            other_rounds: 5,
-            seconds: 2.0,
-            trial_packets: 1_000_000,
-            trials: 3,
-            resolution: 0.05,
-            soaker: true,
-            ..Self::usual()
-        }
+    /// The length of its runs.
+    pub(crate) fn seconds_of(&self, own: f64) -> f64 {
+        self.program_seconds.unwrap_or(own)
     }
 }

@@ -12,6 +12,7 @@ use ringtap::{Error, Result};
 
 use crate::bench::{Bench, cost_seconds};
 use crate::catalogue::Receiver;
+use crate::programs;
 
 /// A question and the runs that answer it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,11 +37,17 @@ pub enum Study {
     Napi,
     /// Disk, fork, page-fault and timer storms beside the greatest rate, with and without event processing.
     Storms,
+    /// The sensor beside Suricata: packets lost, attacks found, core use.
+    Sensor,
+    /// The station beside trap and syslog receivers: the rate that is held.
+    Station,
+    /// Clients of libpcap on Ringtap's library and on the system's: packets delivered, core use.
+    Pcap,
 }
 
 impl Study {
-    /// All, in order.
-    pub const ALL: [Self; 10] = [
+    /// Those of capture, in order: what is run unless others are asked for.
+    pub const CAPTURE: [Self; 10] = [
         Self::Idle,
         Self::Rates,
         Self::Capacity,
@@ -52,6 +59,14 @@ impl Study {
         Self::Napi,
         Self::Storms,
     ];
+
+    /// Those of whole programs.
+    pub const PROGRAMS: [Self; 3] = [Self::Sensor, Self::Station, Self::Pcap];
+
+    /// Every study, in order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::CAPTURE.into_iter().chain(Self::PROGRAMS)
+    }
 
     /// Name on the command line and in samples.
     pub fn name(self) -> &'static str {
@@ -66,6 +81,9 @@ impl Study {
             Self::Pause => "pause",
             Self::Napi => "napi",
             Self::Storms => "storms",
+            Self::Sensor => "sensor",
+            Self::Station => "station",
+            Self::Pcap => "pcap",
         }
     }
 
@@ -74,8 +92,8 @@ impl Study {
     /// # Errors
     /// There is none.
     pub fn find(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|study| study.name() == name).ok_or_else(|| {
-            let known: Vec<&str> = Self::ALL.iter().map(|study| study.name()).collect();
+        Self::all().find(|study| study.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = Self::all().map(Self::name).collect();
             Error::usage("make", format!("study {name:?}"), "there is none of that name")
                 .way_out(format!("choose among {}", known.join(", ")))
         })
@@ -97,6 +115,9 @@ impl Study {
             Self::Capacity => capacity::search(bench),
             Self::Load => load::search(bench),
             Self::Ring => ring::search(bench),
+            Self::Sensor => programs::sensor::study(bench),
+            Self::Station => programs::station::study(bench),
+            Self::Pcap => programs::pcap::study(bench),
         }
     }
 
@@ -106,32 +127,39 @@ impl Study {
         let run = cost_seconds(scale.seconds);
         let rounds = f64::from(scale.rounds);
         let everybody = bench.receivers.len() as f64;
-        let of = |names: &[&str]| named(bench, names).len() as f64;
+        let definitions = &bench.definitions;
+        let of = |names: &[String]| named(bench, names).len() as f64;
         match self {
             Self::Idle => cost_seconds(scale.seconds * 2.0) * rounds * 2.0,
-            Self::Rates => sweep::runs_of_rates(scale, &bench.receivers) * run,
-            Self::Sizes => scale.sizes.len() as f64 * of(sweep::SIZED) * 2.0 * rounds * run,
-            Self::Arrivals => 4.0 * of(sweep::PATTERNED) * rounds * run,
+            Self::Rates => sweep::Sweep { scale, definition: &definitions.rates }.runs(&bench.receivers) * run,
+            Self::Sizes => scale.sizes.len() as f64 * of(&definitions.sizes.receivers) * 2.0 * rounds * run,
+            Self::Arrivals => 4.0 * of(&definitions.arrivals.receivers) * rounds * run,
             Self::Pause => {
-                (sweep::PAUSES_US.len() * sweep::PAUSE_RATES.len()) as f64 * of(sweep::PAUSED) * rounds * run
+                let points = definitions.pause.pauses_us.len() * definitions.pause.rates.len();
+                points as f64 * of(&definitions.pause.receivers) * rounds * run
             }
             Self::Napi => {
                 let settings = crate::softirq::Setting::ALL.len() as f64;
                 // The pings of a setting take about as long as three runs.
-                settings * rounds * (napi::RATES.len() as f64 * of(napi::READERS) + 3.0) * run
+                settings * rounds * (definitions.napi.rates.len() as f64 * of(&definitions.napi.receivers) + 3.0) * run
             }
-            Self::Storms => (crate::storm::Storm::ALL.len() + 1) as f64 * 2.0 * of(sweep::STORMED) * rounds * run,
+            Self::Storms => {
+                (crate::storm::Storm::ALL.len() + 1) as f64 * 2.0 * of(&definitions.storms.receivers) * rounds * run
+            }
             // A search halves its interval about five times.
             Self::Capacity => everybody * 2.0 * 6.0 * cost_seconds(scale.trial_packets as f64 / 400e3),
-            Self::Load => of(load::LOADED) * 8.0 * cost_seconds(scale.seconds.max(load::SECONDS)),
-            Self::Ring => of(ring::RINGED) * 8.0 * cost_seconds(scale.trial_packets as f64 / 148e3),
+            Self::Load => of(&definitions.load.receivers) * 8.0 * cost_seconds(scale.seconds.max(load::SECONDS)),
+            Self::Ring => of(&definitions.ring.receivers) * 8.0 * cost_seconds(scale.trial_packets as f64 / 148e3),
+            Self::Sensor => programs::sensor::seconds(bench),
+            Self::Station => programs::station::seconds(bench),
+            Self::Pcap => programs::pcap::seconds(bench),
         }
     }
 }
 
 /// Those of the chosen receivers that are named.
-fn named(bench: &Bench<'_>, names: &[&str]) -> Vec<Receiver> {
-    bench.receivers.iter().filter(|receiver| names.contains(&receiver.name.as_str())).cloned().collect()
+fn named(bench: &Bench<'_>, names: &[String]) -> Vec<Receiver> {
+    bench.receivers.iter().filter(|receiver| names.contains(&receiver.name)).cloned().collect()
 }
 
 #[cfg(test)]
@@ -140,7 +168,7 @@ mod tests {
 
     #[test]
     fn every_study_is_found_by_its_name_and_no_other() {
-        for study in Study::ALL {
+        for study in Study::all() {
             assert_eq!(Study::find(study.name()).unwrap(), study);
         }
         let error = Study::find("rate").unwrap_err().to_string();

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 
 use ringtap::burst::Packet;
+use ringtap::clock;
 use ringtap::engine::Handler;
-use ringtap::sys::clock;
 use ringtap::transmit::Outbox;
 use ringtap_testbed::trial::TruthHandler;
 

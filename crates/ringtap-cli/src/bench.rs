@@ -11,17 +11,20 @@ use std::time::Duration;
 
 use ringtap::{Error, Result};
 use ringtap_bench::bench::{load, write_reports};
-use ringtap_bench::{Bench, Progress, Scale, Study, Wanted};
+use ringtap_bench::{Bench, Definitions, Progress, Study, Wanted, plots};
 use serde_json::json;
 
-use crate::units;
+use ringtap_run::units;
 
 /// Measure capacity, core use, latency, memory and robustness of Ringtap, its ablations and real peers
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  ringtap bench --quick --out results\n  ringtap bench --out results\n  \
 ringtap bench --only rates,capacity --receivers 'hybrid 1ms,tcpdump' --rounds 5 --out results\n  \
-ringtap bench --soak 1000M --soak-rate 1M --out soak\n\n\
-Studies: idle, rates, capacity, load, ring, sizes, arrivals, pause, napi, storms.\n\
+ringtap bench --only sensor,station,pcap --out programs\n  \
+ringtap bench --soak 1000M --soak-rate 1M --out soak\n  \
+ringtap bench --plots --out results\n\n\
+Studies: idle, rates, capacity, load, ring, sizes, arrivals, pause, napi, storms; and, when named by --only, of whole programs \
+sensor, station and pcap.\n\
 DIR gets bench.json (every raw sample, written after each run), bench.md (medians) and report.html.\n\n\
 Needs root: it makes network namespaces. Peers that are not installed are named in the report. The exit code is 1 when a \
 packet is unaccounted for, never because something was slow.")]
@@ -41,10 +44,13 @@ pub struct Args {
     /// Only these studies
     #[arg(long, value_name = "STUDY", value_delimiter = ',')]
     only: Vec<String>,
+    /// Points of the studies, instead of the usual ones: a file shaped like crates/ringtap-bench/definitions.toml
+    #[arg(long, value_name = "FILE")]
+    define: Option<PathBuf>,
     /// Only these receivers
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     receivers: Vec<String>,
-    /// Rates of the study `rates`
+    /// Rates of the study `rates`, and of the studies of whole programs
     #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = units::rate)]
     rates: Vec<f64>,
     /// Repetitions, interleaved
@@ -72,6 +78,12 @@ pub struct Args {
     /// Measure nothing: fit the models and write the report of DIR's bench.json anew
     #[arg(long, conflicts_with_all = ["only", "quick", "full", "soak"])]
     render: bool,
+    /// Measure nothing: draw core use against rate, from DIR's bench.json, as SVG for documents (light and dark)
+    #[arg(long, conflicts_with_all = ["only", "quick", "full", "soak", "render", "add"])]
+    plots: bool,
+    /// Also draw the ledger of a demo: the output of `ringtap demo --json`
+    #[arg(long, value_name = "FILE", requires = "plots")]
+    demo: Option<PathBuf>,
     /// One JSON object on standard output: the findings
     #[arg(long)]
     json: bool,
@@ -81,9 +93,15 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.render {
         let mut book = load(&args.out)?;
-        book.fits = ringtap_bench::model::fit(&book);
+        book.fits = ringtap_bench::cost_model::fit(&book);
         write_reports(&book, &args.out)?;
         eprintln!("ringtap: {} written", args.out.join("report.html").display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.plots {
+        for path in plots::write(&load(&args.out)?, args.demo.as_deref(), &args.out)? {
+            eprintln!("ringtap: {} written", path.display());
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let wanted = args.wanted()?;
@@ -120,19 +138,25 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 impl Args {
     fn wanted(&self) -> Result<Wanted> {
+        let definitions = Definitions::read(self.define.as_deref())?;
         let mut scale = match (self.quick, self.full) {
-            (true, _) => Scale::quick(),
-            (_, true) => Scale::full(),
-            _ => Scale::usual(),
-        };
+            (true, _) => &definitions.scale.quick,
+            (_, true) => &definitions.scale.full,
+            _ => &definitions.scale.usual,
+        }
+        .clone();
         if !self.rates.is_empty() {
             scale.rates.clone_from(&self.rates);
+            scale.program_rates.clone_from(&self.rates);
         }
         if let Some(rounds) = self.rounds {
             (scale.rounds, scale.other_rounds) = (rounds, rounds);
         }
         scale.soaker |= self.soaker;
-        scale.seconds = self.run.map_or(scale.seconds, |run| run.as_secs_f64());
+        if let Some(run) = self.run {
+            scale.seconds = run.as_secs_f64();
+            scale.program_seconds = Some(scale.seconds);
+        }
         scale.trial_packets = self.trial.unwrap_or(scale.trial_packets);
         if scale.seconds < 0.05 || scale.trial_packets < 1000 {
             return Err(Error::usage("measure with", "--run or --trial", "too short to mean anything")
@@ -142,9 +166,10 @@ impl Args {
             (Some(_), _) => Vec::new(),
             (None, false) => self.only.iter().map(|name| Study::find(name)).collect::<Result<_>>()?,
             (None, true) if self.quick => vec![Study::Idle, Study::Rates],
-            (None, true) => Study::ALL.to_vec(),
+            (None, true) => Study::CAPTURE.to_vec(),
         };
         Ok(Wanted {
+            definitions,
             scale,
             studies,
             receivers: self.receivers.clone(),

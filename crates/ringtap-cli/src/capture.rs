@@ -1,27 +1,25 @@
 //! `ringtap capture`: packets from an interface or a file, through the engine, into a file or just counted.
 //!
-//! Owns the options. `setup` turns them into configurations, `live` and `replay` run, `supervise` watches, `report` shows.
+//! Owns the options, which of them contradict each other, and where the summary goes. Capturing is `ringtap-capture`'s.
 
-mod accounts;
-mod advice;
-mod handler;
-mod live;
-mod object;
-mod replay;
-mod report;
-pub(crate) mod setup;
-mod summary;
-mod supervise;
-pub(crate) mod user;
-
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{ArgGroup, ValueEnum};
-use ringtap::Result;
-
-use crate::units::{self, List};
+use ringtap::receiver::{self, Queues};
+use ringtap::record::{DEFAULT_LEVEL, Format, LEVELS, RecordConfig, Rotation};
+use ringtap::source::file::Pace;
+use ringtap::steer::Attach;
+use ringtap::{Error, Result};
+use ringtap_capture::{Capture, Origin, Streams};
+use ringtap_run::arguments::{self, Napi};
+use ringtap_run::live::Live;
+use ringtap_run::process::{Process, Terms};
+use ringtap_run::signals::{Hangup, Heard};
+use ringtap_run::units::{self, List};
+use ringtap_run::waiting::{How, Threshold, Waiting};
 
 /// Capture packets, to a file or just to measure, and account for every one.
 ///
@@ -56,8 +54,8 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
     /// Pace of a replay: fast, recorded, or a multiple such as 2x
-    #[arg(long, value_name = "PACE", default_value = "fast", value_parser = setup::pace)]
-    pace: ringtap::source::file::Pace,
+    #[arg(long, value_name = "PACE", default_value = "fast", value_parser = pace)]
+    pace: Pace,
 
     /// Longest time from a packet's arrival to its handling, 10us to 1s; period, threshold and ring follow from it
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration, help_heading = "Waiting")]
@@ -72,8 +70,8 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Waiting")]
     period: Option<Duration>,
     /// Rate above which the timer takes over; several as RATE:PERIOD make a ladder [default: calibrated]
-    #[arg(long, value_name = "RATE[:PERIOD]", value_parser = setup::threshold, help_heading = "Waiting")]
-    threshold: Vec<setup::Threshold>,
+    #[arg(long, value_name = "RATE[:PERIOD]", value_parser = arguments::threshold, help_heading = "Waiting")]
+    threshold: Vec<Threshold>,
     /// Weight of the newest forecast after few packets, 0 to 1, below --alpha2 [default: 0.03125]
     #[arg(long, value_name = "A", help_heading = "Waiting")]
     alpha1: Option<f64>,
@@ -87,8 +85,8 @@ pub struct Args {
     #[arg(long, value_name = "N", help_heading = "Waiting")]
     n2: Option<u64>,
     /// Pace the kernel's NAPI: auto, off, or its pause
-    #[arg(long, value_name = "auto|off|TIME", default_value = "auto", value_parser = setup::napi, help_heading = "Waiting")]
-    napi_pacing: setup::Napi,
+    #[arg(long, value_name = "auto|off|TIME", default_value = "auto", value_parser = arguments::napi, help_heading = "Waiting")]
+    napi_pacing: Napi,
 
     /// How packets are taken: auto takes AF_XDP only where the host itself does not miss them
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Taking packets")]
@@ -103,8 +101,8 @@ pub struct Args {
     #[arg(long, value_name = "MODE", help_heading = "Taking packets")]
     xdp: Option<Xdp>,
     /// Receive queues: all, a number of them, or a list such as 0-3,5
-    #[arg(long, value_name = "all|N|LIST", default_value = "all", value_parser = setup::queues, help_heading = "Taking packets")]
-    queues: setup::QueueChoice,
+    #[arg(long, value_name = "all|N|LIST", default_value = "all", value_parser = arguments::queues, help_heading = "Taking packets")]
+    queues: Queues,
     /// Slots of each ring, 64 to 1048576, a power of two for AF_XDP [default: calibrated]
     ///
     /// A slot is a frame. Of packed ones (see --frame-size) a packet of more than 432 bytes takes several.
@@ -141,7 +139,7 @@ pub struct Args {
     #[arg(short, long, value_name = "SIZE", value_parser = units::size, help_heading = "Recording")]
     snaplen: Option<u64>,
     /// Compress by zstd, level 1 to 19; a name that ends in .zst says the same [default level: 3]
-    #[arg(long, value_name = "zstd[:LEVEL]", value_parser = setup::compression, requires = "write", help_heading = "Recording")]
+    #[arg(long, value_name = "zstd[:LEVEL]", value_parser = compression, requires = "write", help_heading = "Recording")]
     compress: Option<i32>,
     /// Begin a new file before one exceeds this size (compressed, where it is); names get a number and the time
     #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "write", help_heading = "Recording")]
@@ -288,11 +286,179 @@ pub fn tip(tcpdump: &str) -> Option<&'static str> {
     })
 }
 
+/// Reads `fast`, `recorded` or a multiple such as `2x`.
+fn pace(text: &str) -> Result<Pace, String> {
+    match text {
+        "fast" => Ok(Pace::AsFast),
+        "recorded" => Ok(Pace::Recorded),
+        _ => match text.strip_suffix('x').and_then(|number| number.parse::<f64>().ok()) {
+            Some(factor) if factor.is_finite() && factor > 0.0 => Ok(Pace::Multiplied(factor)),
+            _ => Err(format!("{text:?} is no pace; give fast, recorded, or a multiple above 0 such as 2x or 0.5x")),
+        },
+    }
+}
+
+/// `zstd` or `zstd:LEVEL`: the level.
+fn compression(text: &str) -> Result<i32, String> {
+    let level = match text.strip_prefix("zstd") {
+        Some("") => Some(DEFAULT_LEVEL),
+        Some(level) => level.strip_prefix(':').and_then(|level| level.parse().ok()),
+        None => None,
+    };
+    level
+        .filter(|level| LEVELS.contains(level))
+        .ok_or_else(|| format!("{text:?} is no compression; give zstd, or zstd:1 to zstd:19"))
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// Wrong usage, or what could not be set up or went wrong.
 pub fn run(args: Args) -> Result<ExitCode> {
     args.check()?;
-    if args.read.is_empty() { live::run(&args) } else { replay::run(&args) }
+    // Ends after the summary: it has settings put back, which may take a while.
+    let process = Process::begin(&Terms {
+        opens_interfaces: args.read.is_empty(),
+        heard: Heard { hangup: Hangup::MayEnd, report: true, second_ends: true },
+        user: args.user.as_deref(),
+        keeps_privileges: args.no_sandbox,
+    })?;
+    let capture = args.capture();
+    let ended = capture.run(&process, &mut Streams::standard())?;
+    let summary = &ended.summary;
+    // Nobody may be left to read it, which is no failure of the capture.
+    let _ = if args.json {
+        writeln!(io::stdout(), "{}", summary.object()).and_then(|()| io::stdout().flush())
+    } else if capture.records_to_stdout() {
+        write!(io::stderr(), "{summary}")
+    } else {
+        write!(io::stdout(), "{summary}").and_then(|()| io::stdout().flush())
+    };
+    ended.error.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+impl Args {
+    /// Refuses options that make no sense together, before anything is opened.
+    fn check(&self) -> Result<()> {
+        let refuse =
+            |option: &str, cause: &str, way_out: &str| Err(Error::usage("use", option, cause).way_out(way_out));
+        let to_stdout = self.write.as_ref().is_some_and(|path| path.as_os_str() == "-");
+        if to_stdout && self.json {
+            return refuse("--json with -w -", "both write to standard output", "record into a file");
+        }
+        if self.comment.is_some() && self.record().is_some_and(|record| record.format == Format::Pcap) {
+            return refuse("--comment", "pcap files hold no comment", "write pcapng");
+        }
+        let is_replay = !self.read.is_empty();
+        if is_replay && (self.take || self.xdp.is_some() || self.backend != Backend::Auto) {
+            return refuse("--backend, --xdp or --take", "a file is replayed", "leave them out, or capture with -i");
+        }
+        if !is_replay && self.pace != Pace::AsFast {
+            return refuse("--pace", "an interface has its own pace", "leave it out, or replay a file with --read");
+        }
+        if is_replay && self.huge_pages {
+            let cause = "only AF_XDP and vfio keep frames in them, and a file is replayed";
+            return refuse("--huge-pages", cause, "leave it out, or capture with -i");
+        }
+        if self.snaplen.is_some_and(|snaplen| snaplen > u32::MAX.into()) {
+            return refuse("--snaplen", "no packet is that long", "leave it out to keep whole packets");
+        }
+        self.live().check()
+    }
+
+    /// The capture asked for.
+    fn capture(&self) -> Capture {
+        let origin = if self.read.is_empty() {
+            Origin::Interface(Box::new(self.live()))
+        } else {
+            Origin::Files { files: self.read.clone(), pace: self.pace }
+        };
+        let filter = self.filter.clone().unwrap_or_else(|| self.words.join(" "));
+        Capture {
+            filter: (!filter.trim().is_empty()).then_some(filter),
+            count: self.count,
+            duration: self.duration,
+            snaplen: self.snaplen.map(|snaplen| snaplen as u32),
+            record: self.record(),
+            fail_on_loss: self.fail_on_loss,
+            stats: self.stats,
+            objects: self.json,
+            ..Capture::new(origin)
+        }
+    }
+
+    /// What is asked of the receiver.
+    fn live(&self) -> Live {
+        Live {
+            backend: self.backend.into(),
+            pcap_library: self.pcap_library.clone(),
+            take: self.take,
+            attach: self.xdp.map(|mode| match mode {
+                Xdp::Native => Attach::Native,
+                Xdp::Generic => Attach::Generic,
+            }),
+            queues: self.queues.clone(),
+            ring_slots: self.ring,
+            frame_bytes: self.frame_size,
+            huge_pages: self.huge_pages,
+            incoming_only: self.direction.map(|direction| direction == Direction::In),
+            promiscuous: !self.no_promiscuous,
+            cpus: self.cpu.as_ref().map(|list| list.to_vec()).unwrap_or_default(),
+            priority: self.priority,
+            max_latency: self.max_latency,
+            peak_pps: self.peak_rate,
+            waiting: self.waiting(),
+            napi_pause_ns: self.napi_pacing.0,
+            ..Live::new(self.interface.as_deref().unwrap_or_default())
+        }
+    }
+
+    fn waiting(&self) -> Waiting {
+        Waiting {
+            how: match self.wait {
+                Wait::Hybrid => How::Hybrid,
+                Wait::Windowed => How::Windowed,
+                Wait::Interrupt => How::Interrupt,
+                Wait::Timer => How::Timer,
+                Wait::Busy => How::Busy,
+            },
+            period: self.period,
+            thresholds: self.threshold.clone(),
+            alpha1: self.alpha1,
+            alpha2: self.alpha2,
+            n1: self.n1,
+            n2: self.n2,
+        }
+    }
+
+    /// What to record into, if anything.
+    fn record(&self) -> Option<RecordConfig> {
+        let config = RecordConfig::new(self.write.as_ref()?);
+        Some(RecordConfig {
+            format: if self.pcap { Format::Pcap } else { config.format },
+            rotation: Rotation {
+                size: self.rotate_size,
+                time: self.rotate_time,
+                keep: self.rotate_keep.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX)),
+            },
+            compress: self.compress.or(config.compress),
+            min_free: self.min_free,
+            spool_bytes: usize::try_from(self.spool).unwrap_or(usize::MAX),
+            comment: self.comment.clone(),
+            ..config
+        })
+    }
+}
+
+impl From<Backend> for receiver::Backend {
+    fn from(backend: Backend) -> Self {
+        match backend {
+            Backend::Auto => Self::Auto,
+            Backend::Xdp => Self::Xdp,
+            Backend::Packet => Self::Packet,
+            Backend::Socket => Self::Socket,
+            Backend::Pcap => Self::Pcap,
+            Backend::Vfio => Self::Vfio,
+        }
+    }
 }

@@ -21,8 +21,8 @@ use ringtap_testbed::peer::{PeerKind, PeerOptions, RunningPeer};
 use ringtap_testbed::trial::{TrialConfig, TrialReport, TruthHandler};
 use ringtap_testbed::{GeneratorConfig, Pattern, Profile, Testbed, TestbedConfig, Topology, WireCounters};
 
-use crate::units;
 use report::{Act, SideBySide};
+use ringtap_run::units;
 
 /// The thesis' rate: 100 Mb/s of 64-byte packets (000 §7).
 const MAIN_PPS: f64 = 148e3;

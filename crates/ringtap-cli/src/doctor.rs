@@ -1,15 +1,12 @@
 //! `ringtap doctor`: what works on this host and its interfaces, what does not, and the way out.
 //!
-//! Owns the findings' shape and how they are shown. What is looked at is in `system` and `interfaces`; nothing is changed.
-
-mod interfaces;
-mod system;
+//! Owns how findings are shown. What is looked at is `ringtap_run::doctor`'s.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use ringtap::Result;
-use serde::Serialize;
+use ringtap_run::doctor::{Finding, State, findings};
 use serde_json::json;
 
 /// Show what works here: kernel, privileges, clocks, CPUs, and each interface; with the way out where something does not.
@@ -33,53 +30,13 @@ Examples:
   ringtap doctor eth1
   ringtap doctor --json eth1 | jq '.findings[] | select(.state != \"good\")'";
 
-/// How a finding is to be taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum State {
-    /// As it should be.
-    Good,
-    /// To be known; Ringtap works.
-    Note,
-    /// Ringtap works, but not at its best.
-    Limit,
-    /// Nothing can be captured.
-    Broken,
-}
-
-impl State {
-    fn mark(self) -> &'static str {
-        match self {
-            Self::Good => "ok",
-            Self::Note => "-",
-            Self::Limit => "!",
-            Self::Broken => "NO",
-        }
-    }
-}
-
-/// One thing that was looked at.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Finding {
-    /// `system`, or the interface's name.
-    scope: String,
-    /// What was looked at.
-    name: &'static str,
-    state: State,
-    /// What was found.
-    value: String,
-    /// What follows from it, and the way out.
-    consequence: Option<String>,
-}
-
-impl Finding {
-    fn new(scope: &str, name: &'static str, state: State, value: impl Into<String>) -> Self {
-        Self { scope: scope.to_owned(), name, state, value: value.into(), consequence: None }
-    }
-
-    fn because(mut self, consequence: impl Into<String>) -> Self {
-        self.consequence = Some(consequence.into());
-        self
+/// What stands in front of a finding.
+fn mark(state: State) -> &'static str {
+    match state {
+        State::Good => "ok",
+        State::Note => "-",
+        State::Limit => "!",
+        State::Broken => "NO",
     }
 }
 
@@ -88,8 +45,7 @@ impl Finding {
 /// # Errors
 /// There is no such interface.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let mut findings = system::findings();
-    findings.extend(interfaces::findings(args.interface.as_deref())?);
+    let findings = findings(args.interface.as_deref())?;
     let is_broken = findings.iter().any(|finding| finding.state == State::Broken);
     let mut out = io::stdout().lock();
     // Nobody may be left to read it.
@@ -105,7 +61,7 @@ fn show(out: &mut impl Write, findings: &[Finding]) -> io::Result<()> {
             scope = &finding.scope;
             writeln!(out, "{gap}{scope}")?;
         }
-        writeln!(out, "  {:<3} {:<16} {}", finding.state.mark(), finding.name, finding.value)?;
+        writeln!(out, "  {:<3} {:<16} {}", mark(finding.state), finding.name, finding.value)?;
         if let Some(consequence) = &finding.consequence {
             writeln!(out, "{:23}{consequence}", "")?;
         }

@@ -23,7 +23,7 @@ use ringtap_testbed::generate::{Replay, ReplayPace};
 use ringtap_testbed::{Generator, GeneratorBackend, GeneratorConfig, in_testbed_namespace};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::units;
+use ringtap_run::units;
 use traffic::Traffic;
 
 /// How much longer than asked a run may take before it is ended: set-up, and a pause that is caught up.

@@ -8,17 +8,12 @@ mod bench;
 mod capture;
 mod demo;
 mod doctor;
-mod filter;
 mod generate;
-mod log_server;
 mod man;
 mod pcap_run;
 mod plan;
-mod sandbox;
-mod secrets;
 mod sensor;
 mod trap;
-mod units;
 
 use std::process::ExitCode;
 

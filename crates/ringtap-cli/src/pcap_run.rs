@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 
 use ringtap::{Error, Result};
 
-use crate::units;
+use ringtap_run::units;
 
 /// Names under which programs look for libpcap: Debian's, and everybody else's.
 const NAMES: [&str; 2] = ["libpcap.so.0.8", "libpcap.so.1"];

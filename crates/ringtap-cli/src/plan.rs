@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use ringtap::Result;
 use ringtap::calibrate::{Calibration, Cost, Wishes};
+use ringtap::clock;
 use ringtap::core_use::CoreMeterKind;
-use ringtap::sys::clock;
 use ringtap_bench::bench::load;
 use ringtap_bench::book::Topology;
-use ringtap_bench::model::{Estimate, HostModel};
+use ringtap_bench::cost_model::{Estimate, HostModel};
 use serde_json::json;
 
-use crate::units;
+use ringtap_run::units;
 
 /// Show what Ringtap would do on this host for a latency bound, and why.
 #[derive(Debug, clap::Args)]
@@ -49,7 +49,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(folder) = &args.from {
         return from_benchmark(folder, args.peak_rate, args.json);
     }
-    let cpu = args.cpu.or_else(|| ringtap::sys::sched::allowed_cpus().last().copied()).unwrap_or(0);
+    let cpu = args.cpu.or_else(|| ringtap::sched::allowed_cpus().last().copied()).unwrap_or(0);
     let mut notice = |text: &str| eprintln!("ringtap: {text}");
     let calibration = if args.fresh {
         Calibration::measure_and_store(cpu, &mut notice)?

@@ -1,17 +1,6 @@
 //! `ringtap sensor`: intrusion detection with Suricata's rules, from an interface or from capture files.
 //!
-//! Owns the options. `rules` loads, `handler` runs on the engine's thread, `output` on its own, `live` and `replay` wire
-//! them together.
-
-mod config;
-mod handler;
-mod live;
-mod output;
-mod pages;
-mod replay;
-mod rules;
-mod snmp;
-mod summary;
+//! Owns the options and where the summary goes. What they do is `ringtap_sensor`'s.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,16 +9,17 @@ use std::time::Duration;
 
 use clap::{ArgGroup, ValueEnum};
 use ringtap::Result;
+use ringtap::receiver::{self, Queues};
 use ringtap_detect::Policy;
-
-use crate::capture::setup;
-use crate::log_server::LogServer;
-use crate::units;
+use ringtap_output::LogServer;
+use ringtap_run::live::Live;
+use ringtap_run::{arguments, notes, units};
+use ringtap_sensor::{self as sensor, DatagramTarget, Datagrams, Input, Options, OutputOptions, RuleOptions};
 
 /// Find attacks: Suricata's rules against an interface or capture files.
 ///
-/// One real-time thread per queue takes packets, follows flows and streams, matches rules and sends alarms, with bounded
-/// work for each packet. Alarms are EVE JSON with Suricata's field names. The rules' drop and reject are told, not done.
+/// One real-time thread per queue takes packets, follows flows and streams, matches rules and sends alerts, with bounded
+/// work for each packet. Alerts are EVE JSON with Suricata's field names. The rules' drop and reject are told, not done.
 ///
 /// SIGHUP opens the output files again and loads the rules again, without losing a packet; rules that can't be used, or far fewer
 /// than before, leave those in use where they are. Ctrl-C and SIGTERM end it.
@@ -64,7 +54,7 @@ pub struct Args {
     #[arg(long, requires = "interface", help_heading = "Rules")]
     reload_fewer: bool,
     /// Give a variable of the rules its value [default: as Suricata's packaged configuration has them]
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = config::variable, help_heading = "Rules")]
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = sensor::variable, help_heading = "Rules")]
     variables: Vec<(String, String)>,
     /// Names and priorities of classes [default: classification.config beside the first rule file, if there is one]
     #[arg(long, value_name = "FILE", help_heading = "Rules")]
@@ -111,12 +101,18 @@ pub struct Args {
     /// Write the same lines into this Unix socket (datagram or stream)
     #[arg(long, value_name = "PATH", help_heading = "Outputs")]
     eve_socket: Option<PathBuf>,
-    /// Send alarms to this syslog server (RFC 5424), as udp:ADDRESS:PORT or tcp:ADDRESS:PORT
+    /// Send alerts to this syslog server (RFC 5424), as udp:ADDRESS:PORT or tcp:ADDRESS:PORT
     #[arg(long, value_name = "SERVER", value_parser = LogServer::parse, help_heading = "Outputs")]
     syslog: Option<LogServer>,
-    /// Send alarms from the engine's own thread, built in the transmit ring: to this MAC address, IP address and UDP port
-    #[arg(long, value_name = "MAC@ADDRESS:PORT", value_parser = config::alarm_target, requires = "interface", requires = "alarm_from", help_heading = "Outputs")]
-    alarm_to: Option<config::AlarmTarget>,
+    /// Send alerts from the engine's own thread, built in the transmit ring: to this MAC address, IP address and UDP port
+    #[arg(
+        long,
+        value_name = "MAC@ADDRESS:PORT",
+        requires = "interface",
+        requires = "alarm_from",
+        help_heading = "Outputs"
+    )]
+    alarm_to: Option<DatagramTarget>,
     /// Source address and port of these datagrams
     #[arg(long, value_name = "ADDRESS:PORT", requires = "alarm_to", help_heading = "Outputs")]
     alarm_from: Option<SocketAddr>,
@@ -139,8 +135,8 @@ pub struct Args {
     /// Receive queues, each with an engine thread of its own: all, a number of them, or a list such as 0-3,5
     ///
     /// A flow stays on its queue, as the device (AF_XDP) or the kernel's fanout by flow (packet ring) has it.
-    #[arg(long, value_name = "all|N|LIST", default_value = "all", value_parser = setup::queues, help_heading = "Live")]
-    queues: setup::QueueChoice,
+    #[arg(long, value_name = "all|N|LIST", default_value = "all", value_parser = arguments::queues, help_heading = "Live")]
+    queues: Queues,
     /// CPUs of the engine threads [default: the last allowed ones]
     #[arg(long, value_name = "LIST", value_parser = units::list, help_heading = "Live")]
     cpu: Option<units::List>,
@@ -164,13 +160,13 @@ pub struct Args {
 
 const EXAMPLES: &str = r#"Examples:
   ringtap sensor --check-rules /etc/suricata/rules/*.rules           what is supported
-  ringtap sensor --replay old.pcap -S my.rules --eve -               alarms on standard output
+  ringtap sensor --replay old.pcap -S my.rules --eve -               alerts on standard output
   ringtap sensor -i eth1 -S my.rules --eve /var/log/eve.json         until Ctrl-C
   ringtap sensor -i eth1 -S my.rules --set HOME_NET=[192.0.2.0/24]
   ringtap sensor -i eth1 -S all.rules --priority-rules scada.rules    these first under a flood
   ringtap sensor -i eth1 -S my.rules --syslog udp:192.0.2.9:514 --user nobody
 
-SNMP notifications of alarms, traps or informs, are asked for in the file of --config, which then must be readable for you alone:
+SNMP notifications of alerts, traps or informs, are asked for in the file of --config, which then must be readable for you alone:
   [snmp]
   to = "192.0.2.9:162"
   inform = true                    # default: traps
@@ -179,7 +175,7 @@ SNMP notifications of alarms, traps or informs, are asked for in the file of --c
   engine-id = "0x80000000…"        # of v3 traps [default: made of the host's name]
   oid = "1.3.6.1.4.1.32473.2"      # the default, below the enterprise for examples
 The notification is OID.0.1; its objects are OID.1.N.0: 1 message, 2 sid, 3 gid, 4 rev, 5 severity, 6 source, 7 its port,
-8 destination, 9 its port, 10 IP protocol, 11 microseconds since 1970, 12 number of the alarm.
+8 destination, 9 its port, 10 IP protocol, 11 microseconds since 1970, 12 number of the alert.
 
 Of hosts whose system is known, the same file says whose bytes count (the smallest network that a receiver is in decides):
   [overlap]
@@ -189,7 +185,7 @@ Of hosts whose system is known, the same file says whose bytes count (the smalle
 A rule with an option that is not supported is not used, and is named with file, line and option at start; --strict makes
 that an error. Where not one rule of the files can be used the sensor does not start; without -S it gives what needs no rules
 (--events flow,anomaly,stats). --priority-rules should name addresses or ports that a flood can't all have: what a flood sends to them goes
-first too. An alarm that the output thread could not take in time is counted, as is one that could not be written."#;
+first too. An alert that the output thread could not take in time is counted, as is one that could not be written."#;
 
 /// How packets are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -213,8 +209,30 @@ enum Event {
     Stats,
     /// Packets with something wrong
     Anomaly,
-    /// Packets after an alarm whose rule has `tag`, their first 256 bytes
+    /// Packets after an alert whose rule has `tag`, their first 256 bytes
     Packet,
+}
+
+impl From<Backend> for receiver::Backend {
+    fn from(backend: Backend) -> Self {
+        match backend {
+            Backend::Auto => Self::Auto,
+            Backend::Xdp => Self::Xdp,
+            Backend::Packet => Self::Packet,
+        }
+    }
+}
+
+impl From<Event> for sensor::Event {
+    fn from(event: Event) -> Self {
+        match event {
+            Event::Alert => Self::Alert,
+            Event::Flow => Self::Flow,
+            Event::Stats => Self::Stats,
+            Event::Anomaly => Self::Anomaly,
+            Event::Packet => Self::Packet,
+        }
+    }
 }
 
 /// Runs the command.
@@ -223,7 +241,80 @@ enum Event {
 /// Wrong usage, rules that can't be read, or what could not be set up or went wrong.
 pub fn run(args: Args) -> Result<ExitCode> {
     if !args.check_rules.is_empty() {
-        return rules::check(&args);
+        return check(args);
     }
-    if args.interface.is_some() { live::run(&args) } else { replay::run(&args) }
+    let (json, eve) = (args.json, args.eve.clone());
+    let done = sensor::run(&options(args))?;
+    let text = if json { format!("{}\n", done.summary.object()) } else { done.summary.text() };
+    let stdout_has_events = eve.as_deref() == Some("-".as_ref());
+    show(&text, stdout_has_events);
+    done.failure.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// `--check-rules`
+fn check(args: Args) -> Result<ExitCode> {
+    let json = args.json;
+    let mut rules = RuleOptions { files: args.check_rules, variables: args.variables, ..RuleOptions::default() };
+    (rules.strict, rules.classification) = (args.strict, args.classification);
+    rules.files.extend(args.rules);
+    let check = sensor::check_rules(&rules, args.config.as_deref())?;
+    for warning in check.warnings() {
+        notes::warn(warning);
+    }
+    show(&if json { format!("{}\n", check.object()) } else { check.text() }, false);
+    Ok(if rules.strict && check.left_out() > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Nobody may be left to read it, which is no failure of the run.
+fn show(text: &str, on_stderr: bool) {
+    use std::io::Write;
+    let _ = if on_stderr { write!(std::io::stderr(), "{text}") } else { write!(std::io::stdout(), "{text}") };
+}
+
+/// What the library is told.
+fn options(args: Args) -> Options {
+    let input = match args.interface {
+        Some(interface) => Input::Interface(Box::new(Live {
+            max_latency: args.max_latency,
+            peak_pps: args.peak_rate,
+            backend: args.backend.into(),
+            queues: args.queues,
+            cpus: args.cpu.map(|list| list.0).unwrap_or_default(),
+            priority: args.priority,
+            ..Live::new(interface)
+        })),
+        None => Input::Files(args.replay),
+    };
+    Options {
+        rules: RuleOptions {
+            files: args.rules,
+            priority: args.priority_rules,
+            strict: args.strict,
+            reload_fewer: args.reload_fewer,
+            variables: args.variables,
+            classification: args.classification,
+        },
+        bounds: sensor::Bounds {
+            budget: args.budget,
+            flows: args.flows,
+            overlap: args.overlap,
+            no_checksums: args.no_checksums,
+        },
+        outputs: OutputOptions {
+            eve: args.eve,
+            eve_rotate: args.eve_rotate.map(|size| (size, args.eve_keep)),
+            eve_socket: args.eve_socket,
+            events: args.events.into_iter().map(Into::into).collect(),
+            syslog: args.syslog,
+            datagrams: args.alarm_to.zip(args.alarm_from).map(|(to, from)| Datagrams { to, from }),
+            queue: args.queue as usize,
+            stats: args.stats,
+        },
+        config: args.config,
+        profile: args.profile,
+        user: args.user,
+        no_sandbox: args.no_sandbox,
+        duration: args.duration,
+        ..Options::new(input)
+    }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use capture_support::{Capture, Ended, RINGTAP, assert_clean, ip, send_numbered, testbed};
 use nix::sys::signal::Signal;
-use ringtap::sys::netlink;
+use ringtap::netlink;
 use ringtap_testbed::{Host, RunningProgram, Testbed, TestbedConfig};
 
 /// Answers to five pings that `host` sends to an address.

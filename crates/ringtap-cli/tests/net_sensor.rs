@@ -2,8 +2,10 @@
 //! About accounting; speed is measured elsewhere.
 
 mod capture_support;
+mod sensor_support;
 
 use std::fmt::Write as _;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
@@ -347,4 +349,23 @@ fn net_sensor_keeps_each_flow_on_one_queue() {
     assert!(packets.len() == 2 && packets.iter().all(|&count| count > 0), "{summary}");
     // One flow of attacks, and none of the others twice.
     assert_eq!(flows.iter().sum::<u64>(), u64::from(FLOWS) + 1, "{summary}");
+}
+
+/// Over files as on an interface: once all is set up the process is the user's, and so are its outputs.
+#[test]
+fn net_sensor_reads_files_as_another_user() {
+    let nobody = nix::unistd::User::from_name("nobody").unwrap().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let (rules, capture, eve) =
+        (folder.path().join("my.rules"), folder.path().join("in.pcap"), folder.path().join("eve.json"));
+    write_rules(&rules, "EVIL");
+    sensor_support::pcap(&capture, &attacks("EVIL"));
+    let mut command = Command::new(RINGTAP);
+    command.args(["sensor", "--json", "--no-checksums", "--user", "nobody", "--replay"]).arg(&capture);
+    let output = command.arg("-S").arg(&rules).arg("--eve").arg(&eve).args(["--events", "alert"]).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(std::fs::read_to_string(&eve).unwrap().lines().count(), ATTACKS, "{errors}");
+    assert_eq!(std::fs::metadata(&eve).unwrap().uid(), nobody.uid.as_raw());
 }

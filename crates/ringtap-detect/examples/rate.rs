@@ -95,7 +95,7 @@ fn main() {
     let elapsed = began.elapsed();
     assert_eq!(found.planted, PACKETS / EVERY, "every planted attack");
     println!(
-        "{} packets, {} attacks found, {} other alarms: {:.0} ns per packet, {:.2} Mpps; worst thousand {:.0} ns per packet",
+        "{} packets, {} attacks found, {} other alerts: {:.0} ns per packet, {:.2} Mpps; worst thousand {:.0} ns per packet",
         PACKETS,
         found.planted,
         found.others,

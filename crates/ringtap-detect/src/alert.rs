@@ -1,16 +1,17 @@
-//! Owns: what the detector lends to its caller: alarms, flows that ended, anomalies.
-//! Does not: write them; `ringtap-alarm` and the sensor do.
+//! Owns: what the detector lends to its caller: alerts, flows that ended, anomalies.
+//! Does not: write them; `ringtap-sensor` and the sensor do.
 
 use std::net::IpAddr;
 
 use crate::decode::Decoded;
 use crate::event::Event;
+use crate::protocol::App;
 use crate::rules::Rule;
 use crate::track::flows::Flow;
 use crate::track::session::State;
 use crate::track::tags::Tagger;
 
-/// Where the bytes of an alarm come from.
+/// Where the bytes of an alert come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A packet.
@@ -107,26 +108,20 @@ impl<'a> FlowView<'a> {
         self.flow.is_established()
     }
 
-    /// Alarms.
+    /// Alerts.
     #[must_use]
     pub fn alerts(&self) -> u64 {
         self.flow.alerts
     }
 
-    /// The application's protocol, if it is one that is known.
+    /// The application's protocol, if it was recognised.
     #[must_use]
     pub fn app(&self) -> Option<&'static str> {
-        use crate::rules::rule::App;
-        self.flow.app.map(|app| match app {
-            App::Dns => "dns",
-            App::Tls => "tls",
-            App::Ssh => "ssh",
-            App::Ftp => "ftp",
-        })
+        self.flow.app.map(App::name)
     }
 }
 
-/// An alarm.
+/// An alert.
 #[derive(Clone, Copy, Debug)]
 pub struct Alert<'a> {
     /// The rule that matched.
@@ -158,7 +153,7 @@ pub enum FlowEnd {
 
 /// Takes what is found. Called on the data path: must not block.
 pub trait Sink {
-    /// An alarm.
+    /// An alert.
     fn alert(&mut self, alert: &Alert<'_>);
     /// A packet of a session or host that a rule has tagged before.
     fn tagged(&mut self, _packet: &Decoded<'_>, _flow: Option<&FlowView<'_>>, _by: Tagger, _now_ns: u64) {}

@@ -4,9 +4,9 @@
 use std::net::IpAddr;
 
 use crate::event::{Event, EventSet};
-use crate::filling::Spares;
+use crate::fixed_vec::SpareVisitor;
 use crate::overlap::Policies;
-use crate::pieces::{List, Pieces};
+use crate::reassembly::{Pending, Reassembly};
 
 /// Longest IP payload.
 const MAX_PAYLOAD: u64 = 65535;
@@ -53,7 +53,7 @@ struct Key {
 struct Tracker {
     key: Option<Key>,
     last_ns: u64,
-    list: List,
+    list: Pending,
     /// Length of the whole, once the last fragment is there.
     total: Option<u64>,
     /// Next header in the first fragment.
@@ -77,7 +77,7 @@ pub struct DefragCounters {
 
 pub(crate) struct Defrag {
     trackers: Vec<Tracker>,
-    pieces: Pieces,
+    reassembly: Reassembly,
     policies: Policies,
     timeout_ns: u64,
     seed: std::hash::RandomState,
@@ -89,7 +89,7 @@ impl Defrag {
         let buckets = trackers.div_ceil(WAYS).next_power_of_two();
         Self {
             trackers: vec![Tracker::default(); buckets * WAYS],
-            pieces: Pieces::new(bytes, 512),
+            reassembly: Reassembly::new(bytes, 512),
             policies,
             timeout_ns,
             seed: std::hash::RandomState::new(),
@@ -97,8 +97,8 @@ impl Defrag {
         }
     }
 
-    pub(crate) fn show_spare(&mut self, to: &mut impl Spares) {
-        self.pieces.show_spare(to);
+    pub(crate) fn show_spare(&mut self, to: &mut impl SpareVisitor) {
+        self.reassembly.show_spare(to);
     }
 
     /// Takes one fragment. When the packet is whole, its payload is put into `out` (with capacity for 64 KiB) and the
@@ -127,11 +127,11 @@ impl Defrag {
             tracker.protocol = fragment.protocol;
         }
         let newer = self.policies.of(fragment.destination).of_fragments();
-        let told = self.pieces.insert(&mut tracker.list, start, fragment.payload, newer);
-        if told.overlap {
+        let inserted = self.reassembly.insert(&mut tracker.list, start, fragment.payload, newer);
+        if inserted.overlap {
             events.add(if v4 { Event::Ipv4FragmentOverlap } else { Event::Ipv6FragmentOverlap });
         }
-        if told.refused {
+        if inserted.refused {
             self.counters.no_memory += 1;
             events.add(if v4 { Event::Ipv4FragmentIgnored } else { Event::Ipv6FragmentIgnored });
         }
@@ -139,14 +139,14 @@ impl Defrag {
             tracker.total = Some(end);
         }
         let total = tracker.total?;
-        if !self.pieces.covers(&tracker.list, total) {
+        if !self.reassembly.covers(&tracker.list, total) {
             return None;
         }
         out.clear();
-        self.pieces.take(&mut tracker.list, 0, out);
+        self.reassembly.take(&mut tracker.list, 0, out);
         out.truncate(total as usize);
         let protocol = tracker.protocol;
-        self.pieces.clear(&mut tracker.list);
+        self.reassembly.clear(&mut tracker.list);
         *tracker = Tracker::default();
         self.counters.reassembled += 1;
         Some(protocol)
@@ -161,7 +161,7 @@ impl Defrag {
             let tracker = &mut self.trackers[index];
             if tracker.key.is_some() && now_ns.saturating_sub(tracker.last_ns) > self.timeout_ns {
                 self.counters.timed_out += 1;
-                self.pieces.clear(&mut tracker.list);
+                self.reassembly.clear(&mut tracker.list);
                 *tracker = Tracker::default();
             }
         }
@@ -176,7 +176,7 @@ impl Defrag {
         if tracker.key != Some(key) {
             if tracker.key.is_some() {
                 self.counters.evicted += 1;
-                self.pieces.clear(&mut tracker.list);
+                self.reassembly.clear(&mut tracker.list);
             }
             *tracker = Tracker { key: Some(key), ..Tracker::default() };
         }

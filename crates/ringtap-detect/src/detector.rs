@@ -1,6 +1,9 @@
 //! Owns: a packet's way: decode, put together, track, choose rules, test, tell.
 //! Does not: wait, read or write anything; no allocation after `new`.
 
+mod buffers;
+mod candidates;
+mod conditions;
 mod evaluate;
 mod levels;
 mod streams;
@@ -12,10 +15,11 @@ use ringtap_wire::LinkType;
 use crate::alert::{FlowEnd, FlowView, Sink};
 use crate::decode::Decoded;
 use crate::defrag::{Defrag, DefragCounters};
-use crate::filling::Spares;
+use crate::fixed_vec::SpareVisitor;
 use crate::overlap::Policies;
-use crate::pieces::Pieces;
 use crate::program::Program;
+use crate::protocol::Values;
+use crate::reassembly::Reassembly;
 use crate::track::flows::{FlowCounters, Flows};
 use crate::track::hosts::HostBits;
 use crate::track::tags::Tags;
@@ -58,7 +62,7 @@ pub struct Limits {
     pub tags: usize,
     /// Searches and comparisons for one packet.
     pub budget: u32,
-    /// Alarms of one packet.
+    /// Alerts of one packet.
     pub alerts: usize,
     /// Whose bytes count where segments or fragments overlap, by the host that receives them.
     pub policies: Policies,
@@ -102,11 +106,11 @@ pub struct Counters {
     pub invalid: u64,
     /// Packets inside tunnels.
     pub tunnelled: u64,
-    /// Alarms.
+    /// Alerts.
     pub alerts: u64,
     /// Matches that a threshold kept in.
     pub suppressed: u64,
-    /// Alarms beyond the bound of one packet.
+    /// Alerts beyond the bound of one packet.
     pub alerts_over: u64,
     /// Packets whose matching hit the budget: rules were left out.
     pub budget_hits: u64,
@@ -114,7 +118,7 @@ pub struct Counters {
     pub passed: u64,
     /// Packets that were not looked at because others went first; not among `packets`.
     pub shed: u64,
-    /// Pieces of streams inspected.
+    /// Reassembly of streams inspected.
     pub chunks: u64,
     /// Gaps in streams.
     pub gaps: u64,
@@ -156,7 +160,7 @@ pub struct Profile {
 /// State between packets.
 struct Track {
     flows: Flows,
-    pieces: Pieces,
+    reassembly: Reassembly,
     windows: Windows,
     hosts: HostBits,
     thresholds: Thresholds,
@@ -172,9 +176,8 @@ struct Work {
     matched: Vec<(u32, bool)>,
     /// A stream's bytes: those kept, then the new ones.
     chunk: Vec<u8>,
-    /// Names and banners of one packet, one behind the other.
-    app_bytes: Vec<u8>,
-    app_items: Vec<(crate::rules::rule::Buffer, u32, u32)>,
+    /// What applications say in one packet.
+    values: Values,
     budget: u32,
     profile: Vec<Profile>,
 }
@@ -204,7 +207,7 @@ impl Detector {
         Self {
             track: Track {
                 flows: Flows::new(limits.flows, bits, seed),
-                pieces: Pieces::new(limits.early_bytes, limits.early_segments),
+                reassembly: Reassembly::new(limits.early_bytes, limits.early_segments),
                 windows: Windows::new(limits.windows, limits.window),
                 hosts: HostBits::new(limits.host_bits),
                 thresholds: Thresholds::new(limits.thresholds),
@@ -217,8 +220,7 @@ impl Detector {
                 candidates: Vec::with_capacity(program.rules.len()),
                 matched: Vec::with_capacity(limits.alerts),
                 chunk: Vec::with_capacity(limits.window + MAX_MERGED),
-                app_bytes: Vec::with_capacity(4096),
-                app_items: Vec::with_capacity(32),
+                values: Values::new(),
                 budget: 0,
                 profile: vec![Profile::default(); program.rules.len()],
             },
@@ -231,10 +233,10 @@ impl Detector {
     }
 
     /// Shows the tables that fill as they are used: most of its memory when all are full, next to none of it at the beginning.
-    pub fn show_spare(&mut self, to: &mut impl Spares) {
-        let Track { flows, pieces, windows, hosts, thresholds, tags } = &mut self.track;
+    pub fn show_spare(&mut self, to: &mut impl SpareVisitor) {
+        let Track { flows, reassembly, windows, hosts, thresholds, tags } = &mut self.track;
         flows.show_spare(to);
-        pieces.show_spare(to);
+        reassembly.show_spare(to);
         windows.show_spare(to);
         hosts.show_spare(to);
         thresholds.show_spare(to);
@@ -256,16 +258,16 @@ impl Detector {
     pub fn swap(
         &mut self,
         program: Arc<Program>,
-        spare: Spare,
-    ) -> Result<(Arc<Program>, Spare), (Arc<Program>, Spare)> {
-        if program.bits > self.limits.bits || spare.stamps.len() != program.rules.len() {
-            return Err((program, spare));
+        scratch: Scratch,
+    ) -> Result<(Arc<Program>, Scratch), (Arc<Program>, Scratch)> {
+        if program.bits > self.limits.bits || scratch.stamps.len() != program.rules.len() {
+            return Err((program, scratch));
         }
         let work = &mut self.work;
-        let old = Spare {
-            stamps: std::mem::replace(&mut work.stamps, spare.stamps),
-            candidates: std::mem::replace(&mut work.candidates, spare.candidates),
-            profile: std::mem::replace(&mut work.profile, spare.profile),
+        let old = Scratch {
+            stamps: std::mem::replace(&mut work.stamps, scratch.stamps),
+            candidates: std::mem::replace(&mut work.candidates, scratch.candidates),
+            profile: std::mem::replace(&mut work.profile, scratch.profile),
         };
         work.round = 0;
         Ok((std::mem::replace(&mut self.program, program), old))
@@ -313,8 +315,8 @@ impl Detector {
     fn end_flow(&mut self, index: usize, end: FlowEnd, now_ns: u64, sink: &mut impl Sink) {
         self.drain(index, now_ns, sink);
         sink.flow(&FlowView::new(self.track.flows.get(index)), end);
-        let Track { flows, pieces, windows, .. } = &mut self.track;
-        flows.get_mut(index).session.forget(pieces, windows);
+        let Track { flows, reassembly, windows, .. } = &mut self.track;
+        flows.get_mut(index).session.forget(reassembly, windows);
         flows.end(index);
     }
 
@@ -347,14 +349,14 @@ impl Detector {
 }
 
 /// Memory that goes with a program: made aside, swapped in with it.
-pub struct Spare {
+pub struct Scratch {
     stamps: Vec<u64>,
     candidates: Vec<u32>,
     /// What the rules that go with it cost.
     pub profile: Vec<Profile>,
 }
 
-impl Spare {
+impl Scratch {
     /// Memory for this program.
     #[must_use]
     pub fn new(program: &Program) -> Self {

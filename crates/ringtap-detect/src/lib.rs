@@ -1,59 +1,86 @@
 //! Intrusion detection: Suricata's rules against packets, flows and streams.
 //!
-//! **Owns:** the rule language ([`rules`]), decoding on top of `ringtap-wire`, flows, reassembly, matching, thresholds.
-//! **Does not:** capture, open files or sockets, or write alarms: what is found is lent to the caller's [`Sink`].
+//! **Owns:** the rule language ([`rules`]), application protocols ([`protocol`]), decoding on top of `ringtap-wire`, flows,
+//! reassembly, matching, thresholds.
+//! **Does not:** capture, open files or sockets, read a clock, start a thread, or write alerts: what is found is lent to the
+//! caller's [`Sink`].
+//!
+//! Rules' text becomes a [`RuleSet`], that a [`Program`], and a [`Detector`] holds packets against it, one after the other. There
+//! is one detector for each thread; the program is shared. All memory is taken when the detector is made, by its [`Limits`].
 //!
 //! ```
 //! use std::sync::Arc;
 //!
-//! use ringtap_detect::rules::{Classes, RuleSet, Variables};
-//! use ringtap_detect::{Alert, Detector, Limits, Program, Sink};
-//! use ringtap_wire::LinkType;
+//! use ringtap_detect::{Alert, Classes, Detector, Limits, LinkType, Program, RuleSet, Sink, Variables};
+//! use ringtap_wire::UdpFrame;
 //!
-//! struct Print;
-//! impl Sink for Print {
+//! /// Keeps what the rules that matched say.
+//! struct Found(Vec<String>);
+//!
+//! impl Sink for Found {
 //!     fn alert(&mut self, alert: &Alert<'_>) {
-//!         println!("{}: {}", alert.rule.meta.sid, alert.rule.meta.message);
+//!         self.0.push(format!("{}: {}", alert.packet.source, alert.rule.meta.message));
 //!     }
 //! }
 //!
+//! let rules = br#"alert udp any any -> any 162 (msg:"SNMP with the usual community"; content:"public"; sid:1;)"#;
 //! let mut set = RuleSet::default();
-//! let text = br#"alert udp any any -> any 162 (msg:"a trap"; content:"public"; sid:1;)"#;
-//! set.add("my.rules", text, &Variables::default(), &Classes::default());
+//! set.add("my.rules", rules, &Variables::default(), &Classes::default());
+//! // Rules that can't be used are told with file, line and reason; they take no other rule with them.
 //! let mut rejected = Vec::new();
 //! let (program, _bits) = Program::new(set, &mut rejected)?;
 //! assert!(rejected.is_empty());
+//!
+//! // A packet, from a capture or made here: its bytes from the link-layer header on.
+//! let frame = UdpFrame {
+//!     source_mac: [2, 0, 0, 0, 0, 1],
+//!     destination_mac: [2, 0, 0, 0, 0, 2],
+//!     vlan: None,
+//!     source: "192.0.2.7:5000".parse()?,
+//!     destination: "192.0.2.1:162".parse()?,
+//!     hop_limit: 64,
+//!     traffic_class: 0,
+//!     identification: 1,
+//! };
+//! let mut packet = [0; 128];
+//! let len = frame.write(&mut packet, b"\x30\x2a\x02\x01\x01\x04\x06public").ok_or("too long")?;
+//!
 //! let mut detector = Detector::new(Arc::new(program), Limits { flows: 100, ..Limits::default() });
-//! detector.packet(b"any bytes at all", LinkType::Ethernet, 16, 0, &mut Print);
-//! assert_eq!(detector.counters().packets, 1);
-//! # Ok::<(), String>(())
+//! let mut found = Found(Vec::new());
+//! let now_ns = 1_700_000_000_000_000_000;
+//! detector.packet(&packet[..len], LinkType::Ethernet, len as u32, now_ns, &mut found);
+//! assert_eq!(found.0, ["192.0.2.7: SNMP with the usual community"]);
+//! assert_eq!(detector.counters().alerts, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
 mod alert;
-pub mod app;
 mod decode;
 mod defrag;
 mod detector;
 mod event;
-mod filling;
+mod fixed_vec;
 mod matching;
 mod overlap;
-mod pieces;
 mod precedence;
 mod program;
+pub mod protocol;
+mod reassembly;
 pub mod rules;
 mod track;
 
 pub use alert::{Alert, FlowEnd, FlowView, Origin, Sink};
 pub use decode::{Decoded, Transport};
 pub use defrag::DefragCounters;
-pub use detector::{Counters, Detector, Limits, Profile, Spare};
+pub use detector::{Counters, Detector, Limits, Profile, Scratch};
 pub use event::{Event, EventSet};
-pub use filling::{Filled, Spares};
+pub use fixed_vec::{FillLevel, SpareVisitor};
 pub use overlap::{Policies, Policy};
 pub use precedence::Precedence;
 pub use program::{Program, Size};
+pub use ringtap_wire::LinkType;
+pub use rules::{Classes, Coverage, Reason, Rejected, Rule, RuleSet, Variables};
 pub use track::flows::FlowCounters;
 pub use track::session::State as TcpState;
 pub use track::tags::Tagger;

@@ -1,6 +1,6 @@
 //! Owns: whose bytes count where segments or fragments overlap: by the operating system of the host that receives them, and
 //! which host has which.
-//! Does not: hold bytes; `pieces.rs` does.
+//! Does not: hold bytes; `reassembly.rs` does.
 
 use std::net::IpAddr;
 
@@ -99,7 +99,7 @@ impl std::str::FromStr for Policy {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, policy)| *policy).ok_or_else(|| {
+        Self::NAMES.iter().find(|(of, _)| *of == name).map(|(_, policy)| *policy).ok_or_else(|| {
             let names: Vec<&str> = Self::NAMES.iter().map(|(name, _)| *name).collect();
             format!("'{name}' is no overlap policy; there are {}", names.join(", "))
         })

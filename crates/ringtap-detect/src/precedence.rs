@@ -4,13 +4,11 @@
 use ringtap_wire::{Layers, LinkType, protocol};
 
 use crate::rules::network::MAX_PORT;
-use crate::rules::rule::{App, Endpoint, Protocol, Rule};
+use crate::rules::rule::{Endpoint, Protocol, Rule};
 use crate::rules::{Ranges, address_number};
 
 /// Different headers that can be asked for: each packet is compared with all of them.
 pub const MAX_HEADERS: usize = 64;
-/// DNS's port, by which it is recognised.
-const DNS_PORT: u128 = 53;
 
 /// Packets that go first, by protocol, addresses and ports of some rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,20 +66,23 @@ impl Header {
         let mut both_ways = rule.both_ways;
         let protocols = match rule.protocol {
             Protocol::Ip(_) | Protocol::Any => None,
-            Protocol::Tcp
-            | Protocol::TcpPacket
-            | Protocol::TcpStream
-            | Protocol::App(App::Tls | App::Ssh | App::Ftp) => Some([protocol::TCP; 2]),
+            Protocol::Tcp | Protocol::TcpPacket | Protocol::TcpStream => Some([protocol::TCP; 2]),
             Protocol::Udp => Some([protocol::UDP; 2]),
             Protocol::Icmp(_) => Some([protocol::ICMP, protocol::ICMPV6]),
             Protocol::Sctp => Some([protocol::SCTP; 2]),
-            Protocol::App(App::Dns) => {
-                // One side is on DNS's port, whatever the rule says of ports.
-                if destination.ports.is_all(MAX_PORT) && source.ports.is_all(MAX_PORT) {
-                    destination.ports = Ranges::of(DNS_PORT, DNS_PORT);
+            Protocol::App(app) => {
+                // One side is on a port of the protocol's, whatever the rule says of ports.
+                if !app.ports().is_empty() && destination.ports.is_all(MAX_PORT) && source.ports.is_all(MAX_PORT) {
+                    let ports: Vec<Ranges> =
+                        app.ports().iter().map(|&port| Ranges::of(port.into(), port.into())).collect();
+                    destination.ports = Ranges::union(&ports);
                     both_ways = true;
                 }
-                Some([protocol::UDP, protocol::TCP])
+                match (app.is_over_udp(), app.is_over_tcp()) {
+                    (true, true) => Some([protocol::UDP, protocol::TCP]),
+                    (true, false) => Some([protocol::UDP; 2]),
+                    (false, _) => Some([protocol::TCP; 2]),
+                }
             }
         };
         if matches!(rule.protocol, Protocol::Icmp(_)) {

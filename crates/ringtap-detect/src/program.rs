@@ -2,12 +2,12 @@
 //! Does not: keep state; a program is built aside and swapped in whole.
 
 use crate::event::Event;
+use crate::matching::groups::{ByAddress, ByPort, Member};
 use crate::matching::inspect::Step;
 use crate::matching::patterns::{FastPattern, Patterns, Position, fast_pattern};
-use crate::matching::places::{ByAddress, ByPort, Placed};
 use crate::rules::network::MAX_PORT;
 use crate::rules::rule::*;
-use crate::rules::{BitNames, Reason, Rejected, RuleSet, app_of};
+use crate::rules::{BitNames, Reason, Rejected, RuleSet};
 
 /// A class of packets that the same rules apply to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +47,9 @@ pub struct Program {
     /// Rules of any packet, whatever is in it.
     pub(crate) any: Vec<u32>,
     /// Patterns of each application buffer.
-    pub(crate) app: [Option<Patterns>; Buffer::COUNT],
+    pub(crate) app: [Option<Patterns>; AppBuffer::COUNT],
     /// Rules of an application buffer without a pattern.
-    pub(crate) app_plain: Vec<(Buffer, u32)>,
+    pub(crate) app_plain: Vec<(AppBuffer, u32)>,
     /// Bits that rules name: the names go into the next rule set, so that they keep their numbers.
     pub(crate) bits: usize,
 }
@@ -89,9 +89,9 @@ impl Program {
         let (rules, patterns): (Vec<Prepared>, Vec<_>) = ready.into_iter().unzip();
         let mut by_event = vec![Vec::new(); Event::ALL.len()];
         let (mut any, mut app_plain) = (Vec::new(), Vec::new());
-        let mut app_patterns: [Vec<(Vec<u8>, u32, Position)>; Buffer::COUNT] = Default::default();
-        let mut placed: [Vec<Placed<'_>>; 6] = Default::default();
-        let mut address_rules: [Vec<Placed<'_>>; 6] = Default::default();
+        let mut app_patterns: [Vec<(Vec<u8>, u32, Position)>; AppBuffer::COUNT] = Default::default();
+        let mut placed: [Vec<Member<'_>>; 6] = Default::default();
+        let mut address_rules: [Vec<Member<'_>>; 6] = Default::default();
         for (index, (prepared, pattern)) in rules.iter().zip(patterns).enumerate() {
             let (index, rule) = (index as u32, &prepared.rule);
             let event = rule.headers.iter().find_map(|test| match test {
@@ -106,12 +106,11 @@ impl Program {
                 any.push(index);
                 continue;
             }
-            let app_buffer =
-                prepared.buffers.iter().map(|(buffer, _)| *buffer).find(|buffer| app_of(*buffer).is_some());
+            let app_buffer = prepared.buffers.iter().find_map(|(buffer, _)| buffer.of_app());
             if let Some(buffer) = app_buffer {
                 match &pattern {
-                    Some(FastPattern { buffer: at, bytes, position }) if app_of(*at).is_some() => {
-                        app_patterns[*at as usize].push((bytes.clone(), index, *position));
+                    Some(FastPattern { buffer: Buffer::App(at), bytes, position }) => {
+                        app_patterns[at.index()].push((bytes.clone(), index, *position));
                     }
                     _ => app_plain.push((buffer, index)),
                 }
@@ -125,7 +124,7 @@ impl Program {
                     }
                     _ => None,
                 };
-                let place = Placed {
+                let place = Member {
                     index,
                     source: &rule.source,
                     destination: &rule.destination,
@@ -142,7 +141,7 @@ impl Program {
         }
         let classes = classes.try_into().map_err(|_| "classes".to_owned())?;
         let addresses = address_rules.map(|list| ByAddress::new(&list.iter().collect::<Vec<_>>()));
-        let mut app: [Option<Patterns>; Buffer::COUNT] = Default::default();
+        let mut app: [Option<Patterns>; AppBuffer::COUNT] = Default::default();
         for (slot, list) in app.iter_mut().zip(&app_patterns) {
             *slot = Patterns::new(list)?;
         }
@@ -252,8 +251,11 @@ fn applies(protocol: Protocol, class: Class) -> bool {
         Protocol::Icmp(Some(Version::V4)) => class == Class::Icmpv4,
         Protocol::Icmp(Some(Version::V6)) => class == Class::Icmpv6,
         Protocol::Sctp => class == Class::Sctp,
-        Protocol::App(App::Dns) => matches!(class, Class::Tcp | Class::Udp),
-        Protocol::App(App::Tls | App::Ssh | App::Ftp) => class == Class::Tcp,
+        Protocol::App(app) => match class {
+            Class::Tcp => app.is_over_tcp(),
+            Class::Udp => app.is_over_udp(),
+            _ => false,
+        },
         Protocol::Any => false,
     }
 }

@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::Arc;
 
-use ringtap_detect::{Detector, Limits, Policy, Spare};
+use ringtap_detect::{Detector, Limits, Policy, Scratch};
 use ringtap_wire::LinkType;
 use support::{ACK, Count, RST, SYN, Tagged, detector, handshake, limits, program, sids, tcp, udp};
 
@@ -149,12 +149,12 @@ fn rules_are_swapped_and_state_stays() {
     let mut found = support::Sids::default();
     let frame = udp(1, 2, b"one two");
     detector.packet(&frame, LinkType::Ethernet, 50, 1, &mut found);
-    let spare = Spare::new(&second);
+    let spare = Scratch::new(&second);
     assert!(detector.swap(Arc::clone(&second), spare).is_ok());
     detector.packet(&frame, LinkType::Ethernet, 50, 2, &mut found);
     assert_eq!(found.0, [1, 2, 3]);
     assert_eq!((detector.counters().flows_now, detector.counters().packets), (1, 2));
-    let wrong = Spare::new(&program("alert ip any any -> any any (sid:1;)"));
+    let wrong = Scratch::new(&program("alert ip any any -> any any (sid:1;)"));
     assert!(detector.swap(second, wrong).is_err(), "memory for other rules");
 }
 
@@ -166,9 +166,9 @@ fn rules_that_are_loaded_later_may_name_other_bits() {
     };
     let mut detector = Detector::new(naming(100), Limits { bits: 64, ..limits() });
     let later = naming(300);
-    assert!(detector.swap(Arc::clone(&later), Spare::new(&later)).is_ok());
+    assert!(detector.swap(Arc::clone(&later), Scratch::new(&later)).is_ok());
     let too_many = naming(400);
-    assert!(detector.swap(Arc::clone(&too_many), Spare::new(&too_many)).is_err());
+    assert!(detector.swap(Arc::clone(&too_many), Scratch::new(&too_many)).is_err());
 }
 
 #[test]
@@ -191,13 +191,13 @@ fn tagged(rules: &str, frames: &[Vec<u8>]) -> Vec<u64> {
 }
 
 #[test]
-fn a_tag_takes_what_comes_after_its_alarm_and_no_more() {
+fn a_tag_takes_what_comes_after_its_alert_and_no_more() {
     let rule = |tag: &str| format!(r#"alert udp any any -> any 53 (content:"attack"; tag:{tag}; sid:1;)"#);
     let other = udp(9, 9, b"of another session, the same hosts");
     let mut frames = vec![udp(7, 53, b"before"), udp(7, 53, b"attack")];
     frames.extend((0..4).map(|_| udp(7, 53, b"after")));
     frames.insert(4, other);
-    // 0 before, 1 the alarm, 2 and 3 after, 4 another session, 5 and 6 after.
+    // 0 before, 1 the alert, 2 and 3 after, 4 another session, 5 and 6 after.
     assert_eq!(tagged(&rule("session,3,packets"), &frames), [2, 3], "its own packet is the first of three");
     assert_eq!(tagged(&rule("session,1,packets"), &frames), []);
     assert_eq!(tagged(&rule("session"), &frames), [2, 3, 5, 6]);

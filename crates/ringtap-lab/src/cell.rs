@@ -227,7 +227,7 @@ impl Cell {
     ) -> Result<Run> {
         let echo = config.transmit_slots > 0;
         let receiver = Self::open(config)?;
-        let running = receiver.start(|_, _| Numbers::new(traffic.count, echo))?;
+        let running = start_engines(receiver, traffic.count, echo)?;
         first(&running)?;
         let before = interrupts::received(self.receiver());
         let (sent, pps) = self.send(traffic)?;
@@ -278,6 +278,12 @@ impl Run {
     pub(crate) fn interrupts_per_packet(&self) -> Option<f64> {
         self.interrupts.map(|count| count as f64 / self.truth.received.max(1) as f64)
     }
+}
+
+/// Starts the receiver's engines, each of which expects `count` numbered packets and answers them with `echo`.
+pub(crate) fn start_engines(receiver: Receiver, count: u64, echo: bool) -> Result<Running<Numbers>> {
+    let handlers = (0..receiver.source_count()).map(|_| Numbers::new(count, echo)).collect();
+    receiver.start(handlers)
 }
 
 pub(crate) fn timer() -> Policy {

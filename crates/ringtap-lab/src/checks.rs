@@ -14,7 +14,8 @@ use ringtap::{Error, Result};
 use ringtap_testbed::SequenceChecker;
 
 use crate::cell::{
-    Card, Cell, Expected, Numbers, PERIOD_NS, RECEIVER, Run, SENDER, Traffic, hybrid, settle, timer, wait_for_carrier,
+    Card, Cell, Expected, PERIOD_NS, RECEIVER, Run, SENDER, Traffic, hybrid, settle, start_engines, timer,
+    wait_for_carrier,
 };
 use crate::host_use::left_to_the_host;
 use crate::jitter::{self, Stress};
@@ -228,7 +229,7 @@ fn starved_ring(cell: &Cell) -> Result<Outcome> {
             Err(_) if cell.driver == "virtio_net" => return Ok(Outcome::absent("a full card holds the sender back")),
             sent => sent?,
         };
-        let running = receiver.start(|_, _| Numbers::new(2000, false))?;
+        let running = start_engines(receiver, 2000, false)?;
         settle(|| running.counters().packets);
         let kept = running.counters().packets;
         if cell.card != Card::Kernel && kept == 1000 {
@@ -309,7 +310,7 @@ fn command(program: &str, arguments: &[&str]) -> Result<()> {
 pub(crate) fn victim(card: Card) -> ExitCode {
     let opened = Cell::find(Expected::default(), card, 0)
         .and_then(|cell| Cell::open(cell.config(timer())))
-        .and_then(|receiver| receiver.start(|_, _| Numbers::new(0, false)));
+        .and_then(|receiver| start_engines(receiver, 0, false));
     match opened {
         Ok(_running) => {
             println!("ready");
@@ -367,7 +368,7 @@ fn transmit_ring(cell: &Cell) -> Result<Outcome> {
     other.backend = Backend::Packet;
     other.incoming_only = true;
     other.cpus = vec![0];
-    let other = Cell::open(other)?.start(|_, _| Numbers::new(traffic.count, false))?;
+    let other = start_engines(Cell::open(other)?, traffic.count, false)?;
     let mut config = cell.config(timer());
     config.transmit_slots = 1024;
     let run = cell.run(config, traffic)?;
@@ -430,7 +431,7 @@ fn given_back_on_demand(cell: &Cell) -> Result<Outcome> {
     let write = |file: &str, text: &str| {
         std::fs::write(file, text).map_err(|error| Error::os("write", format!("{text} to {file}"), &error))
     };
-    let running = Cell::open(cell.config(hybrid()))?.start(|_, _| Numbers::new(0, false))?;
+    let running = start_engines(Cell::open(cell.config(hybrid()))?, 0, false)?;
     let (ended, outcome) = std::thread::scope(|scope| -> Result<_> {
         // Writing waits until the card is closed.
         let unbound = scope.spawn(|| write("/sys/bus/pci/drivers/vfio-pci/unbind", address));

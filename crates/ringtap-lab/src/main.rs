@@ -99,7 +99,7 @@ fn in_a_guest(run: impl FnOnce() -> ExitCode) -> ExitCode {
 }
 
 fn timers(period_us: u64, seconds: u64) -> ringtap::Result<()> {
-    let cpu = ringtap::sys::sched::allowed_cpus().into_iter().next_back().unwrap_or(0);
+    let cpu = ringtap::sched::allowed_cpus().into_iter().next_back().unwrap_or(0);
     let timed = timers::compare(cpu, Duration::from_micros(period_us), seconds)?;
     println!("{}", serde_json::json!({ "cpu": cpu, "period_us": period_us, "seconds": seconds, "sources": timed }));
     Ok(())

@@ -1,6 +1,6 @@
 //! Ways to sleep until the next tick, compared by how late they wake and what they cost (spec, S8).
 //!
-//! Owns the comparison. Ringtap itself uses `ringtap::sys::clock::sleep_until`, the first of them. `umwait` is not among them: a
+//! Owns the comparison. Ringtap itself uses `ringtap::clock::sleep_until`, the first of them. `umwait` is not among them: a
 //! hypervisor hides it, and it keeps the core from everybody else while it waits.
 
 use std::io;
@@ -12,8 +12,8 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use ringtap::core_use::CoreMeter;
 use ringtap::histogram::{Histogram, Quantiles};
-use ringtap::sys::{clock, sched};
 use ringtap::{Error, Result};
+use ringtap::{clock, sched};
 use serde::Serialize;
 
 /// Above the engines, so that nothing of ours disturbs the comparison.

@@ -11,11 +11,11 @@ use libc::c_int;
 use ringtap::calibrate::{Calibration, Wishes};
 use ringtap::interface::Interface;
 use ringtap::napi::NapiPause;
-use ringtap::pacer::{Hybrid, Pacer, Policy};
+use ringtap::pacer::{Pacer, Policy};
 use ringtap::realtime::RealTime;
 use ringtap::receiver::{Backend, Receiver, ReceiverConfig};
+use ringtap::sched;
 use ringtap::source::xdp::XdpSource;
-use ringtap::sys::sched;
 
 use crate::abi::{
     DLT_EN10MB, MAXIMUM_SNAPLEN, PCAP_D_INOUT, PCAP_ERROR, PCAP_ERROR_PERM_DENIED, PCAP_TSTAMP_HOST,
@@ -29,10 +29,6 @@ use crate::settings::Choice;
 
 /// The bound where nobody stated one and the client does not ask for immediate delivery.
 const BOUND: Duration = Duration::from_millis(1);
-/// Share of the bound that is left for the timer's period and NAPI's pause where this host was never calibrated.
-const PERIOD_SHARE: f64 = 0.85;
-/// Threshold there, packets per second: spec S2's, or the poll rate if that is higher.
-const THRESHOLD_PPS: f64 = 8300.0;
 /// Slots of the ring (of all queues together) where neither user nor client ask for more: 16 ms at a million packets/s.
 const RING_SLOTS: u32 = 16_384;
 /// Memory the rings may take unasked, bytes.
@@ -236,18 +232,6 @@ fn waiting(wanted: &Wanted) -> (Policy, NapiPause) {
     };
     let cpu = sched::allowed_cpus().last().copied().unwrap_or(0);
     let wishes = Wishes { max_latency: bound, napi_pace_ns: told_ns, ..Wishes::default() };
-    let pause = wishes.napi_pause();
-    let planned = Calibration::cached(cpu).and_then(|calibration| calibration.plan(&wishes).ok());
-    let (period_ns, threshold_pps) = match planned {
-        Some(plan) => (plan.period_ns, plan.threshold_pps),
-        None => {
-            let room_ns = (bound.as_nanos() as f64 * PERIOD_SHARE) as u64;
-            let period_ns = room_ns.saturating_sub(pause.shared_ns);
-            (period_ns, THRESHOLD_PPS.max(1e9 / period_ns.max(1) as f64))
-        }
-    };
-    if period_ns == 0 || !threshold_pps.is_finite() {
-        return (Policy::Interrupt, told);
-    }
-    (Policy::Hybrid(Hybrid::new(threshold_pps, period_ns)), pause)
+    // Never measured here: the process is the client's.
+    wishes.waiting(Calibration::cached(cpu).as_ref())
 }

@@ -8,10 +8,9 @@
 use std::sync::atomic::Ordering;
 
 use ringtap::burst::BURST_MAX;
+use ringtap::clock;
 use ringtap::pacer::{Pacer, Wait};
-use ringtap::source::any::AnySource;
-use ringtap::source::{Source, StampClock};
-use ringtap::sys::clock;
+use ringtap::source::{AnySource, Source, StampClock};
 
 use crate::abi::PacketHeader;
 use crate::live::{End, Live};

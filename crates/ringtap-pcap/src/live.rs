@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use libc::{c_int, timeval};
+use ringtap::clock;
 use ringtap::ledger::Cause;
 use ringtap::pacer::Pacer;
 use ringtap::receiver::{Attachment, Departure};
-use ringtap::source::any::AnySource;
-use ringtap::sys::clock;
+use ringtap::source::{AnySource, Backend, Source};
 
 use crate::abi::{Instruction, PCAP_D_IN, PCAP_D_INOUT, PCAP_D_OUT, PacketHeader, Stat};
 use crate::call::{Intake, Shown};
@@ -138,19 +138,19 @@ impl Live {
     /// No file descriptor is left.
     pub fn new(parts: Parts) -> io::Result<Self> {
         let Parts { sources, attachment, pacer, snaplen, nanoseconds, nonblocking, timeout_ns, stamp_types } = parts;
-        let is_xdp = |source: &AnySource| matches!(source, AnySource::Xdp(_));
+        let is = |backend: Backend| move |source: &AnySource| source.description().backend == backend.name();
+        let is_xdp = is(Backend::Xdp);
         let beside = sources.iter().any(is_xdp);
         let kinds = sources
             .iter()
             .map(|source| match source {
-                AnySource::Xdp(_) => Kind::Incoming,
+                source if is_xdp(source) => Kind::Incoming,
                 _ if beside => Kind::Sent,
                 _ => Kind::Both,
             })
             .collect();
-        let is_plain = |source: &AnySource| matches!(source, AnySource::Socket(_));
-        let kernel_snaplen = if sources.iter().any(is_plain) { u32::MAX } else { snaplen };
-        let sockets: Vec<_> = sources.iter().filter_map(AnySource::wait_fd).collect();
+        let kernel_snaplen = if sources.iter().any(is(Backend::Socket)) { u32::MAX } else { snaplen };
+        let sockets: Vec<_> = sources.iter().filter_map(Source::wait_fd).collect();
         let verdict = Verdict {
             program: Program::default(),
             incoming: None,

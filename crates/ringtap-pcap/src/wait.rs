@@ -9,8 +9,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
+use ringtap::clock;
 use ringtap::steer::MOST_QUEUES;
-use ringtap::sys::clock;
 
 use crate::unwind;
 

@@ -156,7 +156,7 @@ fn net_dumpcap_and_tshark_have_af_xdp_as_an_ordinary_user() {
     };
     let attached = |testbed: &Testbed, wanted: bool| {
         let host = testbed.receiver();
-        let link = host.run(|| ringtap::sys::netlink::link_by_name(host.interface()).unwrap()).unwrap();
+        let link = host.run(|| ringtap::netlink::link_by_name(host.interface()).unwrap()).unwrap();
         assert_eq!(link.xdp_program.is_some(), wanted, "{link:?}");
     };
     let on = |client: &Client<'_>, library: Library| {

@@ -45,7 +45,7 @@ fn net_the_core_captures_through_our_library() {
         assert_eq!(receiver.link_type(), Some(1));
         // The library asks the network namespace of the thread that calls it. At 20,000 a second its ring holds 0.4 s, for a
         // machine that looks away; the sleeper sleeps longer.
-        let running = testbed.receiver().run(|| receiver.start(|_, _| Sleeper(pause)).unwrap()).unwrap();
+        let running = testbed.receiver().run(|| receiver.start(vec![Sleeper(pause)]).unwrap()).unwrap();
         let profile = Profile::lasting(Pattern::Constant { pps: 20e3 }, Duration::from_secs(2));
         let traffic = GeneratorConfig::for_testbed(&testbed, 64, profile).count(COUNT);
         let report = testbed.generate(traffic).unwrap().join().unwrap();

@@ -31,6 +31,7 @@ mod napi;
 pub mod peer;
 pub mod sequence;
 pub mod stamp;
+pub mod storm;
 mod testbed;
 mod tools;
 pub mod trial;

@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use ringtap::sys::sched;
+use ringtap::sched;
 use ringtap::{Error, Result};
 
 use crate::host::Host;

@@ -15,7 +15,7 @@ use crate::sequence::SequenceReport;
 use crate::testbed::Testbed;
 
 mod capture;
-mod inside;
+mod in_process;
 mod program;
 mod recording;
 mod suricata;
@@ -86,8 +86,8 @@ impl PeerKind {
     /// It is not installed, or too old; the error says how to get it.
     pub fn version(self) -> Result<String> {
         match self {
-            Self::UdpSocket => inside::kernel_version(),
-            Self::Libpcap => inside::libpcap_version(),
+            Self::UdpSocket => in_process::kernel_version(),
+            Self::Libpcap => in_process::libpcap_version(),
             Self::Tcpdump | Self::Dumpcap | Self::NetsniffNg => capture::version(self),
             Self::TestpmdAfXdp | Self::TestpmdAfPacket => testpmd::version(),
             Self::SuricataAfPacket | Self::SuricataAfXdp => suricata::version(),
@@ -161,8 +161,8 @@ impl RunningPeer {
     /// It is not installed or does not come up; the error has its own words.
     pub fn start(testbed: &Testbed, kind: PeerKind, options: &PeerOptions) -> Result<Self> {
         Ok(Self(match kind {
-            PeerKind::UdpSocket => Box::new(inside::udp(testbed, options)?),
-            PeerKind::Libpcap => Box::new(inside::libpcap(testbed, options)?),
+            PeerKind::UdpSocket => Box::new(in_process::udp(testbed, options)?),
+            PeerKind::Libpcap => Box::new(in_process::libpcap(testbed, options)?),
             PeerKind::Tcpdump | PeerKind::Dumpcap | PeerKind::NetsniffNg => {
                 Box::new(capture::start(testbed, kind, options)?)
             }

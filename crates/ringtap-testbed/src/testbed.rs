@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringtap::sys::sched;
+use ringtap::sched;
 use ringtap::{Error, Result};
 
 use crate::drops::DeviceCounters;

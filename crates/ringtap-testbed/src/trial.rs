@@ -16,9 +16,9 @@ use ringtap::ledger::{Cause, Ledger};
 use ringtap::meters::EngineSnapshot;
 use ringtap::receiver::{Backend, Outcome, Receiver, ReceiverConfig};
 use ringtap::source::Description;
-use ringtap::sys::{clock, sched};
 use ringtap::transmit::Outbox;
 use ringtap::{Error, Result};
+use ringtap::{clock, sched};
 use serde::Serialize;
 
 use crate::drops::{DeviceDrops, WireCounters};
@@ -216,11 +216,7 @@ impl Testbed {
         let source = receiver.descriptions().into_iter().next();
         let source = source.ok_or_else(|| Error::failed("open", self.receiver().interface(), "it has no queue"))?;
         let napi = self.place_napi(!steers)?;
-        let mut handler = Some(handler);
-        let mut running = self.receiver().run(|| {
-            // One queue, so it is asked for once.
-            receiver.start(|_, _| handler.take().expect("a trial has one queue"))
-        })??;
+        let mut running = self.receiver().run(|| receiver.start(vec![handler]))??;
         let past = self.traffic_past(config.traffic, config.soaker, || {
             watch(&running.counters());
             !running.is_finished()

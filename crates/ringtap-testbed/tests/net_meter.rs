@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ringtap::pacer::Policy;
 use ringtap::receiver::{Backend, ReceiverConfig};
-use ringtap::sys::{clock, sched};
+use ringtap::{clock, sched};
 use ringtap_testbed::meter::Headline;
 use ringtap_testbed::trial::TrialConfig;
 use ringtap_testbed::{

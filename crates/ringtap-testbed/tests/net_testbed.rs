@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use ringtap::sys::netdev;
+use ringtap::netdev;
 use ringtap_testbed::{
     GeneratorConfig, NAMESPACE_MARK, NAPI_PRIORITY, Pattern, Profile, Testbed, TestbedConfig, WireCounters,
     in_testbed_namespace,

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use ringtap::burst::Packet;
+use ringtap::clock;
 use ringtap::engine::Handler;
 use ringtap::pacer::Policy;
 use ringtap::receiver::{Backend, ReceiverConfig};
-use ringtap::sys::clock;
 use ringtap::transmit::Outbox;
 use ringtap_testbed::trial::{TrialConfig, TruthHandler};
 use ringtap_testbed::{GeneratorConfig, Pattern, Profile, Testbed, TestbedConfig, Topology};

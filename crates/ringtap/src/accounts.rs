@@ -1,138 +1,23 @@
-//! What the kernel counts on a packet's way to us, read from any thread while the engines run.
+//! What the kernel counts of an interface on a packet's way to us.
 //!
-//! Owns the reading of socket and device counters and their names as causes of loss; ledger.rs adds them up.
-
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+//! Owns the reading of the interface's counters and their names as causes of loss. What a source counts is the source's
+//! (`source::counters`); ledger.rs adds both up.
 
 use crate::interface::Interface;
-use crate::source::pcap::Published;
-use crate::source::vfio::Card;
 use crate::sys::netlink::LinkStatistics;
-use crate::sys::{ethtool, netlink, packet_ring, xsk};
+use crate::sys::{ethtool, netlink};
 
-/// The counters of one socket since it was opened.
+/// The counters of an interface since [`InterfaceAccounts::start`].
 #[derive(Debug)]
-pub(crate) struct SocketAccounts(Kind);
-
-#[derive(Debug)]
-enum Kind {
-    Xdp {
-        fd: Arc<OwnedFd>,
-        packed: bool,
-    },
-    /// PACKET_STATISTICS starts at zero after each reading, so the sum is kept here.
-    Packet {
-        fd: Arc<OwnedFd>,
-        received: u64,
-        dropped: u64,
-    },
-    /// Read by the engine's thread.
-    Library(Arc<Published>),
-    /// A card in our own hands, for all its queues.
-    Card(Arc<Card>),
-}
-
-/// What one socket let go, by cause.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct SocketDrops {
-    /// Packets the socket was given, dropped ones included; `None` where the kernel does not count them.
-    pub(crate) offered: Option<u64>,
-    /// No free slot in the receive ring.
-    pub(crate) ring_full: u64,
-    /// No free frame in the fill ring.
-    pub(crate) fill_ring_empty: u64,
-    /// Longer than a frame.
-    pub(crate) oversize: u64,
-    /// Before a libpcap saw them, on a device of which only it knows.
-    pub(crate) nic: u64,
-}
-
-impl SocketDrops {
-    pub(crate) fn total(&self) -> u64 {
-        self.ring_full + self.fill_ring_empty + self.oversize
-    }
-}
-
-impl SocketAccounts {
-    pub(crate) fn xdp(fd: Arc<OwnedFd>, packed: bool) -> Self {
-        Self(Kind::Xdp { fd, packed })
-    }
-
-    pub(crate) fn packet(fd: Arc<OwnedFd>) -> Self {
-        Self(Kind::Packet { fd, received: 0, dropped: 0 })
-    }
-
-    pub(crate) fn library(published: Arc<Published>) -> Self {
-        Self(Kind::Library(published))
-    }
-
-    pub(crate) fn card(card: Arc<Card>) -> Self {
-        Self(Kind::Card(card))
-    }
-
-    /// Whether packets are left out after they were counted, and nobody says how many.
-    pub(crate) fn leaves_out(&self) -> bool {
-        matches!(&self.0, Kind::Library(published) if published.leaves_out)
-    }
-
-    /// `None` when the kernel does not answer.
-    pub(crate) fn read(&mut self) -> Option<SocketDrops> {
-        match &mut self.0 {
-            Kind::Xdp { fd, packed } => {
-                let counted = xsk::statistics(fd.as_fd()).ok()?;
-                // rx_dropped counts packets that found no frame or did not fit one; the empty fill ring is counted beside it.
-                // Packets of up to 64 KiB fit enough packed frames, but a fill ring with too few for one is not called empty. (A ring of
-                // 64 or 128 of them is smaller than that, and the two causes can't be told apart.)
-                let fill_ring_empty =
-                    if *packed { counted.rx_dropped } else { counted.rx_dropped.min(counted.rx_fill_ring_empty_descs) };
-                Some(SocketDrops {
-                    offered: None,
-                    ring_full: counted.rx_ring_full,
-                    fill_ring_empty,
-                    oversize: counted.rx_dropped - fill_ring_empty,
-                    nic: 0,
-                })
-            }
-            Kind::Packet { fd, received, dropped } => {
-                let (packets, drops) = packet_ring::statistics(fd.as_fd()).ok()?;
-                *received += u64::from(packets);
-                *dropped += u64::from(drops);
-                Some(SocketDrops { offered: Some(*received), ring_full: *dropped, ..SocketDrops::default() })
-            }
-            Kind::Card(card) => {
-                let counted = card.count()?;
-                Some(SocketDrops {
-                    offered: Some(counted.good + counted.missed + counted.oversize),
-                    nic: counted.missed,
-                    oversize: counted.oversize,
-                    ..SocketDrops::default()
-                })
-            }
-            Kind::Library(published) => {
-                let counted = published.read()?;
-                Some(SocketDrops {
-                    offered: Some(counted.offered + counted.before),
-                    ring_full: counted.dropped,
-                    nic: counted.before,
-                    ..SocketDrops::default()
-                })
-            }
-        }
-    }
-}
-
-/// The counters of an interface since [`DeviceAccounts::start`].
-#[derive(Debug)]
-pub(crate) struct DeviceAccounts {
+pub(crate) struct InterfaceAccounts {
     interface: Interface,
-    start: Option<DeviceCounters>,
+    start: Option<InterfaceCounters>,
     /// No interface of this host: nothing is counted here.
     is_foreign: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct DeviceCounters {
+struct InterfaceCounters {
     link: LinkStatistics,
     /// Packets dropped by the driver itself, where it says so apart from rx_dropped.
     own_drops: Option<u64>,
@@ -141,7 +26,7 @@ struct DeviceCounters {
 
 /// What was lost before any socket saw it, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct DeviceDrops {
+pub(crate) struct InterfaceDrops {
     /// By the device: no descriptor, overrun; `None` where its counters don't say how many.
     pub(crate) nic: Option<u64>,
     /// By driver or stack between device and socket; `None` where the counter has other packets as well.
@@ -150,17 +35,17 @@ pub(crate) struct DeviceDrops {
     pub(crate) softnet: u64,
 }
 
-impl DeviceAccounts {
+impl InterfaceAccounts {
     /// Remembers where the counters stand.
     pub(crate) fn start(interface: &Interface) -> Self {
         let is_foreign = interface.is_foreign();
-        let start = if is_foreign { None } else { DeviceCounters::read(interface) };
+        let start = if is_foreign { None } else { InterfaceCounters::read(interface) };
         Self { interface: interface.clone(), start, is_foreign }
     }
 
     /// Packets that came to the interface since the start; `None` when it can't be read.
     pub(crate) fn received(&self) -> Option<u64> {
-        let now = DeviceCounters::read(&self.interface)?;
+        let now = InterfaceCounters::read(&self.interface)?;
         Some(now.link.rx_packets.saturating_sub(self.start?.link.rx_packets))
     }
 
@@ -168,11 +53,11 @@ impl DeviceAccounts {
     ///
     /// `refused_redirects`: native XDP redirects that our sockets refused, which are in their own statistics; `given_to_host`:
     /// packets that went on to the host's stack, where that is known.
-    pub(crate) fn drops(&self, refused_redirects: u64, given_to_host: Option<u64>) -> Option<DeviceDrops> {
+    pub(crate) fn drops(&self, refused_redirects: u64, given_to_host: Option<u64>) -> Option<InterfaceDrops> {
         if self.is_foreign {
-            return Some(DeviceDrops { nic: Some(0), driver_queue: Some(0), softnet: 0 });
+            return Some(InterfaceDrops { nic: Some(0), driver_queue: Some(0), softnet: 0 });
         }
-        let (then, now) = (self.start?, DeviceCounters::read(&self.interface)?);
+        let (then, now) = (self.start?, InterfaceCounters::read(&self.interface)?);
         Some(drops_between(self.interface.driver.as_deref(), &then, &now, refused_redirects, given_to_host))
     }
 
@@ -188,11 +73,11 @@ impl DeviceAccounts {
 /// What of the counters' growth is loss.
 fn drops_between(
     driver: Option<&str>,
-    then: &DeviceCounters,
-    now: &DeviceCounters,
+    then: &InterfaceCounters,
+    now: &InterfaceCounters,
     refused_redirects: u64,
     given_to_host: Option<u64>,
-) -> DeviceDrops {
+) -> InterfaceDrops {
     let since = |now: u64, then: u64| now.saturating_sub(then);
     let nic = missed(
         driver,
@@ -207,7 +92,7 @@ fn drops_between(
         _ => 0,
     };
     let dropped = Dropped { driver, own, rest: others - softnet, refused_redirects, given_to_host };
-    DeviceDrops { nic, driver_queue: dropped.lost(), softnet }
+    InterfaceDrops { nic, driver_queue: dropped.lost(), softnet }
 }
 
 /// What rx_missed_errors and rx_fifo_errors say together (linux/if_link.h): the first counts packets. The second may have the
@@ -267,7 +152,7 @@ impl Dropped<'_> {
     }
 }
 
-impl DeviceCounters {
+impl InterfaceCounters {
     fn read(interface: &Interface) -> Option<Self> {
         let is_veth = interface.driver.as_deref() == Some("veth");
         // By the name it has now.
@@ -302,15 +187,15 @@ fn softnet_dropped() -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn counters(rx_dropped: u64, own_drops: Option<u64>, softnet: u64) -> DeviceCounters {
+    fn counters(rx_dropped: u64, own_drops: Option<u64>, softnet: u64) -> InterfaceCounters {
         let link = LinkStatistics { rx_dropped, ..LinkStatistics::default() };
-        DeviceCounters { link, own_drops, softnet_dropped: Some(softnet) }
+        InterfaceCounters { link, own_drops, softnet_dropped: Some(softnet) }
     }
 
     /// (driver queue, softnet) for a growth of rx_dropped.
-    fn lost(driver: &str, now: &DeviceCounters, refused: u64, to_host: Option<u64>) -> (Option<u64>, u64) {
+    fn lost(driver: &str, now: &InterfaceCounters, refused: u64, to_host: Option<u64>) -> (Option<u64>, u64) {
         let then =
-            DeviceCounters { own_drops: now.own_drops.map(|_| 0), softnet_dropped: Some(0), ..counters(0, None, 0) };
+            InterfaceCounters { own_drops: now.own_drops.map(|_| 0), softnet_dropped: Some(0), ..counters(0, None, 0) };
         let drops = drops_between(Some(driver), &then, now, refused, to_host);
         (drops.driver_queue, drops.softnet)
     }

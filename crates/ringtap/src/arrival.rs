@@ -3,8 +3,8 @@
 //! Owns the comparison of now with a stamp. Packet sockets stamp with CLOCK_REALTIME, which somebody may set while packets
 //! wait: their difference would then be the step, an hour maybe, and no latency.
 
+use crate::clock::{Clock, SystemClock};
 use crate::source::StampClock;
-use crate::sys::clock;
 
 /// After the clock was set, packets stamped before may still be on their way to the ring: NAPI may defer them by a third of the
 /// longest bound there is.
@@ -37,9 +37,14 @@ pub struct Now {
 impl ArrivalClock {
     /// For stamps of this clock.
     pub fn new(stamps: StampClock) -> Self {
-        let wall = (stamps == StampClock::Realtime).then(|| WallClock::new(read()));
+        Self::new_by(&SystemClock, stamps)
+    }
+
+    /// As [`ArrivalClock::new`], in the time that `clock` tells.
+    pub(crate) fn new_by(clock: &impl Clock, stamps: StampClock) -> Self {
+        let wall = (stamps == StampClock::Realtime).then(|| WallClock::new(read(clock)));
         let mut this = Self { stamps, wall, unsure_until_ns: None, was_empty: false, steps: 0, since_ns: 0 };
-        this.since_ns = this.now().stamp_ns.unwrap_or(0);
+        this.since_ns = this.now_by(clock).stamp_ns.unwrap_or(0);
         this
     }
 
@@ -50,12 +55,16 @@ impl ArrivalClock {
 
     /// To be asked after packets were handled.
     pub fn now(&mut self) -> Now {
+        self.now_by(&SystemClock)
+    }
+
+    pub(crate) fn now_by(&mut self, clock: &impl Clock) -> Now {
         match (self.stamps, &mut self.wall) {
             (StampClock::Monotonic, _) => {
-                let now_ns = clock::monotonic_ns();
+                let now_ns = clock.monotonic_ns();
                 Now { stamp_ns: Some(now_ns), monotonic_ns: now_ns }
             }
-            (_, Some(_)) => self.at(read()),
+            (_, Some(_)) => self.at(read(clock)),
             _ => Now { stamp_ns: None, monotonic_ns: 0 },
         }
     }
@@ -103,8 +112,8 @@ struct Reading {
     after_ns: u64,
 }
 
-fn read() -> Reading {
-    Reading { before_ns: clock::monotonic_ns(), wall_ns: clock::realtime_ns(), after_ns: clock::monotonic_ns() }
+fn read(clock: &impl Clock) -> Reading {
+    Reading { before_ns: clock.monotonic_ns(), wall_ns: clock.realtime_ns(), after_ns: clock.monotonic_ns() }
 }
 
 /// What CLOCK_REALTIME is ahead of CLOCK_MONOTONIC: at least and at most. Both are slewed alike, so that this changes only when
@@ -134,6 +143,7 @@ impl WallClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
 
     const HOUR_NS: u64 = 3_600_000_000_000;
     const MS: u64 = 1_000_000;

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use crate::arrival::ArrivalClock;
 use crate::burst::Packet;
+use crate::clock::{Clock, SystemClock};
 use crate::histogram::add;
 use crate::meters::EngineMeters;
 use crate::pacer::{Pacer, Wait};
 use crate::source::{Source, Wake};
 use crate::sys::event::Stop;
-use crate::sys::{clock, sched};
+use crate::sys::sched;
 use crate::transmit::{Outbox, TransmitRing};
 
 /// Timer waits longer than this also listen to the stop handle; shorter ones end soon enough by themselves.
@@ -26,7 +27,7 @@ const LONG_WAIT_NS: u64 = 50_000_000;
 /// hundred packets: veth's 256 last 170 µs at 1.5 million packets/s. Shorter costs a system call more often.
 const TURN_NS: u64 = 50_000;
 
-/// What is done with each packet, run to completion on the engine's thread (spec S4).
+/// What is done with each packet, run to completion on the engine's thread.
 pub trait Handler {
     /// Handles one packet. Must not block; may send frames through `outbox`.
     fn packet(&mut self, packet: &Packet<'_>, outbox: &mut Outbox<'_>);
@@ -70,7 +71,12 @@ pub struct Engine<S, H> {
 impl<S: Source, H: Handler> Engine<S, H> {
     /// Runs on the calling thread until the stop handle is pulled, the limit is reached or the source ends.
     pub fn run(&mut self) -> End {
-        let mut arrivals = ArrivalClock::new(self.source.stamp_clock());
+        self.run_by(&SystemClock, |_, _| {})
+    }
+
+    /// As [`Engine::run`], in the time that `clock` tells; `decided` is told each decision of the pacer before it is followed.
+    pub(crate) fn run_by<C: Clock>(&mut self, clock: &C, mut decided: impl FnMut(&Pacer, Wait)) -> End {
+        let mut arrivals = ArrivalClock::new_by(clock, self.source.stamp_clock());
         let mut remaining = self.packet_limit.unwrap_or(u64::MAX);
         let mut handled = 0u64;
         let mut last_tick_ns = None;
@@ -78,11 +84,11 @@ impl<S: Source, H: Handler> Engine<S, H> {
         // by the scheduler, and would give away more than a turn.
         let (mut turn_ns, takes_turns) = (None, sched::is_fifo());
         loop {
-            let (found, done_ns) = self.burst(&mut arrivals, &mut remaining);
+            let (found, done_ns) = self.burst(clock, &mut arrivals, &mut remaining);
             handled += found;
             // A ring that never runs empty must not outlive the stop handle.
             if remaining == 0 || self.stop.is_pulled() {
-                return self.end(End::Stopped, &mut arrivals, &mut remaining);
+                return self.end(End::Stopped, clock, &mut arrivals, &mut remaining);
             }
             if found > 0 {
                 let began_ns = *turn_ns.get_or_insert(done_ns);
@@ -95,11 +101,12 @@ impl<S: Source, H: Handler> Engine<S, H> {
             turn_ns = None;
             let retry = self.cycle_end();
             add(if handled > 0 { &self.meters.cycles } else { &self.meters.empty_wakes }, 1);
-            let now_ns = clock::monotonic_ns();
+            let now_ns = clock.monotonic_ns();
             let wait = self.pacer.next(now_ns, handled);
             handled = 0;
             self.meters.mode_switches.store(self.pacer.mode_switches(), Ordering::Relaxed);
             self.meters.missed_ticks.store(self.pacer.missed_ticks(), Ordering::Relaxed);
+            decided(&self.pacer, wait);
             match wait {
                 Wait::Interrupt => {
                     self.meters.timer_mode.store(0, Ordering::Relaxed);
@@ -108,35 +115,38 @@ impl<S: Source, H: Handler> Engine<S, H> {
                     add(&self.meters.interrupt_wakes, 1);
                     match wake {
                         Wake::Ready | Wake::TimedOut | Wake::Stopped => {}
-                        Wake::Gone => return self.end(End::DeviceGone, &mut arrivals, &mut remaining),
+                        Wake::Gone => return self.end(End::DeviceGone, clock, &mut arrivals, &mut remaining),
                         Wake::End => return End::EndOfFile,
                     }
                 }
-                Wait::Timer(instant_ns) => {
-                    self.meters.timer_mode.store(1, Ordering::Relaxed);
-                    let wait_ns = instant_ns.saturating_sub(now_ns);
-                    if wait_ns > LONG_WAIT_NS {
-                        self.stop.wait(Duration::from_nanos(wait_ns));
-                    } else {
-                        clock::sleep_until(instant_ns);
-                    }
-                    let woke_ns = clock::monotonic_ns();
-                    add(&self.meters.timer_wakes, 1);
-                    self.meters.tick_lateness.record(woke_ns.saturating_sub(instant_ns));
-                    if let Some(last_ns) = last_tick_ns.replace(woke_ns) {
-                        self.meters.poll_period.record(woke_ns.saturating_sub(last_ns));
-                    }
-                    self.source.poll_device();
-                }
+                Wait::Timer(instant_ns) => self.tick(clock, now_ns, instant_ns, &mut last_tick_ns),
                 Wait::Poll => self.source.poll_device(),
             }
         }
     }
 
+    /// Sleeps until the timer's instant, then has the device polled.
+    fn tick(&mut self, clock: &impl Clock, now_ns: u64, instant_ns: u64, last_tick_ns: &mut Option<u64>) {
+        self.meters.timer_mode.store(1, Ordering::Relaxed);
+        let wait_ns = instant_ns.saturating_sub(now_ns);
+        if wait_ns > LONG_WAIT_NS {
+            clock.wait(&self.stop, Duration::from_nanos(wait_ns));
+        } else {
+            clock.sleep_until(instant_ns);
+        }
+        let woke_ns = clock.monotonic_ns();
+        add(&self.meters.timer_wakes, 1);
+        self.meters.tick_lateness.record(woke_ns.saturating_sub(instant_ns));
+        if let Some(last_ns) = last_tick_ns.replace(woke_ns) {
+            self.meters.poll_period.record(woke_ns.saturating_sub(last_ns));
+        }
+        self.source.poll_device();
+    }
+
     /// Ends the flow of packets and handles those that have come; the ones beyond the limit are counted.
-    fn end(&mut self, end: End, arrivals: &mut ArrivalClock, remaining: &mut u64) -> End {
+    fn end(&mut self, end: End, clock: &impl Clock, arrivals: &mut ArrivalClock, remaining: &mut u64) -> End {
         if self.source.quiesce() {
-            while self.burst(arrivals, remaining).0 > 0 {}
+            while self.burst(clock, arrivals, remaining).0 > 0 {}
         }
         self.cycle_end();
         match end {
@@ -148,7 +158,7 @@ impl<S: Source, H: Handler> Engine<S, H> {
 
     /// One burst from the source to the handler; returns how many packets it held, and when it was done (CLOCK_MONOTONIC; 0
     /// where the kernel has no part in reception).
-    fn burst(&mut self, arrivals: &mut ArrivalClock, remaining: &mut u64) -> (u64, u64) {
+    fn burst(&mut self, clock: &impl Clock, arrivals: &mut ArrivalClock, remaining: &mut u64) -> (u64, u64) {
         let burst = self.source.receive();
         let found = burst.len() as u64;
         if found == 0 {
@@ -169,7 +179,7 @@ impl<S: Source, H: Handler> Engine<S, H> {
         add(&self.meters.cut, cut);
         add(&self.meters.left_at_limit, found - wanted);
         // Taken after the burst: each packet's latency is at most this, never more flattering.
-        let now = arrivals.now();
+        let now = arrivals.now_by(clock);
         if let Some(now_ns) = now.stamp_ns {
             for packet in burst.iter().take(wanted as usize) {
                 let age_ns = now_ns.saturating_sub(packet.arrival_ns);

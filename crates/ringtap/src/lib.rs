@@ -1,12 +1,13 @@
 //! Ringtap's capture core: one real-time thread per queue, one shared pinned ring, hybrid waiting.
 //!
-//! A packet's way: device → ring → [`source::Source::receive`] → [`burst::Burst`] → [`engine::Engine::run`] →
-//! [`engine::Handler::packet`] → the burst is dropped and its frames go back. ARCHITECTURE.md tells the whole path.
+//! A packet's way: device → ring → [`Source::receive`] → [`Burst`] → [`Engine::run`] → [`Handler::packet`] → the burst is
+//! dropped and its frames go back. ARCHITECTURE.md tells the whole path.
 
 mod accounts;
 pub mod arrival;
 pub mod burst;
 pub mod calibrate;
+pub mod clock;
 pub mod core_use;
 pub mod engine;
 pub mod error;
@@ -23,7 +24,17 @@ pub mod record;
 pub mod settings;
 pub mod source;
 pub mod steer;
-pub mod sys;
+pub(crate) mod sys;
 pub mod transmit;
 
+pub use burst::{Burst, Packet};
+pub use engine::{End, Engine, Handler};
 pub use error::{Error, Result};
+pub use ledger::{Cause, Ledger};
+pub use pacer::{Hybrid, Policy};
+pub use receiver::{Backend, Outcome, Queues, Receiver, ReceiverConfig, Running};
+pub use source::Source;
+pub use sys::event::Stop;
+pub use sys::spare_pages::SparePages;
+pub use sys::{keeper, netdev, netlink, perf, privileges, sched};
+pub use transmit::Outbox;

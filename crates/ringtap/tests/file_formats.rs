@@ -7,10 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use ringtap::Stop;
 use ringtap::error::ErrorKind;
 use ringtap::source::file::{FileSource, Pace};
 use ringtap::source::{Source, Wake};
-use ringtap::sys::event::Stop;
 use support::{Seen, drain, read};
 use tempfile::TempDir;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use net_support::{Count, Way, bench, bench_with, config, drops, settle};
 use ringtap::burst::Packet;
@@ -120,8 +120,17 @@ fn net_a_stopped_engine_loses_all_but_its_ring_and_the_intervals_add_up() {
             held.store(hold, Ordering::Relaxed);
             bench.send_numbered(if hold { 200e3 } else { 1e3 }, count, |_| {});
             held.store(false, Ordering::Relaxed);
-            thread::sleep(Duration::from_millis(60));
-            readings.push(ledger());
+            // What waits in the socket's buffer is neither lost nor delivered yet.
+            let deadline = Instant::now() + Duration::from_secs(5);
+            let settled = |reading: &Ledger| reading.since(&readings[readings.len() - 1]).unaccounted() == Some(0);
+            let reading = loop {
+                thread::sleep(Duration::from_millis(60));
+                let reading = ledger();
+                if settled(&reading) || Instant::now() > deadline {
+                    break reading;
+                }
+            };
+            readings.push(reading);
         }
         let outcome = bench.finish(running);
         balanced(&outcome, 20_200, &format!("{way:?}"));

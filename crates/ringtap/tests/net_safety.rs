@@ -48,7 +48,7 @@ fn net_child_that_holds_a_receiver() {
         }
     }
     let receiver = Receiver::open(child_config(&interface)).unwrap();
-    let running = receiver.start(|_, _| Keep::default()).unwrap();
+    let running = receiver.start(vec![Keep::default()]).unwrap();
     println!("holding {}", std::process::id());
     match ending.as_str() {
         "handled" => {

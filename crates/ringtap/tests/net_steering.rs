@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use net_support::frames::{number, samples};
 use net_support::{Bench, Keep, Way, Wire, bench, bench_with, config, eventually};
+use ringtap::clock;
 use ringtap::ledger::Cause;
 use ringtap::receiver::Queues;
 use ringtap::source::Source;
 use ringtap::source::xdp::{XdpConfig, XdpSource};
 use ringtap::steer::{Attach, Rule, Side, Steering};
-use ringtap::sys::clock;
 use ringtap_testbed::TestbedConfig;
 
 fn rules(texts: &[&str]) -> Vec<Rule> {

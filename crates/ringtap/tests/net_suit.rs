@@ -119,7 +119,7 @@ fn net_what_the_host_knows_no_protocol_for_is_unknown_not_lost() {
     assert!(eventually(Duration::from_secs(3), came), "{} came", running.counters().packets);
     let outcome = bench.finish(running);
     let dropped = bench.receiver().run(|| {
-        let link = ringtap::sys::netlink::link_by_name("br0").unwrap();
+        let link = ringtap::netlink::link_by_name("br0").unwrap();
         link.statistics.rx_dropped
     });
     assert!(dropped.unwrap() >= FEW as u64, "the host counts them");

@@ -206,7 +206,7 @@ fn net_what_came_before_the_engine_is_no_latency() {
         let receiver = bench.open(config(&bench, way)).unwrap();
         bench.send_numbered(10e3, 500, |_| {});
         std::thread::sleep(Duration::from_millis(300));
-        let running = bench.receiver().run(|| receiver.start(|_, _| Echo::default())).unwrap().unwrap();
+        let running = bench.receiver().run(|| receiver.start(vec![Echo::default()])).unwrap().unwrap();
         settle(&running);
         bench.send_numbered(10e3, 300, |_| {});
         settle(&running);

@@ -24,7 +24,7 @@ fn net_packets_that_came_before_the_engine_are_handled() {
             sender.send(&frames);
             std::thread::sleep(Duration::from_millis(20));
             let keep = Keep::default();
-            let running = bench.receiver().run(|| receiver.start(|_, _| keep.clone())).unwrap().unwrap();
+            let running = bench.receiver().run(|| receiver.start(vec![keep.clone()])).unwrap().unwrap();
             let all = eventually(Duration::from_secs(2), || keep.len() == frames.len());
             assert!(all, "{way:?}: {} of {}", keep.len(), frames.len());
             assert_eq!(bench.finish(running).ledger.unaccounted(), Some(0), "{way:?}");

@@ -195,7 +195,7 @@ fn net_a_link_flap_leaves_each_packet_its_bytes() {
     let mut wire = Wire::open(bench.testbed.sender());
     wire.send(&frames);
     // All of them are queued before the flap.
-    let counted = || host.run(|| ringtap::sys::netlink::link_by_index(host.link().index)).unwrap().unwrap().statistics;
+    let counted = || host.run(|| ringtap::netlink::link_by_index(host.link().index)).unwrap().unwrap().statistics;
     assert!(eventually(Duration::from_secs(5), || counted().rx_packets >= frames.len() as u64));
     for state in ["down", "up"] {
         ip(host, &format!("link set {} {state}", host.interface()));

@@ -6,9 +6,9 @@ mod support;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use ringtap::clock;
 use ringtap::record::{FinalCounts, Format, InterfaceInfo, LEAST_SPOOL_BYTES, RecordConfig, Recorder, Rotation};
 use ringtap::source::StampClock;
-use ringtap::sys::clock;
 use support::{Seen, push, read, start};
 
 fn packet() -> impl Strategy<Value = Seen> {

@@ -28,6 +28,8 @@ impl Group {
             "windowed" | "interrupt" | "timer" | "busy" if receiver.contains('+') => Self::Ablation,
             "windowed" | "interrupt" | "timer" | "busy" => Self::Wait,
             "packet" | "socket" => Self::BackEnd,
+            // The sensor and the station as they are started.
+            ours if ours.starts_with("ringtap") => Self::Hybrid,
             _ => Self::Peer,
         }
     }

@@ -37,6 +37,8 @@ pub fn findings(book: &Book) -> Section {
 
 /// By the unit at the end of a quantity's name.
 fn write(quantity: &str) -> fn(f64) -> String {
+    // "held_pps (v2c)": what is in brackets is no unit.
+    let quantity = quantity.split(" (").next().unwrap_or(quantity);
     if quantity.ends_with("_pps") {
         si
     } else if quantity.ends_with("_bytes") {

@@ -10,8 +10,6 @@ use crate::bench::{Bench, DISTURBED};
 use crate::book::Finding;
 use crate::run::Request;
 
-pub(super) const LOADED: &[&str] =
-    &["hybrid 1ms", "hybrid 250us", "timer 1ms", "interrupt", "interrupt + NAPI pause", "packet 1ms", "socket"];
 /// The search ends at this difference, share of the core.
 const RESOLUTION: f64 = 0.02;
 /// A ring hides an overload until it is full. This one holds 55 ms, the machine's pauses, and 2 % of a run of [`SECONDS`].
@@ -21,7 +19,7 @@ pub(super) const SECONDS: f64 = 3.0;
 
 pub(super) fn search(bench: &mut Bench<'_>) -> Result<()> {
     let count = (STANDARD_PPS * bench.scale.seconds.max(SECONDS)) as u64;
-    for receiver in named(bench, LOADED) {
+    for receiver in named(bench, &bench.definitions.load.receivers) {
         let (mut low, mut high) = (0.0, 1.0);
         let mut runs = 0;
         while high - low > RESOLUTION {

@@ -14,14 +14,9 @@ use crate::book::Finding;
 use crate::run::Request;
 use crate::softirq::{self, Pings, Setting};
 
-pub(super) const RATES: [f64; 4] = [20e3, 148e3, 300e3, 500e3];
-/// Ordinary programs, whose packets come by a softirq. An engine on AF_XDP takes its packets before; a real-time one behind a
-/// packet socket would keep ksoftirqd from the core that both need here.
-pub(super) const READERS: &[&str] = &["udp-socket", "libpcap"];
-
 pub(super) fn study(bench: &mut Bench<'_>) -> Result<()> {
-    let scale = bench.scale.clone();
-    let readers = named(bench, READERS);
+    let (scale, definitions) = (bench.scale.clone(), Rc::clone(&bench.definitions));
+    let readers = named(bench, &definitions.napi.receivers);
     let ping = softirq::find_ping();
     if let Err(error) = &ping {
         bench.miss("round trips (nic)".to_owned(), error.to_string());
@@ -29,7 +24,7 @@ pub(super) fn study(bench: &mut Bench<'_>) -> Result<()> {
     let mut round_trips = vec![Vec::new(); Setting::ALL.len() * Pings::ALL.len()];
     for round in 0..scale.rounds {
         for (at, setting) in Setting::ALL.into_iter().enumerate() {
-            for pps in RATES {
+            for &pps in &definitions.napi.rates {
                 for receiver in &readers {
                     // A setting lasts for one run, so that a failure in between leaves none behind.
                     let benches = Rc::clone(&bench.benches);

@@ -9,14 +9,11 @@ use crate::bench::{Bench, DISTURBED};
 use crate::book::Finding;
 use crate::run::Request;
 
-pub(super) const RINGED: &[&str] = &["hybrid 1ms", "hybrid 250us", "interrupt", "packet 1ms", SMALL_FRAMES];
-/// Frames as large as the packets need: AF_XDP's are of 2 KiB at least.
-const SMALL_FRAMES: &str = "packet 1ms 256 B frames";
 const MOST_SLOTS: u32 = 32_768;
 const LEAST_SLOTS: u32 = 64;
 
 pub(super) fn search(bench: &mut Bench<'_>) -> Result<()> {
-    for receiver in named(bench, RINGED) {
+    for receiver in named(bench, &bench.definitions.ring.receivers) {
         // From above: the first size that loses ends the search, and the memory is that of the last that did not.
         let mut least = None;
         let mut slots = MOST_SLOTS;

@@ -1,6 +1,8 @@
 //! Studies that run everybody over a range of one thing and search nothing.
 //!
-//! Owns the ranges. Runs are interleaved: each round goes through all points, so that a slow hour of the machine falls on all.
+//! Runs are interleaved: each round goes through all points, so that a slow hour of the machine falls on all.
+
+use std::rc::Rc;
 
 use ringtap::Result;
 use ringtap_testbed::Topology;
@@ -8,6 +10,7 @@ use ringtap_testbed::Topology;
 use super::named;
 use crate::bench::Bench;
 use crate::catalogue::Receiver;
+use crate::definition::Rates;
 use crate::run::{Arrivals, Request};
 use crate::scale::Scale;
 use crate::storm::{self, Storm};
@@ -16,44 +19,17 @@ use crate::storm::{self, Storm};
 pub(super) const STANDARD_PPS: f64 = 148e3;
 const TOPOLOGIES: [Topology; 2] = [Topology::Nic, Topology::Host];
 
-pub(super) const SIZED: &[&str] = &["hybrid 1ms", "interrupt", "packet 1ms", "libpcap", "tcpdump"];
-pub(super) const PATTERNED: &[&str] = &["hybrid 1ms", "hybrid 250us", "windowed 1ms", "timer 1ms", "interrupt"];
-pub(super) const PAUSED: &[&str] = &["hybrid 1ms", "interrupt"];
-pub(super) const PAUSES_US: [u64; 6] = [0, 20, 50, 100, 133, 200];
-pub(super) const PAUSE_RATES: [f64; 3] = [20e3, STANDARD_PPS, 500e3];
-pub(super) const STORMED: &[&str] = &["hybrid 1ms", "interrupt", "libpcap", "tcpdump"];
-/// Event processing beside which storms are tried, share of the core.
-const STORM_LOAD: f64 = 0.5;
-
-/// Those that are measured at every rate; the others at each [`KEY_RATES`] that is asked for, or at all when none is.
-pub(super) const SWEPT: &[&str] = &[
-    "hybrid 1ms",
-    "hybrid 1ms peak 500k",
-    "hybrid 1ms peak 150k",
-    "hybrid 250us",
-    "hybrid 10ms",
-    "hybrid 100ms",
-    "libpcap",
-    "tcpdump",
-    "timer 1ms",
-    "timer 250us",
-    "interrupt",
-    "interrupt + NAPI pause",
-];
-const KEY_RATES: [f64; 4] = [20e3, STANDARD_PPS, 500e3, 1e6];
-/// Below this rate the cost of the kernel's receive path is lost in the noise, so topology nic is enough.
-const LEAST_HOST_PPS: f64 = 20e3;
-
 pub(super) fn rates(bench: &mut Bench<'_>) -> Result<()> {
     let receivers = bench.receivers.clone();
-    let scale = bench.scale.clone();
+    let (scale, definitions) = (bench.scale.clone(), Rc::clone(&bench.definitions));
+    let sweep = Sweep { scale: &scale, definition: &definitions.rates };
     for round in 0..scale.rounds {
         for &pps in &scale.rates {
             for topology in TOPOLOGIES {
-                if topology == Topology::Host && pps < LEAST_HOST_PPS {
+                if topology == Topology::Host && pps < definitions.rates.least_host_pps {
                     continue;
                 }
-                for receiver in receivers.iter().filter(|receiver| is_swept(&scale, receiver, round, pps)) {
+                for receiver in receivers.iter().filter(|receiver| sweep.has(receiver, round, pps)) {
                     let count = (pps * scale.seconds) as u64;
                     let request = Request { round, ..Request::new("rates", receiver, topology, pps, count) };
                     bench.run(&request)?;
@@ -67,26 +43,36 @@ pub(super) fn rates(bench: &mut Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-fn is_swept(scale: &Scale, receiver: &Receiver, round: u32, pps: f64) -> bool {
-    if receiver.peak_pps.is_some_and(|peak_pps| pps > peak_pps) {
-        return false;
-    }
-    let no_key = !scale.rates.iter().any(|rate| KEY_RATES.contains(rate));
-    SWEPT.contains(&receiver.name.as_str()) || round < scale.other_rounds && (no_key || KEY_RATES.contains(&pps))
+/// Which receivers the study `rates` runs at which rate.
+pub(super) struct Sweep<'d> {
+    pub(super) scale: &'d Scale,
+    pub(super) definition: &'d Rates,
 }
 
-/// How many runs [`rates`] has.
-pub(super) fn runs_of_rates(scale: &Scale, receivers: &[Receiver]) -> f64 {
-    let at = |round, pps| receivers.iter().filter(|receiver| is_swept(scale, receiver, round, pps)).count();
-    let topologies = |pps: f64| if pps < LEAST_HOST_PPS { 1 } else { TOPOLOGIES.len() };
-    let runs_of = |round| scale.rates.iter().map(|&pps| at(round, pps) * topologies(pps)).sum::<usize>();
-    let each = if scale.soaker { 2 } else { 1 };
-    ((0..scale.rounds).map(runs_of).sum::<usize>() * each) as f64
+impl Sweep<'_> {
+    fn has(&self, receiver: &Receiver, round: u32, pps: f64) -> bool {
+        if receiver.peak_pps.is_some_and(|peak_pps| pps > peak_pps) {
+            return false;
+        }
+        let Rates { receivers, key_rates, .. } = self.definition;
+        let no_key = !self.scale.rates.iter().any(|rate| key_rates.contains(rate));
+        receivers.contains(&receiver.name) || round < self.scale.other_rounds && (no_key || key_rates.contains(&pps))
+    }
+
+    /// How many runs [`rates`] has.
+    pub(super) fn runs(&self, receivers: &[Receiver]) -> f64 {
+        let scale = self.scale;
+        let at = |round, pps| receivers.iter().filter(|receiver| self.has(receiver, round, pps)).count();
+        let topologies = |pps: f64| if pps < self.definition.least_host_pps { 1 } else { TOPOLOGIES.len() };
+        let runs_of = |round| scale.rates.iter().map(|&pps| at(round, pps) * topologies(pps)).sum::<usize>();
+        let each = if scale.soaker { 2 } else { 1 };
+        ((0..scale.rounds).map(runs_of).sum::<usize>() * each) as f64
+    }
 }
 
 /// What a waiting receiver costs while nothing comes, and the core without one.
 pub(super) fn idle(bench: &mut Bench<'_>) -> Result<()> {
-    let receivers = named(bench, &["hybrid 1ms"]);
+    let receivers = named(bench, &bench.definitions.idle.receivers);
     let scale = bench.scale.clone();
     for round in 0..scale.rounds {
         bench.idle(None, round, scale.seconds * 2.0)?;
@@ -100,7 +86,7 @@ pub(super) fn idle(bench: &mut Bench<'_>) -> Result<()> {
 pub(super) fn sizes(bench: &mut Bench<'_>) -> Result<()> {
     let scale = bench.scale.clone();
     let count = (STANDARD_PPS * scale.seconds) as u64;
-    let receivers = named(bench, SIZED);
+    let receivers = named(bench, &bench.definitions.sizes.receivers);
     for round in 0..scale.rounds {
         for &frame_bytes in &scale.sizes {
             for topology in TOPOLOGIES {
@@ -117,7 +103,7 @@ pub(super) fn sizes(bench: &mut Bench<'_>) -> Result<()> {
 pub(super) fn arrivals(bench: &mut Bench<'_>) -> Result<()> {
     let scale = bench.scale.clone();
     let count = (STANDARD_PPS * scale.seconds) as u64;
-    let receivers = named(bench, PATTERNED);
+    let receivers = named(bench, &bench.definitions.arrivals.receivers);
     for round in 0..scale.rounds {
         for arrivals in Arrivals::ALL {
             for receiver in &receivers {
@@ -130,11 +116,11 @@ pub(super) fn arrivals(bench: &mut Bench<'_>) -> Result<()> {
 }
 
 pub(super) fn pause(bench: &mut Bench<'_>) -> Result<()> {
-    let scale = bench.scale.clone();
-    let receivers = named(bench, PAUSED);
+    let (scale, definitions) = (bench.scale.clone(), Rc::clone(&bench.definitions));
+    let receivers = named(bench, &definitions.pause.receivers);
     for round in 0..scale.rounds {
-        for pps in PAUSE_RATES {
-            for pause_us in PAUSES_US {
+        for &pps in &definitions.pause.rates {
+            for &pause_us in &definitions.pause.pauses_us {
                 for receiver in &receivers {
                     let request = Request::new("pause", receiver, Topology::Host, pps, (pps * scale.seconds) as u64);
                     bench.run(&Request { round, napi_pause_ns: Some(pause_us * 1000), ..request })?;
@@ -151,12 +137,13 @@ pub(super) fn storms(bench: &mut Bench<'_>) -> Result<()> {
         return Ok(());
     }
     let scale = bench.scale.clone();
+    let load = bench.definitions.storms.load;
     let pps = scale.greatest_pps.min(1e6);
     let count = (pps * scale.seconds) as u64;
-    let receivers = named(bench, STORMED);
+    let receivers = named(bench, &bench.definitions.storms.receivers);
     for round in 0..scale.rounds {
         for storm in std::iter::once(None).chain(Storm::ALL.into_iter().map(Some)) {
-            for load in [0.0, STORM_LOAD] {
+            for load in [0.0, load] {
                 for receiver in receivers.iter().filter(|receiver| load == 0.0 || receiver.is_ringtap()) {
                     stormy(bench, receiver, storm, load, pps, count, round)?;
                 }

@@ -158,6 +158,7 @@ fn run(nature: &Nature, study: &str, topology: Topology, round: u32, rate: f64, 
         napi_pause_ns: None,
         beside: None,
         seconds: 1.0,
+        ..Sample::default()
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use ringtap_testbed::{GeneratorBackend, GeneratorReport};
 use serde_json::{Value, json};
 
-use crate::units::{grouped, shown_rate, shown_size, shown_us};
+use ringtap_run::units::{grouped, shown_rate, shown_size, shown_us};
 
 /// A finished run.
 pub(super) struct Outcome {

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use nix::ifaddrs::getifaddrs;
 use ringtap::interface::Interface;
-use ringtap::sys::netlink;
+use ringtap::netlink;
 use ringtap::{Error, Result};
 use ringtap_testbed::FrameSpec;
 use ringtap_testbed::generate::{DEFAULT_PORT, Neighbour, ask_for, neighbours_here};

@@ -8,9 +8,9 @@ use ringtap_testbed::generate::{RATE_PPS, Replay, ReplayPace, Segment};
 use ringtap_testbed::{GeneratorBackend, Pattern, Profile};
 
 use super::Args;
-use ringtap_trap::storm::Storm;
+use ringtap_testbed::storm::Storm;
 
-use crate::units;
+use ringtap_run::units;
 
 /// Burst length when none is given.
 const BURST_LENGTH: u64 = 32;

@@ -1,19 +1,20 @@
 //! `ringtap generate --traps`: a storm's datagrams in frames, each from its node's address.
 //!
-//! Owns the options' part of it; what is said when is `ringtap_trap::storm`'s, sending the testbed crate's.
+//! Owns the options' part of it; what is said when, and sending, is the testbed crate's.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::ValueEnum;
+use ringtap::clock;
 use ringtap::interface::Interface;
-use ringtap::sys::clock;
 use ringtap::{Error, Result};
+use ringtap_station::config::Config;
 use ringtap_testbed::Generator;
 use ringtap_testbed::generate::Prepared;
-use ringtap_trap::storm::form::{Engines, Form};
-use ringtap_trap::storm::{Script, Storm};
+use ringtap_testbed::storm::form::{Engines, Form};
+use ringtap_testbed::storm::{Script, Storm};
 use ringtap_wire::UdpFrame;
 
 use super::{Args, target};
@@ -66,7 +67,7 @@ pub(super) fn read(args: &Args) -> Result<Option<Storm>> {
         (Version::V3, Some(path)) => {
             // Each storm is a later boot of its engines.
             let boots = (clock::realtime_ns() / 1_000_000_000).min(0x7fff_fffe) as u32;
-            Form::V3(Engines::new(&crate::trap::first_user(path)?, nodes, boots))
+            Form::V3(Engines::new(&Config::read(path)?.first_user()?, nodes, boots))
         }
         // The option is required then.
         (Version::V3, None) => return Err(Error::usage("use", "--trap-version v3", "--config is missing")),

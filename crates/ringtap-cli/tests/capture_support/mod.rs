@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use ringtap::netlink;
 use ringtap::source::packet::{Fanout, PacketRingConfig, PacketSource};
-use ringtap::sys::netlink;
 use ringtap_testbed::peer::resident_bytes;
 use ringtap_testbed::{GeneratorConfig, Host, Pattern, Profile, RunningProgram, Testbed, TestbedConfig};
 use serde_json::Value;

@@ -230,7 +230,7 @@ fn net_generate_cli_needs_nothing_to_be_told_on_a_plain_veth() {
 
     // The other end in another namespace.
     let index = host.link().index;
-    let address = host.run(|| ringtap::sys::netlink::veth_peer_address(index)).unwrap().unwrap().unwrap();
+    let address = host.run(|| ringtap::netlink::veth_peer_address(index)).unwrap().unwrap().unwrap();
     assert_eq!(address, testbed.receiver().link().mac);
 
     // No veth: the neighbour is asked for its MAC address.

@@ -4,9 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::process::Stdio;
 use std::time::Duration;
 
+use ringtap_snmp::encode::Trap;
+use ringtap_snmp::message::{self, Message, tag};
 use ringtap_testbed::{Testbed, TestbedConfig};
-use ringtap_trap::encode::Trap;
-use ringtap_trap::snmp::{self, Message, tag};
 
 use crate::support::{PATIENCE, end, sh, start_on};
 
@@ -46,7 +46,9 @@ fn informs(test: &str, backend: &[&str]) {
                 let mut answer = [0; 1500];
                 let (length, answered_by) = socket.recv_from(&mut answer).unwrap();
                 assert_eq!(answered_by, (to, 162).into(), "{test}");
-                let Ok(Message::Community { pdu, .. }) = snmp::parse(&answer[..length]) else { panic!("{answer:x?}") };
+                let Ok(Message::Community { pdu, .. }) = message::parse(&answer[..length]) else {
+                    panic!("{answer:x?}")
+                };
                 assert_eq!((pdu.tag, pdu.request_id()), (tag::RESPONSE, 77));
             })
             .unwrap();

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use ringtap_trap::encode::{Item, Trap};
-use ringtap_trap::store::Store;
-use ringtap_trap::{oid, render};
+use ringtap_snmp::encode::{Item, Trap};
+use ringtap_snmp::oid;
+use ringtap_station::render;
+use ringtap_station::store::Store;
 
 use crate::support::{Station, port};
 
@@ -26,12 +27,12 @@ fn inform(socket: &UdpSocket, to: &str, first: i32, until: Instant) -> (BTreeSet
             next += 1;
         }
         while let Ok((length, _)) = socket.recv_from(&mut buffer) {
-            let ringtap_trap::snmp::Message::Community { pdu, .. } =
-                ringtap_trap::snmp::parse(&buffer[..length]).unwrap()
+            let ringtap_snmp::message::Message::Community { pdu, .. } =
+                ringtap_snmp::message::parse(&buffer[..length]).unwrap()
             else {
                 panic!("no answer of v2c")
             };
-            assert_eq!(pdu.tag, ringtap_trap::snmp::tag::RESPONSE);
+            assert_eq!(pdu.tag, ringtap_snmp::message::tag::RESPONSE);
             acknowledged.insert(pdu.request_id());
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -40,7 +41,7 @@ fn inform(socket: &UdpSocket, to: &str, first: i32, until: Instant) -> (BTreeSet
 }
 
 fn stored_numbers(store: &Store) -> BTreeSet<i32> {
-    let names = ringtap_trap::names::Names::default();
+    let names = ringtap_snmp::names::Names::default();
     let name = oid::parse("1.3.6.1.4.1.32473.1.1.0").unwrap();
     assert_eq!(name, NUMBER);
     let rows = store.notifications(0, u64::from(u32::MAX)).unwrap();

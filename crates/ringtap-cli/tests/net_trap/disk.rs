@@ -8,9 +8,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
+use ringtap_snmp::encode::{Item, Trap};
+use ringtap_station::store::Store;
 use ringtap_testbed::{RunningProgram, Testbed, TestbedConfig};
-use ringtap_trap::encode::{Item, Trap};
-use ringtap_trap::store::Store;
 use serde_json::Value;
 
 use crate::support::{Ended, PATIENCE, end, end_anyhow, start_on};

@@ -6,8 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use ringtap_snmp::encode::{Item, Trap};
 use ringtap_testbed::{Testbed, TestbedConfig};
-use ringtap_trap::encode::{Item, Trap};
 use serde_json::Value;
 
 use crate::support::{

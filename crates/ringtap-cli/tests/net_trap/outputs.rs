@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use ringtap_trap::encode::{Item, Trap};
+use ringtap_snmp::encode::{Item, Trap};
 use serde_json::Value;
 
 use crate::support::{IF_INDEX, PATIENCE, RINGTAP, Station, config, link_down, mibs, port, run, send};

@@ -4,10 +4,10 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
+use ringtap_snmp::encode::{Item, Trap};
+use ringtap_snmp::message::{self, Message, tag};
+use ringtap_station::store::Store;
 use ringtap_testbed::{Testbed, TestbedConfig};
-use ringtap_trap::encode::{Item, Trap};
-use ringtap_trap::snmp::{self, Message, tag};
-use ringtap_trap::store::Store;
 use serde_json::Value;
 
 use crate::support::{PATIENCE, end, start_on};
@@ -35,7 +35,7 @@ fn one_of_each(backend: &str) -> Value {
             let mut answer = [0; 1500];
             let (length, answered_by) = socket.recv_from(&mut answer).unwrap();
             assert_eq!(answered_by, (to, 162).into());
-            let Ok(Message::Community { pdu, .. }) = snmp::parse(&answer[..length]) else { panic!("{answer:x?}") };
+            let Ok(Message::Community { pdu, .. }) = message::parse(&answer[..length]) else { panic!("{answer:x?}") };
             assert_eq!((pdu.tag, pdu.request_id()), (tag::RESPONSE, 77));
             socket.send_to(b"<11>Oct 11 22:14:15 core1 bgpd[7]: peer down", (to, 514)).unwrap();
         })

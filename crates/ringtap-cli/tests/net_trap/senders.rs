@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
 
-use ringtap_trap::encode::Trap;
-use ringtap_trap::snmp::{FLAG_REPORTABLE, tag};
-use ringtap_trap::usm::{AuthProtocol, PrivProtocol, Sealer, User};
+use ringtap_snmp::encode::Trap;
+use ringtap_snmp::message::{FLAG_REPORTABLE, tag};
+use ringtap_snmp::usm::{AuthProtocol, PrivProtocol, Sealer, User};
 
 use crate::support::{RINGTAP, Station, config, port, run};
 

@@ -5,12 +5,13 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::Duration;
 
+use ringtap_snmp::message::{self, Message, ScopedPdu};
+use ringtap_snmp::usm::{AuthProtocol, PrivProtocol, User};
+use ringtap_snmp::varbind::Value as SnmpValue;
+use ringtap_station::store::Store;
+use ringtap_testbed::storm::form::{Engines, Form};
+use ringtap_testbed::storm::{SEQUENCE, Script, Storm, Truth};
 use ringtap_testbed::{Testbed, TestbedConfig};
-use ringtap_trap::snmp::{self, Message, ScopedPdu, Value as SnmpValue};
-use ringtap_trap::store::Store;
-use ringtap_trap::storm::form::{Engines, Form};
-use ringtap_trap::storm::{SEQUENCE, Script, Storm, Truth};
-use ringtap_trap::usm::{AuthProtocol, PrivProtocol, User};
 use serde_json::Value;
 
 use crate::support::{RINGTAP, config, end, sh, start_on};
@@ -49,7 +50,7 @@ fn text(stream: Option<impl Read>) -> String {
 
 /// The numbers of the stored traps, in order of arrival.
 fn sequences(store: &Store) -> Vec<u64> {
-    let name = ringtap_trap::oid::encode(&SEQUENCE);
+    let name = ringtap_snmp::oid::encode(&SEQUENCE);
     let mut numbers = Vec::new();
     let mut from = 0;
     loop {
@@ -57,7 +58,7 @@ fn sequences(store: &Store) -> Vec<u64> {
         let Some(last) = rows.last() else { return numbers };
         from = last.id + 1;
         for row in &rows {
-            let pdu = match snmp::parse(&row.raw).unwrap() {
+            let pdu = match message::parse(&row.raw).unwrap() {
                 Message::Community { pdu, .. } => pdu,
                 Message::V3(_) => ScopedPdu::parse(row.decrypted.as_deref().unwrap()).unwrap().pdu,
                 Message::OtherVersion(_) => panic!("{row:?}"),

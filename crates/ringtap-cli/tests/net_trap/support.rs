@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use ringtap_snmp::encode::{Item, Trap};
+use ringtap_station::store::Store;
 use ringtap_testbed::{Host, RunningProgram};
-use ringtap_trap::encode::{Item, Trap};
-use ringtap_trap::store::Store;
 use serde_json::Value;
 
 /// The binary under test.

@@ -9,9 +9,9 @@ use crate::event::Event;
 
 /// Padding options.
 const PAD_N: u8 = 1;
-/// Options whose meaning is known (IANA "Destination Options and Hop-by-Hop Options"): tunnel limit, router alert,
+/// Options that are defined (IANA "Destination Options and Hop-by-Hop Options"): tunnel limit, router alert,
 /// CALIPSO, jumbo payload, home address.
-const KNOWN: [u8; 5] = [0x04, 0x05, 0x07, 0xc2, 0xc9];
+const DEFINED: [u8; 5] = [0x04, 0x05, 0x07, 0xc2, 0xc9];
 
 impl<'a> Decoded<'a> {
     /// Walks the extension headers of an IPv6 packet.
@@ -104,7 +104,7 @@ impl<'a> Decoded<'a> {
                 continue;
             }
             others += 1;
-            if !KNOWN.contains(&option.kind) {
+            if !DEFINED.contains(&option.kind) {
                 self.events.add(unknown);
             }
         }

@@ -53,9 +53,9 @@ impl Detector {
             return;
         }
         let deeper = Nesting { depth: nesting.depth + 1, rebuilt, vlan: None, ..nesting };
-        if let Some((inside, inside_link, vlan)) = tunnelled(&layers, data, &inner) {
+        if let Some((frame, frame_link, vlan)) = tunnelled(&layers, data, &inner) {
             self.counters.tunnelled += 1;
-            self.nested(inside, inside_link, wire_len, now_ns, sink, Nesting { vlan, ..deeper });
+            self.nested(frame, frame_link, wire_len, now_ns, sink, Nesting { vlan, ..deeper });
         } else if whole {
             let packet = std::mem::take(&mut self.rebuilt);
             let len = packet.len() as u32;
@@ -180,7 +180,7 @@ fn tunnelled<'a>(layers: &Layers, data: &'a [u8], packet: &Decoded<'a>) -> Optio
         && (source == TEREDO_PORT || destination == TEREDO_PORT)
         && !matches!(destination, port::VXLAN | port::GENEVE)
     {
-        return teredo(packet.payload).map(|inside| (inside, LinkType::Ipv6, None));
+        return teredo(packet.payload).map(|packet| (packet, LinkType::Ipv6, None));
     }
     None
 }

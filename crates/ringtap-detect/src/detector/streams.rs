@@ -2,31 +2,11 @@
 //! Does not: match.
 
 use crate::alert::{Origin, Sink};
-use crate::app::{self, dns, ftp, ssh, tls};
 use crate::decode::{Decoded, Transport};
-use crate::rules::rule::{App, Buffer};
+use crate::protocol::{App, Progress, Side};
 
+use super::Detector;
 use super::evaluate::Chunk;
-use super::{Detector, Work};
-
-/// Names and banners read of one packet.
-const MAX_ITEMS: usize = 32;
-
-impl Work {
-    pub(super) fn clear_items(&mut self) {
-        self.app_bytes.clear();
-        self.app_items.clear();
-    }
-
-    fn item(&mut self, buffer: Buffer, bytes: &[u8]) {
-        let from = self.app_bytes.len();
-        if self.app_items.len() == MAX_ITEMS || self.app_bytes.capacity() - from < bytes.len() {
-            return;
-        }
-        self.app_bytes.extend_from_slice(bytes);
-        self.app_items.push((buffer, from as u32, self.app_bytes.len() as u32));
-    }
-}
 
 impl Detector {
     /// A packet of a flow other than TCP's.
@@ -39,11 +19,12 @@ impl Detector {
         now_ns: u64,
         sink: &mut impl Sink,
     ) -> bool {
-        self.work.clear_items();
-        if matches!(packet.transport, Transport::Udp(_)) && app::is_dns(packet.ports) {
-            self.track.flows.get_mut(index).app = Some(App::Dns);
-            let work = &mut self.work;
-            dns::queries(packet.payload, |name| work.item(Buffer::DnsQuery, name));
+        self.work.values.clear();
+        if matches!(packet.transport, Transport::Udp(_))
+            && let Some(app) = App::of_datagram(packet.ports)
+        {
+            self.track.flows.get_mut(index).app = Some(app);
+            app.read_datagram(packet.payload, &mut self.work.values);
         }
         self.inspect(packet, Some((index, from)), None, origin, now_ns, sink)
     }
@@ -58,7 +39,7 @@ impl Detector {
         now_ns: u64,
         sink: &mut impl Sink,
     ) -> bool {
-        self.work.clear_items();
+        self.work.values.clear();
         let Some(tcp) = packet.tcp().copied() else { return false };
         if packet.bad_checksum {
             self.counters.bad_checksums += 1;
@@ -71,24 +52,24 @@ impl Detector {
         let before = flow.session.streams[from].next;
         let (policies, receiver, out) = (&self.limits.policies, packet.destination, &mut self.work.chunk);
         let newer = || policies.of(receiver).of_segments();
-        let took = flow.session.take(from, &tcp, payload, &mut self.track.pieces, &mut packet.events, newer, out);
-        self.counters.segments_refused += u64::from(took.refused);
-        self.counters.gaps += u64::from(took.gap);
+        let effect = flow.session.take(from, &tcp, payload, &mut self.track.reassembly, &mut packet.events, newer, out);
+        self.counters.segments_refused += u64::from(effect.refused);
+        self.counters.gaps += u64::from(effect.gap);
         Self::tell_anomalies(packet, now_ns, sink);
-        let chunk = self.end_chunk(index, from, kept, before, took.added);
+        let chunk = self.end_chunk(index, from, kept, before, effect.added);
         let passed = self.inspect(packet, Some((index, from)), Some(chunk), origin, now_ns, sink);
         self.keep_window(index, from, chunk);
         // More that is in order now than one chunk holds.
         if chunk.has_new() {
             self.follow(index, from, packet, now_ns, sink);
         }
-        if took.gap {
+        if effect.gap {
             // The other side's bytes behind the gap.
             let window = &mut self.track.flows.get_mut(index).session.streams[1 - from].window;
             self.track.windows.free(window);
             self.follow(index, 1 - from, packet, now_ns, sink);
         }
-        if took.ended {
+        if effect.ended {
             self.drain(index, now_ns, sink);
         }
         passed
@@ -127,7 +108,7 @@ impl Detector {
             let kept = self.begin_chunk(index, from, true);
             let session = &mut self.track.flows.get_mut(index).session;
             let before = session.streams[from].next;
-            session.follow(from, &mut self.track.pieces, &mut self.work.chunk);
+            session.follow(from, &mut self.track.reassembly, &mut self.work.chunk);
             if self.work.chunk.len() == kept {
                 return;
             }
@@ -141,7 +122,7 @@ impl Detector {
             loop {
                 self.work.chunk.clear();
                 let session = &mut self.track.flows.get_mut(index).session;
-                if !session.drain(from, &mut self.track.pieces, &mut self.work.chunk) {
+                if !session.drain(from, &mut self.track.reassembly, &mut self.work.chunk) {
                     break;
                 }
                 let len = self.work.chunk.len() as u64;
@@ -166,7 +147,7 @@ impl Detector {
         now_ns: u64,
         sink: &mut impl Sink,
     ) {
-        self.work.clear_items();
+        self.work.values.clear();
         let chunk = self.end_chunk(index, from, kept, before, true);
         let flow = self.track.flows.get(index);
         let packet =
@@ -181,68 +162,18 @@ impl Detector {
         if flow.app_done[from] {
             return;
         }
-        let bytes = std::mem::take(&mut self.work.chunk);
-        let ports = flow.key.ports();
+        let bytes = &self.work.chunk[..];
         if flow.app.is_none() && chunk.base == 0 {
-            flow.app = app::recognise(&bytes, ports);
+            flow.app = App::of_stream(bytes, flow.key.ports());
         }
-        let from_start = chunk.base == 0;
-        let work = &mut self.work;
-        match flow.app {
-            // Once the first bytes are gone, or are nothing known, there is nothing to wait for.
-            None => flow.app_done[from] = !from_start || bytes.len() >= 4,
-            Some(App::Tls) if from == 1 || !from_start => flow.app_done[from] = true,
-            Some(App::Tls) => match tls::hello(&bytes) {
-                tls::Hello::Name(name) => {
-                    work.item(Buffer::TlsSni, name);
-                    flow.app_done[from] = true;
-                }
-                tls::Hello::NoName => flow.app_done[from] = true,
-                tls::Hello::Incomplete => {}
-            },
-            Some(App::Ssh) if !from_start => flow.app_done[from] = true,
-            Some(App::Ssh) => match ssh::banner(&bytes) {
-                ssh::Banner::Line { protocol, software } => {
-                    work.item(Buffer::SshProtocol, protocol);
-                    work.item(Buffer::SshSoftware, software);
-                    flow.app_done[from] = true;
-                }
-                ssh::Banner::None => flow.app_done[from] = true,
-                ssh::Banner::Incomplete => {}
-            },
-            Some(App::Ftp) if from == 1 => flow.app_done[from] = true,
-            Some(App::Ftp) => loop {
-                let Some(at) = flow.app_next[from].checked_sub(chunk.base) else {
-                    flow.app_done[from] = true;
-                    break;
-                };
-                match ftp::line(bytes.get(at as usize..).unwrap_or_default()) {
-                    Ok(Some(line)) => {
-                        if let Some(address) = ftp::port_address(line) {
-                            work.item(Buffer::FtpPort, &address.octets());
-                        }
-                        flow.app_next[from] += line.len() as u64;
-                    }
-                    Ok(None) => break,
-                    Err(ftp::TooLong) => {
-                        flow.app_done[from] = true;
-                        break;
-                    }
-                }
-            },
-            Some(App::Dns) => loop {
-                // Messages behind their length (RFC 1035 §4.2.2); one longer than the window is not put together.
-                let Some(at) = flow.app_next[from].checked_sub(chunk.base) else {
-                    flow.app_done[from] = true;
-                    break;
-                };
-                let rest = bytes.get(at as usize..).unwrap_or_default();
-                let Some((&[high, low], rest)) = rest.split_first_chunk::<2>() else { break };
-                let Some(message) = rest.get(..usize::from(u16::from_be_bytes([high, low]))) else { break };
-                dns::queries(message, |name| work.item(Buffer::DnsQuery, name));
-                flow.app_next[from] += 2 + message.len() as u64;
-            },
-        }
-        self.work.chunk = bytes;
+        flow.app_done[from] = match flow.app {
+            // Once the first bytes are gone, or are no protocol's that we have, there is nothing to wait for.
+            None => chunk.base != 0 || bytes.len() >= 4,
+            Some(app) => {
+                let next = &mut flow.app_next[from];
+                let mut side = Side { bytes, base: chunk.base, from_client: from == 0, next };
+                app.read_stream(&mut side, &mut self.work.values) == Progress::Done
+            }
+        };
     }
 }

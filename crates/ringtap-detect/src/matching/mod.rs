@@ -4,6 +4,6 @@
 //! Owns no packet and no state of flows.
 
 pub(crate) mod expression;
+pub(crate) mod groups;
 pub(crate) mod inspect;
 pub(crate) mod patterns;
-pub(crate) mod places;

@@ -211,9 +211,9 @@ impl Position {
             Some(Value::Number(number)) => u32::try_from(number).ok(),
             _ => None,
         };
-        // A variable, or a number below zero: not known beforehand.
-        let known = |value: Option<Value>| value.is_none() || number(value).is_some();
-        if content.is_relative() || !known(content.offset) || !known(content.depth) {
+        // A variable, or a number below zero, says nothing beforehand.
+        let is_fixed = |value: Option<Value>| value.is_none() || number(value).is_some();
+        if content.is_relative() || !is_fixed(content.offset) || !is_fixed(content.depth) {
             return Self::ANY;
         }
         let (offset, len) = (number(content.offset).unwrap_or(0), content.bytes.len() as u32);
@@ -234,7 +234,7 @@ pub(crate) fn fast_pattern(rule: &Rule) -> Option<FastPattern> {
     });
     // Application buffers say more than payloads of the same length.
     let (buffer, content) = contents.max_by_key(|(buffer, content)| {
-        let is_app = crate::rules::app_of(*buffer).is_some();
+        let is_app = buffer.of_app().is_some();
         (content.fast, is_app, rarity(&content.bytes), content.bytes.len(), Position::of(content, 0) != Position::ANY)
     })?;
     let (from, len) = content.chop.unwrap_or((0, content.bytes.len()));

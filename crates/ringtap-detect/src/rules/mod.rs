@@ -12,7 +12,6 @@ mod numbers;
 mod parse;
 mod ranges;
 pub mod rule;
-mod state;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,11 +21,10 @@ pub use coverage::Coverage;
 pub use idle::idle;
 pub use network::Variables;
 pub(crate) use numbers::MAX_VARIABLES;
-pub use parse::Reason;
-pub(crate) use parse::app_of;
+pub use parse::{BitNames, MAX_BITS, Reason};
+
 pub use ranges::{Ranges, address_number};
 pub use rule::Rule;
-pub use state::{BitNames, MAX_BITS};
 
 /// A rule that is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -54,11 +54,11 @@ pub(crate) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Names of the variables that `byte_extract` and `byte_math` set, in one rule.
+/// RuleVariables of the variables that `byte_extract` and `byte_math` set, in one rule.
 #[derive(Default)]
-pub(crate) struct Names(Vec<String>);
+pub(crate) struct RuleVariables(Vec<String>);
 
-impl Names {
+impl RuleVariables {
     /// A number (perhaps below 0), or a variable that was set before.
     pub(crate) fn value(&self, text: &str) -> Result<Value, String> {
         let text = text.trim();
@@ -81,7 +81,7 @@ impl Names {
         if name.is_empty() || name.starts_with(|letter: char| letter.is_ascii_digit()) {
             return Err(format!("'{name}' is no name of a variable"));
         }
-        if let Some(index) = self.0.iter().position(|known| known == name) {
+        if let Some(index) = self.0.iter().position(|defined| defined == name) {
             return Ok(index as u8);
         }
         if self.0.len() == MAX_VARIABLES {
@@ -271,17 +271,17 @@ mod tests {
 
     #[test]
     fn byte_options() {
-        let mut names = Names::default();
-        assert!(names.byte_test("4,>,len,0").is_err(), "not set yet");
-        assert!(names.byte_extract("2,0,len,relative,little,multiplier 4").is_ok());
+        let mut variables = RuleVariables::default();
+        assert!(variables.byte_test("4,>,len,0").is_err(), "not set yet");
+        assert!(variables.byte_extract("2,0,len,relative,little,multiplier 4").is_ok());
         assert!(matches!(
-            names.byte_test("4,!&,len,0,relative,bitmask 0xff"),
+            variables.byte_test("4,!&,len,0,relative,bitmask 0xff"),
             Ok(Test::ByteTest { negated: true, .. })
         ));
-        assert!(matches!(names.byte_jump("0,0,relative,post_offset -7"), Ok(Test::ByteJump { .. })));
-        assert!(names.byte_math("bytes 1, offset 0, oper /, rvalue 0, result x").is_err());
-        assert!(names.byte_test("9,=,1,0").is_err());
-        assert!(names.byte_test("10,=,1,0,string,dec").is_ok());
-        assert!(names.byte_test("4,=,1,0,dce").is_err());
+        assert!(matches!(variables.byte_jump("0,0,relative,post_offset -7"), Ok(Test::ByteJump { .. })));
+        assert!(variables.byte_math("bytes 1, offset 0, oper /, rvalue 0, result x").is_err());
+        assert!(variables.byte_test("9,=,1,0").is_err());
+        assert!(variables.byte_test("10,=,1,0,string,dec").is_ok());
+        assert!(variables.byte_test("4,=,1,0,dce").is_err());
     }
 }

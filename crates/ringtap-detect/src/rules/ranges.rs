@@ -126,13 +126,13 @@ mod tests {
                     list.iter().map(|&(a, b)| Ranges::of(a.min(b).into(), a.max(b).into())).collect();
                 Ranges::union(&parts)
             };
-            let inside = |list: &[(u8, u8)], value: u8| list.iter().any(|&(a, b)| (a.min(b)..=a.max(b)).contains(&value));
+            let covers = |list: &[(u8, u8)], value: u8| list.iter().any(|&(a, b)| (a.min(b)..=a.max(b)).contains(&value));
             let (set, cut) = (build(&parts), build(&cuts));
             let left = set.without(&cut);
             let mut count = 0;
             for value in 0..=u8::MAX {
-                prop_assert_eq!(set.contains(value.into()), inside(&parts, value));
-                let expected = inside(&parts, value) && !inside(&cuts, value);
+                prop_assert_eq!(set.contains(value.into()), covers(&parts, value));
+                let expected = covers(&parts, value) && !covers(&cuts, value);
                 prop_assert_eq!(left.contains(value.into()), expected);
                 count += u128::from(expected);
             }

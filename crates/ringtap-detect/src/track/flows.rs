@@ -5,8 +5,8 @@
 use ringtap_wire::{Direction, FlowKey, protocol};
 
 use super::session::{Session, State};
-use crate::filling::{Filling, Spares};
-use crate::rules::rule::App;
+use crate::fixed_vec::{FixedVec, SpareVisitor};
+use crate::protocol::App;
 
 const NONE: u32 = u32::MAX;
 /// Flows looked at for their time-out each [`SWEEP_NS`], and at each packet in an emergency.
@@ -33,7 +33,7 @@ pub struct Flow {
     pub(crate) passed: bool,
     /// Rules of addresses alone were looked at.
     pub(crate) addresses_done: [bool; 2],
-    /// Alarms so far.
+    /// Alerts so far.
     pub(crate) alerts: u64,
     /// Position of the next message of each side that a parser of the application's protocol wants.
     pub(crate) app_next: [u64; 2],
@@ -99,8 +99,8 @@ pub struct FlowCounters {
 }
 
 pub(crate) struct Flows {
-    flows: Filling<Flow>,
-    recent: Filling<Recent>,
+    flows: FixedVec<Flow>,
+    recent: FixedVec<Recent>,
     capacity: usize,
     buckets: Vec<u32>,
     free: u32,
@@ -113,7 +113,7 @@ pub(crate) struct Flows {
     next_id: u64,
     emergency: bool,
     /// Bits of each flow, one after the other.
-    bits: Filling<u64>,
+    bits: FixedVec<u64>,
     words: usize,
     pub(crate) counters: FlowCounters,
 }
@@ -124,8 +124,8 @@ impl Flows {
         let capacity = capacity.clamp(2, 1 << 28);
         let words = bits.div_ceil(64);
         Self {
-            flows: Filling::with_capacity(capacity),
-            recent: Filling::with_capacity(capacity),
+            flows: FixedVec::with_capacity(capacity),
+            recent: FixedVec::with_capacity(capacity),
             capacity,
             buckets: vec![NONE; capacity.next_power_of_two()],
             free: NONE,
@@ -137,13 +137,13 @@ impl Flows {
             swept_ns: 0,
             next_id: 1,
             emergency: false,
-            bits: Filling::with_capacity(capacity * words),
+            bits: FixedVec::with_capacity(capacity * words),
             words,
             counters: FlowCounters::default(),
         }
     }
 
-    pub(crate) fn show_spare(&mut self, to: &mut impl Spares) {
+    pub(crate) fn show_spare(&mut self, to: &mut impl SpareVisitor) {
         self.flows.show_spare(to);
         self.recent.show_spare(to);
         self.bits.show_spare(to);

@@ -1,9 +1,9 @@
 //! Owns: bits of hosts and of pairs of hosts (`hostbits`, `xbits`).
 //! Does not: know bits of flows; they live with the flow.
 
-use super::assoc::Assoc;
+use super::bounded_map::BoundedMap;
 use crate::decode::Decoded;
-use crate::filling::Spares;
+use crate::fixed_vec::SpareVisitor;
 use crate::rules::address_number;
 use crate::rules::rule::{BitCommand, BitOwner, BitRule};
 
@@ -31,15 +31,15 @@ impl Bit {
 }
 
 pub(crate) struct HostBits {
-    table: Assoc<Key, Bit>,
+    table: BoundedMap<Key, Bit>,
 }
 
 impl HostBits {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { table: Assoc::new(capacity) }
+        Self { table: BoundedMap::new(capacity) }
     }
 
-    pub(crate) fn show_spare(&mut self, to: &mut impl Spares) {
+    pub(crate) fn show_spare(&mut self, to: &mut impl SpareVisitor) {
         self.table.show_spare(to);
     }
 

@@ -1,7 +1,7 @@
 //! State between packets: flows, TCP sessions, bits of hosts, thresholds, tags. All memory is taken at start; when it is full
 //! the oldest goes, and a counter says so.
 
-pub(crate) mod assoc;
+pub(crate) mod bounded_map;
 pub(crate) mod flows;
 pub(crate) mod hosts;
 pub(crate) mod session;

@@ -6,7 +6,7 @@ use ringtap_wire::{Tcp, tcp_flag};
 use super::windows::{Window, Windows};
 use crate::event::{Event, EventSet};
 use crate::overlap::Newer;
-use crate::pieces::{List, Pieces};
+use crate::reassembly::{Pending, Reassembly};
 
 /// A segment this far ahead of the next byte is outside any window that is usual.
 const MOST_AHEAD: u64 = 4 << 20;
@@ -51,7 +51,7 @@ pub(crate) struct Stream {
     /// Position behind the furthest byte seen.
     pub(crate) seen: u64,
     /// Segments that came too early.
-    pub(crate) early: List,
+    pub(crate) early: Pending,
     /// What was inspected last.
     pub(crate) window: Window,
     finished: bool,
@@ -82,7 +82,7 @@ pub(crate) struct Session {
 
 /// What a segment did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Took {
+pub(crate) struct SegmentEffect {
     /// Its bytes belong to the stream (now, later, or again): the packet alone need not be inspected.
     pub(crate) added: bool,
     /// There were bytes in the stream that nobody saw.
@@ -102,28 +102,28 @@ impl Session {
         from: usize,
         tcp: &Tcp<'_>,
         payload: &[u8],
-        pieces: &mut Pieces,
+        reassembly: &mut Reassembly,
         events: &mut EventSet,
         newer: impl FnOnce() -> Newer,
         out: &mut Vec<u8>,
-    ) -> Took {
+    ) -> SegmentEffect {
         let flags = tcp.flags();
         self.flags[from] |= flags;
-        let mut took = Took::default();
+        let mut effect = SegmentEffect::default();
         if flags & tcp_flag::RST != 0 {
             if self.state != State::None && self.state != State::Closed && self.reset_is_valid(from, tcp, flags, events)
             {
                 self.state = State::Closed;
-                took.ended = true;
+                effect.ended = true;
             }
-            return took;
+            return effect;
         }
         let syn = flags & tcp_flag::SYN != 0;
         if syn {
             self.open(from, tcp, flags);
         }
         if self.state == State::None {
-            return took;
+            return effect;
         }
         if !syn
             && flags & tcp_flag::ACK != 0
@@ -136,22 +136,22 @@ impl Session {
             }
         }
         if self.state == State::Closed {
-            return took;
+            return effect;
         }
         let sequence = if syn { tcp.sequence().wrapping_add(1) } else { tcp.sequence() };
         if !payload.is_empty() {
-            self.data(from, sequence, payload, pieces, events, newer, out, &mut took);
+            self.data(from, sequence, payload, reassembly, events, newer, out, &mut effect);
         }
         if flags & tcp_flag::ACK != 0 {
-            self.skip_gap(1 - from, tcp.acknowledgment(), pieces, events, &mut took);
+            self.skip_gap(1 - from, tcp.acknowledgment(), reassembly, events, &mut effect);
         }
         if flags & tcp_flag::FIN != 0 && self.state >= State::Established {
             self.streams[from].finished = true;
             let both = self.streams.iter().all(|stream| stream.finished);
-            took.ended |= both && self.state != State::Closed;
+            effect.ended |= both && self.state != State::Closed;
             self.state = if both { State::Closed } else { State::Closing };
         }
-        took
+        effect
     }
 
     fn open(&mut self, from: usize, tcp: &Tcp<'_>, flags: u8) {
@@ -191,11 +191,11 @@ impl Session {
         from: usize,
         sequence: u32,
         payload: &[u8],
-        pieces: &mut Pieces,
+        reassembly: &mut Reassembly,
         events: &mut EventSet,
         newer: impl FnOnce() -> Newer,
         out: &mut Vec<u8>,
-        took: &mut Took,
+        effect: &mut SegmentEffect,
     ) {
         let stream = &mut self.streams[from];
         let Some(position) = stream.position(sequence) else { return };
@@ -204,7 +204,7 @@ impl Session {
             events.add(Event::StreamOutsideWindow);
             return;
         }
-        took.added = true;
+        effect.added = true;
         stream.seen = stream.seen.max(end.max(0) as u64);
         let skip = (stream.next as i64 - position).max(0) as usize;
         let Some(new) = payload.get(skip..).filter(|new| !new.is_empty()) else { return };
@@ -214,12 +214,12 @@ impl Session {
             stream.next += new.len() as u64;
             return;
         }
-        let told = pieces.insert(&mut stream.early, start, new, newer());
-        if told.different {
+        let inserted = reassembly.insert(&mut stream.early, start, new, newer());
+        if inserted.different {
             events.add(Event::StreamOverlapDifferent);
         }
-        took.refused |= told.refused;
-        stream.next = pieces.take(&mut stream.early, stream.next, out);
+        effect.refused |= inserted.refused;
+        stream.next = reassembly.take(&mut stream.early, stream.next, out);
     }
 
     /// Bytes that the receiver has acknowledged and we never saw will not come again: go on behind them.
@@ -227,9 +227,9 @@ impl Session {
         &mut self,
         of: usize,
         acknowledgment: u32,
-        pieces: &mut Pieces,
+        reassembly: &mut Reassembly,
         events: &mut EventSet,
-        took: &mut Took,
+        effect: &mut SegmentEffect,
     ) {
         let stream = &mut self.streams[of];
         let Some(acknowledged) = stream.position(acknowledgment) else { return };
@@ -238,40 +238,40 @@ impl Session {
         }
         // The SYN's and FIN's numbers carry no byte.
         if acknowledged as u64 <= stream.seen {
-            let first = pieces.first(&stream.early).unwrap_or(acknowledged as u64);
+            let first = reassembly.first(&stream.early).unwrap_or(acknowledged as u64);
             if first > stream.next && first <= acknowledged as u64 {
                 stream.next = first;
-                took.gap = true;
+                effect.gap = true;
                 events.add(Event::StreamGap);
             }
         } else if acknowledged as u64 > stream.seen + 1 {
             stream.next = acknowledged as u64;
             stream.seen = stream.next;
-            pieces.clear(&mut stream.early);
-            took.gap = true;
+            reassembly.clear(&mut stream.early);
+            effect.gap = true;
             events.add(Event::StreamGap);
         }
     }
 
     /// Puts bytes that follow in order now (behind a gap) at the end of `out`.
-    pub(crate) fn follow(&mut self, of: usize, pieces: &mut Pieces, out: &mut Vec<u8>) {
+    pub(crate) fn follow(&mut self, of: usize, reassembly: &mut Reassembly, out: &mut Vec<u8>) {
         let stream = &mut self.streams[of];
-        stream.next = pieces.take(&mut stream.early, stream.next, out);
+        stream.next = reassembly.take(&mut stream.early, stream.next, out);
     }
 
     /// At the end: goes on behind the next gap and puts what is there at the end of `out`; whether there was anything.
-    pub(crate) fn drain(&mut self, of: usize, pieces: &mut Pieces, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn drain(&mut self, of: usize, reassembly: &mut Reassembly, out: &mut Vec<u8>) -> bool {
         let stream = &mut self.streams[of];
-        let Some(first) = pieces.first(&stream.early) else { return false };
+        let Some(first) = reassembly.first(&stream.early) else { return false };
         stream.next = stream.next.max(first);
-        stream.next = pieces.take(&mut stream.early, stream.next, out);
+        stream.next = reassembly.take(&mut stream.early, stream.next, out);
         true
     }
 
     /// Gives all memory back.
-    pub(crate) fn forget(&mut self, pieces: &mut Pieces, windows: &mut Windows) {
+    pub(crate) fn forget(&mut self, reassembly: &mut Reassembly, windows: &mut Windows) {
         for stream in &mut self.streams {
-            pieces.clear(&mut stream.early);
+            reassembly.clear(&mut stream.early);
             windows.free(&mut stream.window);
         }
     }

@@ -1,9 +1,9 @@
 //! Owns: which sessions and hosts a rule has tagged, and for how long (`tag`).
 //! Does not: write the packets that follow.
 
-use super::assoc::Assoc;
+use super::bounded_map::BoundedMap;
 use crate::decode::Decoded;
-use crate::filling::Spares;
+use crate::fixed_vec::SpareVisitor;
 use crate::rules::address_number;
 use crate::rules::rule::{Meta, Tag, TagMetric, TagOwner};
 
@@ -41,7 +41,7 @@ struct Open {
 }
 
 pub(crate) struct Tags {
-    table: Assoc<Key, Open>,
+    table: BoundedMap<Key, Open>,
     /// Tags that are open, or more: while there are none a packet is not looked up.
     open: u64,
     /// Number of the packet that was last taken, so that its levels count as one.
@@ -50,10 +50,10 @@ pub(crate) struct Tags {
 
 impl Tags {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { table: Assoc::new(capacity), open: 0, last_packet: 0 }
+        Self { table: BoundedMap::new(capacity), open: 0, last_packet: 0 }
     }
 
-    pub(crate) fn show_spare(&mut self, to: &mut impl Spares) {
+    pub(crate) fn show_spare(&mut self, to: &mut impl SpareVisitor) {
         self.table.show_spare(to);
     }
 

@@ -1,9 +1,9 @@
-//! Owns: how many alarms of a rule get out (`threshold`, `detection_filter`).
+//! Owns: how many alerts of a rule get out (`threshold`, `detection_filter`).
 //! Does not: decide whether a rule matches.
 
-use super::assoc::Assoc;
+use super::bounded_map::BoundedMap;
 use crate::decode::Decoded;
-use crate::filling::Spares;
+use crate::fixed_vec::SpareVisitor;
 use crate::rules::address_number;
 use crate::rules::rule::{Limit, Threshold, Track};
 
@@ -26,15 +26,15 @@ struct Count {
 }
 
 pub(crate) struct Thresholds {
-    table: Assoc<Key, Count>,
+    table: BoundedMap<Key, Count>,
 }
 
 impl Thresholds {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { table: Assoc::new(capacity) }
+        Self { table: BoundedMap::new(capacity) }
     }
 
-    pub(crate) fn show_spare(&mut self, to: &mut impl Spares) {
+    pub(crate) fn show_spare(&mut self, to: &mut impl SpareVisitor) {
         self.table.show_spare(to);
     }
 
@@ -43,8 +43,8 @@ impl Thresholds {
         self.table.evicted
     }
 
-    /// Whether the match of `rule` in this packet becomes an alarm; `flow` is the flow's number.
-    pub(crate) fn lets_out(
+    /// Whether the match of `rule` in this packet becomes an alert; `flow` is the flow's number.
+    pub(crate) fn admits(
         &mut self,
         rule: u32,
         threshold: &Threshold,

@@ -1,7 +1,7 @@
 //! Owns: the last bytes of each stream that was inspected, in a fixed number of windows; the one used longest ago goes.
 //! Does not: know streams; they keep the number and stamp of their window.
 
-use crate::filling::{Filling, Spares};
+use crate::fixed_vec::{FixedVec, SpareVisitor};
 
 /// A stream's hold on a window: valid as long as nobody else was given it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,7 +12,7 @@ pub(crate) struct Window {
 
 pub(crate) struct Windows {
     /// Those of all windows ever used, which come in order.
-    bytes: Filling<u8>,
+    bytes: FixedVec<u8>,
     /// Given back, the last one first.
     free: Vec<u32>,
     lens: Vec<u32>,
@@ -32,7 +32,7 @@ impl Windows {
     pub(crate) fn new(count: usize, size: usize) -> Self {
         let count = count.max(1);
         Self {
-            bytes: Filling::with_capacity(count * size),
+            bytes: FixedVec::with_capacity(count * size),
             free: Vec::with_capacity(count),
             lens: vec![0; count],
             stamps: vec![0; count],
@@ -44,7 +44,7 @@ impl Windows {
         }
     }
 
-    pub(crate) fn show_spare(&mut self, to: &mut impl Spares) {
+    pub(crate) fn show_spare(&mut self, to: &mut impl SpareVisitor) {
         self.bytes.show_spare(to);
     }
 

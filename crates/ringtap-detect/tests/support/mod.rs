@@ -7,7 +7,7 @@ use ringtap_detect::rules::{Classes, RuleSet, Variables};
 use ringtap_detect::{Alert, Decoded, Detector, FlowView, Limits, Program, Sink, Tagger};
 use ringtap_wire::LinkType;
 
-/// Sids of alarms, in order.
+/// Sids of alerts, in order.
 #[derive(Default)]
 pub struct Sids(pub Vec<u32>);
 
@@ -57,7 +57,7 @@ pub fn detector(rules: &str) -> Detector {
     Detector::new(program(rules), limits())
 }
 
-/// Sids of alarms for these frames, a millisecond apart, the end included.
+/// Sids of alerts for these frames, a millisecond apart, the end included.
 pub fn sids(detector: &mut Detector, frames: &[Vec<u8>]) -> Vec<u32> {
     let mut found = Sids::default();
     for (index, frame) in frames.iter().enumerate() {

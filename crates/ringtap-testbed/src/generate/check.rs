@@ -3,7 +3,7 @@
 //! Owns the words of these refusals. Frames and profiles check themselves (`frame`, `schedule`).
 
 use ringtap::interface::Interface;
-use ringtap::sys::netlink;
+use ringtap::netlink;
 use ringtap::{Error, Result};
 
 use super::GeneratorConfig;

@@ -5,7 +5,7 @@
 //!
 //! Owns what can be asked for and the running generator as others see it. In the kernel: `run` has the loop, `program` the
 //! BPF side. In user space: `ring` has the loop, `pace` and `fill` mirror the BPF program, `sender` waits and sends,
-//! `replay` and `reel` are capture files, `prepared` are frames that the caller makes. For both: `schedule` the patterns, `frame` the headers, `check` what is refused
+//! `replay` and `playlist` are capture files, `prepared` are frames that the caller makes. For both: `schedule` the patterns, `frame` the headers, `check` what is refused
 //! beforehand, `report` the result.
 
 mod check;
@@ -15,9 +15,9 @@ mod frame;
 mod oracle;
 mod pace;
 mod peers;
+mod playlist;
 mod prepared;
 mod program;
-mod reel;
 mod replay;
 mod report;
 mod ring;

@@ -1,6 +1,6 @@
 //! Replays capture files through a transmit ring: at recorded pace, a multiple of it, a constant rate, or without waiting.
 //!
-//! Owns when each frame is due and the repetition. What is in the files is `reel`'s, waiting and counting `sender`'s.
+//! Owns when each frame is due and the repetition. What is in the files is `playlist`'s, waiting and counting `sender`'s.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use ringtap::{Error, Result};
 
 use super::Generator;
 use super::check::check_interface;
-use super::reel::Reel;
-pub use super::reel::Replayed;
+use super::playlist::Playlist;
+pub use super::playlist::Replayed;
 use super::report::GeneratorReport;
 use super::schedule::{RATE_PPS, gap_q16};
 use super::sender::{Due, Manner, Sender, Shared};
@@ -83,7 +83,7 @@ impl Replay {
             _ => {}
         }
         let interface = check_interface(&self.interface, self.priority, self.anywhere)?;
-        let reel = Reel::open(&self.files, interface.mtu as usize, self.passes > 1)?;
+        let playlist = Playlist::open(&self.files, interface.mtu as usize, self.passes > 1)?;
         let manner = Manner {
             core: self.core,
             priority: self.priority,
@@ -96,18 +96,18 @@ impl Replay {
         let (pace, passes) = (self.pace, self.passes);
         let thread = thread::Builder::new()
             .name("replay".into())
-            .spawn(move || Ok(run(sender, reel, pace, passes)))
+            .spawn(move || Ok(run(sender, playlist, pace, passes)))
             .map_err(|error| Error::os("start thread of", "the replay", &error))?;
         Ok(Generator::in_user_space((shared, thread)))
     }
 }
 
-fn run(mut sender: Sender, mut reel: Reel, pace: ReplayPace, passes: u64) -> GeneratorReport {
+fn run(mut sender: Sender, mut playlist: Playlist, pace: ReplayPace, passes: u64) -> GeneratorReport {
     let warnings = sender.place();
     let mut clock = ReplayClock::new(pace);
     let mut left = passes;
     let complete = loop {
-        let sent = match reel.next() {
+        let sent = match playlist.next() {
             Some((frame, stamp_ns)) => {
                 let build = |out: &mut [u8], _now: u64| match out.get_mut(..frame.len()) {
                     Some(room) => {
@@ -124,11 +124,11 @@ fn run(mut sender: Sender, mut reel: Reel, pace: ReplayPace, passes: u64) -> Gen
             None => {
                 left -= 1;
                 if left == 0 {
-                    reel.end_pass();
+                    playlist.end_pass();
                     break true;
                 }
                 clock.next_pass();
-                reel.rewind()
+                playlist.rewind()
             }
         };
         if !sent {
@@ -136,7 +136,7 @@ fn run(mut sender: Sender, mut reel: Reel, pace: ReplayPace, passes: u64) -> Gen
         }
     };
     let mut report = sender.finish(clock.asked_pps(), complete, warnings);
-    report.replay = Some(reel.found().clone());
+    report.replay = Some(playlist.found().clone());
     report
 }
 

@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ringtap::interface::Interface;
-use ringtap::sys::{clock, sched};
 use ringtap::{Error, Result};
+use ringtap::{clock, sched};
 
 use super::program::{Controls, GenerateProgram, Settings, State};
 use super::report::GeneratorReport;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ringtap::interface::Interface;
-use ringtap::sys::netlink::{self, LinkStatistics};
-use ringtap::sys::{clock, sched};
+use ringtap::netlink::{self, LinkStatistics};
 use ringtap::transmit::TransmitRing;
 use ringtap::{Error, Result};
+use ringtap::{clock, sched};
 
 use super::GeneratorBackend;
 use super::program::State;

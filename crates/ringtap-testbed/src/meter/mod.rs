@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Sub;
 
+use ringtap::clock;
 use ringtap::core_use::{CoreMeter, CoreMeterKind, Others, Reading};
-use ringtap::sys::clock;
 use ringtap::{Error, Result};
 use serde::Serialize;
 

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-use ringtap::sys::{clock, sched};
 use ringtap::{Error, Result};
+use ringtap::{clock, sched};
 
 /// Multiplications of one unit of work, about 2 µs.
 const UNIT: u64 = 1024;

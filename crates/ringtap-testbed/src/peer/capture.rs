@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ringtap::{Error, Result};
 
-use super::program::{Known, Program};
+use super::program::{Program, ProgramSpec};
 use super::recording::{Folder, judge};
 use super::{PeerKind, PeerOptions, PeerReport, Receiving, SNAPLEN};
 use crate::testbed::Testbed;
@@ -54,13 +54,13 @@ impl Tool {
         }
     }
 
-    fn known(self) -> Known {
+    fn spec(self) -> ProgramSpec {
         let (program, package) = match self {
             Self::Tcpdump => ("tcpdump", "tcpdump"),
             Self::Dumpcap => ("dumpcap", "wireshark-common"),
             Self::NetsniffNg => ("netsniff-ng", "netsniff-ng"),
         };
-        Known { program, package, line_buffered: false }
+        ProgramSpec { program, package, line_buffered: false }
     }
 
     /// What it says once it captures. netsniff-ng says it when its ring is in place.
@@ -131,7 +131,7 @@ impl Tool {
 
 pub(super) fn version(kind: PeerKind) -> Result<String> {
     let tool = Tool::of(kind);
-    tool.known().says(&["--version"], if tool == Tool::Dumpcap { "Dumpcap" } else { tool.known().program })
+    tool.spec().says(&["--version"], if tool == Tool::Dumpcap { "Dumpcap" } else { tool.spec().program })
 }
 
 pub(super) fn start(testbed: &Testbed, kind: PeerKind, options: &PeerOptions) -> Result<CaptureProgram> {
@@ -139,7 +139,7 @@ pub(super) fn start(testbed: &Testbed, kind: PeerKind, options: &PeerOptions) ->
     let recording = if options.numbered { Some(Folder::new(testbed)?) } else { None };
     let file = recording.as_ref().map_or_else(|| PathBuf::from("/dev/null"), |folder| folder.inside().join(FILE));
     let arguments = tool.arguments(testbed.receiver().interface(), file, options);
-    let mut program = Program::start(testbed, tool.known(), &arguments, |_| {})?;
+    let mut program = Program::start(testbed, tool.spec(), &arguments, |_| {})?;
     program.wait_for(tool.ready(), READY)?;
     let mut note = Vec::new();
     if options.numbered {
@@ -166,7 +166,7 @@ impl Receiving for CaptureProgram {
         let memory_bytes = self.program.ring_bytes();
         let said = self.program.interrupt()?;
         let words = self.tool.read(&said).ok_or_else(|| {
-            Error::failed("read what is said by", self.tool.known().program, format!("no counts in {said:?}"))
+            Error::failed("read what is said by", self.tool.spec().program, format!("no counts in {said:?}"))
         })?;
         let sequence = match self.recording {
             Some(folder) => Some(judge(&[folder.outside().join(FILE)], self.expected, sent, &mut self.note)?),

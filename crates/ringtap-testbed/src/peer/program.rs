@@ -18,14 +18,14 @@ use crate::testbed::Testbed;
 
 /// A program and the Debian package it comes in.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct ProgramSpec {
     pub(super) program: &'static str,
     pub(super) package: &'static str,
     /// It is to write each line at once, by stdbuf(1).
     pub(super) line_buffered: bool,
 }
 
-impl Known {
+impl ProgramSpec {
     fn failed(self, operation: &str, cause: impl std::fmt::Display) -> Error {
         Error::failed(operation, self.program, cause)
     }
@@ -60,7 +60,7 @@ impl Known {
 
 /// A program at work on the receiver's core.
 pub(super) struct Program {
-    known: Known,
+    spec: ProgramSpec,
     program: RunningProgram,
     /// What it writes to stdout and stderr.
     words: File,
@@ -70,24 +70,24 @@ impl Program {
     /// Starts it inside the receiver.
     pub(super) fn start(
         testbed: &Testbed,
-        known: Known,
+        spec: ProgramSpec,
         arguments: &[OsString],
         configure: impl FnOnce(&mut Command),
     ) -> Result<Self> {
-        known.look_for()?;
+        spec.look_for()?;
         let words =
-            tempfile::tempfile().map_err(|error| Error::os("make a file for the words of", known.program, &error))?;
-        let shared = || words.try_clone().map_err(|error| Error::os("share a file with", known.program, &error));
+            tempfile::tempfile().map_err(|error| Error::os("make a file for the words of", spec.program, &error))?;
+        let shared = || words.try_clone().map_err(|error| Error::os("share a file with", spec.program, &error));
         let receiver = testbed.receiver();
         let mut command = receiver.command("taskset");
         command.args(["-c", &testbed.config().receiver_core.to_string()]);
-        if known.line_buffered {
+        if spec.line_buffered {
             command.args(["stdbuf", "-oL"]);
         }
-        command.arg(known.program).args(arguments);
+        command.arg(spec.program).args(arguments);
         command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(shared()?).stderr(shared()?);
         configure(&mut command);
-        Ok(Self { known, program: receiver.start(command)?, words })
+        Ok(Self { spec, program: receiver.start(command)?, words })
     }
 
     /// Waits until it has said `phrase`.
@@ -100,7 +100,7 @@ impl Program {
             self.check_alive("start")?;
             if Instant::now() > until {
                 let cause = format!("it does not say {phrase:?} within {limit:?}: {}", self.last_words());
-                return Err(self.known.failed("start", cause));
+                return Err(self.spec.failed("start", cause));
             }
             thread::sleep(Duration::from_millis(20));
         }
@@ -111,9 +111,9 @@ impl Program {
         match self.program.child().try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => {
-                Err(self.known.failed(operation, format!("it ended with {status}: {}", self.last_words())))
+                Err(self.spec.failed(operation, format!("it ended with {status}: {}", self.last_words())))
             }
-            Err(error) => Err(Error::os(operation, self.known.program, &error)),
+            Err(error) => Err(Error::os(operation, self.spec.program, &error)),
         }
     }
 
@@ -154,7 +154,7 @@ impl Program {
                 return Ok(());
             }
         }
-        Err(self.known.failed("wait for", "it still works 10 s after the traffic ended"))
+        Err(self.spec.failed("wait for", "it still works 10 s after the traffic ended"))
     }
 
     /// CPU time of each thread in nanoseconds, by thread id (Documentation/scheduler/sched-stats.rst).
@@ -188,11 +188,11 @@ impl Program {
                 Ok(Some(_)) => return Ok(()),
                 Ok(None) if Instant::now() > until => {
                     return Err(self
-                        .known
+                        .spec
                         .failed("end", format!("it does not end within {limit:?}: {}", self.last_words())));
                 }
                 Ok(None) => thread::sleep(Duration::from_millis(20)),
-                Err(error) => return Err(Error::os("end", self.known.program, &error)),
+                Err(error) => return Err(Error::os("end", self.spec.program, &error)),
             }
         }
     }
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn a_missing_program_names_its_package() {
-        let known = Known { program: "no-such-peer", package: "peer-of-ringtap", line_buffered: false };
-        let error = known.says(&[], "x").unwrap_err().to_string();
+        let spec = ProgramSpec { program: "no-such-peer", package: "peer-of-ringtap", line_buffered: false };
+        let error = spec.says(&[], "x").unwrap_err().to_string();
         assert!(error.contains("no-such-peer") && error.contains("apt-get install peer-of-ringtap"), "{error}");
     }
 }

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use ringtap::{Error, Result};
 
-use super::program::{Known, Program};
+use super::program::{Program, ProgramSpec};
 use super::recording::{Folder, MEMORY, judge};
 use super::{PeerKind, PeerOptions, PeerReport, Receiving};
 use crate::testbed::Testbed;
 
-const KNOWN: Known = Known { program: "suricata", package: "suricata", line_buffered: false };
+const KNOWN: ProgramSpec = ProgramSpec { program: "suricata", package: "suricata", line_buffered: false };
 /// Before it, there was no AF_XDP, and other names of counters.
 const LEAST_VERSION: u32 = 7;
 /// What it makes of a TPACKET_V3 frame at an MTU of 1500; its ring size is in such frames.

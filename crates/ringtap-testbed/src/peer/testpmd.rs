@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use ringtap::{Error, Result};
 
-use super::program::{Known, Program};
+use super::program::{Program, ProgramSpec};
 use super::recording::Folder;
 use super::{PeerKind, PeerOptions, PeerReport, Receiving, stands_still};
 use crate::testbed::Testbed;
 
 // Into a file it would keep its answers to itself until its end.
-const KNOWN: Known = Known { program: "dpdk-testpmd", package: "dpdk-dev", line_buffered: true };
+const KNOWN: ProgramSpec = ProgramSpec { program: "dpdk-testpmd", package: "dpdk-dev", line_buffered: true };
 /// Buffers of its pool: both rings of the AF_XDP driver and what is on the way, with room to spare.
 const MBUFS: u64 = 16_384;
 /// Data room of a buffer, its default (RTE_MBUF_DEFAULT_BUF_SIZE).

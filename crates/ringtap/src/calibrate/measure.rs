@@ -15,7 +15,7 @@ use crate::core_use::{CoreMeter, CoreMeterKind, Others};
 use crate::error::{Error, Result};
 use crate::histogram::Histogram;
 use crate::realtime::RealTime;
-use crate::sys::event::{Doorbell, Stop};
+use crate::sys::event::{Event, Stop};
 use crate::sys::memory::{Arena, Slot};
 use crate::sys::{clock, sched};
 
@@ -154,7 +154,7 @@ fn timer_probe(cpu: usize, rate_hz: u32, probe_ns: u64, lateness: &Histogram) {
 
 /// Wakes by a descriptor that another CPU rings, as a device's interrupt wakes an engine.
 fn interrupt_probe(cpu: usize, waker_cpu: usize, rate_hz: u32, probe_ns: u64) -> Result<()> {
-    let doorbell = Doorbell::new()?;
+    let event = Event::new()?;
     let stop = Stop::new()?;
     let ready = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -172,15 +172,15 @@ fn interrupt_probe(cpu: usize, waker_cpu: usize, rate_hz: u32, probe_ns: u64) ->
                 while clock::monotonic_ns() < next_ns {
                     std::hint::spin_loop();
                 }
-                doorbell.ring();
+                event.signal();
             }
             stop.pull();
         });
         on_engine_thread(cpu, || {
             ready.store(true, Ordering::Release);
             while !stop.is_pulled() {
-                stop.wait_readable(doorbell.as_fd(), None);
-                doorbell.quiet();
+                stop.wait_readable(event.as_fd(), None);
+                event.clear();
                 std::hint::black_box(clock::monotonic_ns());
             }
         });

@@ -1,11 +1,13 @@
 //! What waiting and packets cost on this host: measured once, kept on disk, the ground of every plan.
 //!
 //! Owns the figures, their cache, and when they are out of date. How they are measured is in `measure`, what they depend on in
-//! `conditions`, whether they can be in `sanity`, whether a run agrees in `run`, what follows from them in `plan`.
+//! `conditions`, whether they can be in `sanity`, whether a run agrees in `run`, what follows from them in `plan`, what a receiver
+//! is told of it in `receiving`.
 
 mod conditions;
 mod measure;
 mod plan;
+mod receiving;
 pub(crate) mod run;
 mod sanity;
 mod words;

@@ -9,7 +9,7 @@ use super::{Receiver, Shared};
 use crate::error::Result;
 use crate::interface::Interface;
 use crate::ledger::Ledger;
-use crate::source::any::AnySource;
+use crate::source::AnySource;
 use crate::sys::sched;
 
 /// What holds opened queues to their interface: steering, promiscuous mode, NAPI settings, accounts. Drop the queues first.
@@ -26,9 +26,9 @@ impl Receiver {
     /// # Errors
     /// The kernel does not announce changes of interfaces to us.
     pub fn into_direct(self) -> Result<(Vec<AnySource>, Attachment)> {
-        let Self { interface, queues, shared, warnings, .. } = self.paced(only_cpu(&sched::allowed_cpus()));
+        let Self { interface, sources, shared, warnings, .. } = self.paced(only_cpu(&sched::allowed_cpus()));
         let lookout = Lookout::new(&interface)?;
-        let sources = queues.into_iter().map(|(source, _)| source).collect();
+        let sources = sources.into_iter().map(|(source, _)| source).collect();
         Ok((sources, Attachment { shared, lookout, interface, warnings }))
     }
 }

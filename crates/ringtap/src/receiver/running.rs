@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use super::watch::{Departure, Watch};
 use super::{Shared, lock};
-use crate::accounts::SocketAccounts;
 use crate::calibrate::run::RunCheck;
 use crate::engine::{End, Handler};
 use crate::error::{Error, Result};
@@ -14,7 +13,7 @@ use crate::interface::Interface;
 use crate::ledger::{Cause, Ledger};
 use crate::meters::{EngineMeters, EngineSnapshot};
 use crate::realtime::{self, ThreadShare};
-use crate::source::Description;
+use crate::source::{Description, DeviceCounts};
 use crate::steer::{Attach, Occupant, SteerCounters};
 use crate::sys::event::Stop;
 
@@ -189,11 +188,12 @@ impl Shared {
 
     pub(super) fn ledger(&mut self, delivered: u64) -> Ledger {
         let mut ledger = Ledger { delivered, ..Ledger::default() };
-        let sockets: Vec<_> = lock(&self.accounts).iter_mut().map(SocketAccounts::read).collect();
+        let sockets: Vec<Option<DeviceCounts>> =
+            lock(&self.counters).iter_mut().map(|counters| counters.read()).collect();
         let native = self.steering.as_ref().is_some_and(|steering| steering.attached() == Attach::Native);
         // AF_XDP's own sockets say nothing of what they were offered; one that does stands beside them.
         let steered_to = sockets.iter().flatten().filter(|drops| drops.offered.is_none());
-        let refused = if native { steered_to.map(|drops| drops.total()).sum() } else { 0 };
+        let refused = if native { steered_to.map(DeviceCounts::refused).sum() } else { 0 };
         let steered = self.steering.as_ref().and_then(|steering| steering.counters().ok());
         let given_to_host = match (&self.steering, &steered) {
             (Some(_), steered) => steered.as_ref().map(|counters| counters.passed + counters.no_socket),
@@ -223,7 +223,7 @@ impl Shared {
             None => {
                 let offered: Option<u64> = sockets.iter().map(|drops| drops.and_then(|drops| drops.offered)).sum();
                 ledger.offered = offered.zip(before_socket).map(|(a, b)| a + b);
-                let leaves_out = lock(&self.accounts).iter().any(SocketAccounts::leaves_out);
+                let leaves_out = lock(&self.counters).iter().any(|counters| counters.leaves_out());
                 ledger.filtered = if leaves_out || self.filtered_before_offered { None } else { Some(0) };
                 ledger.filtered_before_offered = self.filtered_before_offered;
             }

@@ -1,13 +1,10 @@
 //! What is set on a device so that its queues suit us, and what is said where it can't be.
 //!
-//! Owns VLAN tags (a card that takes them out of the packets takes them from AF_XDP), receive-side scaling (both directions of
-//! a flow on one queue) and the share of the ring that each queue has. Settings go back by themselves (`settings`).
+//! Owns VLAN tags (a card that takes them out of the packets takes them from AF_XDP) and receive-side scaling (both directions of
+//! a flow on one queue). Settings go back by themselves (`settings`).
 
-use super::ReceiverConfig;
-use crate::error::{Error, Result};
 use crate::interface::Interface;
 use crate::settings::{Setting, Settings};
-use crate::sys::memory::available_memory_bytes;
 
 /// Features by which a card takes the tag out of a packet and hands it over beside it: 802.1Q and 802.1ad
 /// (netdev_features_strings, net/ethtool/common.c).
@@ -17,7 +14,7 @@ const STRIPS: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 ///
 /// # Errors
 /// It takes them out, and goes on doing so: why.
-pub(super) fn keep_tags(settings: &Settings) -> std::result::Result<(), String> {
+pub(super) fn keep_tags(settings: &Settings) -> Result<(), String> {
     let mut kept = Ok(());
     for feature in STRIPS {
         let setting = Setting::Feature(feature.to_owned());
@@ -61,60 +58,4 @@ pub(super) fn flows_apart(interface: &Interface, queues: usize, error: &std::io:
          different detectors, and rules with flow:established do not match them (use --backend packet, or ethtool -L {name} combined 1)",
         name = interface.name,
     )
-}
-
-/// A planned ring holds what comes at the peak rate of the device. Flows do not spread evenly, so each queue has twice its share,
-/// and not less than [`LEAST_SLOTS`].
-pub(super) fn share_of(planned: u32, queues: usize) -> u32 {
-    let twice = u64::from(planned) * 2 / queues.max(1) as u64;
-    let share = 1u64 << twice.max(1).ilog2();
-    (share as u32).max(LEAST_SLOTS).min(planned)
-}
-
-const LEAST_SLOTS: u32 = 1024;
-
-/// Says what the rings of several queues take, before they take it.
-///
-/// # Errors
-/// It is more than there is.
-pub(super) fn tell_memory(
-    config: &ReceiverConfig,
-    interface: &Interface,
-    queues: usize,
-    slots: u32,
-    frame_size: u32,
-) -> Result<()> {
-    if queues < 2 {
-        return Ok(());
-    }
-    let bytes = queues as u64 * u64::from(slots) * u64::from(frame_size);
-    let mib = bytes.div_ceil(1 << 20);
-    let available = available_memory_bytes().unwrap_or(u64::MAX);
-    if bytes > available {
-        let cause = format!("{queues} rings of {slots} slots take {mib} MiB, {} MiB are available", available >> 20);
-        let error = Error::failed("open rings on", &interface.name, cause);
-        return Err(error.way_out("use fewer --queues or a smaller --ring"));
-    }
-    (config.tell)(&format!("{}: {queues} rings of {slots} slots, {mib} MiB in all", interface.name));
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::share_of;
-
-    #[test]
-    fn queues_share_a_planned_ring() {
-        assert_eq!(share_of(65536, 1), 65536);
-        assert_eq!(share_of(65536, 2), 65536);
-        for queues in 3..300 {
-            let share = share_of(65536, queues);
-            assert!(share.is_power_of_two() && share >= 1024);
-            let total = u64::from(share) * queues as u64;
-            assert!(total <= 2 * 65536 || share == 1024, "{queues}: {total}");
-            assert!(total >= 65536, "{queues}: {total}");
-        }
-        assert_eq!(share_of(256, 32), 256, "a small ring is no larger for it");
-        assert_eq!(share_of(64, 0), 64);
-    }
 }

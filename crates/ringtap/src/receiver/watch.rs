@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::host_use::HostUse;
 use crate::interface::Interface;
 use crate::steer::Gates;
-use crate::sys::event::{Doorbell, PollEnd, Stop};
+use crate::sys::event::{Event, PollEnd, Stop};
 use crate::sys::netlink::{self, LinkEvents, News};
 
 /// Stack of the thread: where all of a process's memory is locked, what nobody uses is too.
@@ -124,18 +124,18 @@ impl Watch {
     /// Starts the thread that tells the engines when the interface is removed: not every socket does (an AF_XDP one is never
     /// readable again), and an engine on a timer does not ask. It sleeps until an interface of this network namespace changes.
     ///
-    /// A card in our own hands has no interface: `asked_back` rings when it is unplugged or its driver is changed.
+    /// A card in our own hands has no interface: `asked_back` is signalled when it is unplugged or its driver is changed.
     ///
-    /// The kernel counts a packet socket's packets in 32 bits since the last reading, so accounts are read now and then.
+    /// The kernel counts a packet socket's packets in 32 bits since the last reading, so counters are read now and then.
     pub(super) fn start(
         interface: &Interface,
-        asked_back: Option<Arc<Doorbell>>,
+        asked_back: Option<Arc<Event>>,
         stop: Arc<Stop>,
         shared: &Shared,
     ) -> Result<Self> {
         /// 2^32 packets take longer than this up to 35 million packets/s.
         const READING: Duration = Duration::from_secs(120);
-        let accounts = shared.steering.is_none().then(|| Arc::clone(&shared.accounts));
+        let counters = shared.steering.is_none().then(|| Arc::clone(&shared.counters));
         let yields = shared.yields.clone();
         let mut lookout = Lookout::new(interface)?;
         let departure = Arc::new(OnceLock::new());
@@ -145,18 +145,18 @@ impl Watch {
                 if let Some(end) = lookout.look(yields.as_deref()) {
                     break end;
                 }
-                let news = asked_back.as_ref().map_or(lookout.events().as_fd(), |doorbell| doorbell.as_fd());
-                match stop.wait_readable(news, accounts.as_ref().map(|_| READING)) {
+                let news = asked_back.as_ref().map_or(lookout.events().as_fd(), |event| event.as_fd());
+                match stop.wait_readable(news, counters.as_ref().map(|_| READING)) {
                     PollEnd::Stopped => return,
                     PollEnd::TimedOut => {
-                        if let Some(accounts) = &accounts {
-                            for socket in lock(accounts).iter_mut() {
-                                let _ = socket.read();
+                        if let Some(counters) = &counters {
+                            for source in lock(counters).iter_mut() {
+                                let _ = source.read();
                             }
                         }
                     }
                     // A signal ends a wait as well.
-                    PollEnd::Readable if asked_back.as_ref().is_some_and(|doorbell| doorbell.quiet()) => {
+                    PollEnd::Readable if asked_back.as_ref().is_some_and(|event| event.clear()) => {
                         break Departure::Removed;
                     }
                     PollEnd::Readable | PollEnd::Failed => {

@@ -1,24 +1,35 @@
 //! Where packets come from: the trait every back end implements, and what a back end says of itself.
 //!
-//! Owns the contract between engine and device. Each back end has a file of its own.
+//! Owns the contract between engine and device. Each back end has a file of its own and one line in the table (`backend`).
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::burst::Burst;
-use crate::sys::event::{PollEnd, Stop};
+use crate::error::Result;
+use crate::interface::Interface;
+use crate::sys::event::{Event, PollEnd, Stop};
 use crate::sys::{netlink, socket_error};
 
-pub mod any;
+pub(crate) mod backend;
+pub(crate) mod counters;
 pub mod file;
 pub mod packet;
 pub mod pcap;
 pub mod probe;
+mod share;
 pub mod socket;
 pub mod vfio;
 pub mod xdp;
+
+pub use backend::Backend;
+pub use counters::{DeviceCounters, DeviceCounts};
+
+/// A source of any kind, chosen at run time: one indirect call per burst, none per packet.
+pub type AnySource = Box<dyn Source + Send>;
 
 /// Which clock a source's arrival stamps are of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -73,6 +84,9 @@ pub struct Description {
 }
 
 /// A device the engine can take packets from. One source belongs to one engine thread.
+///
+/// Four methods are the way of a packet and must be there; the others say what the device can do besides, and their defaults are
+/// those of a device that can't.
 pub trait Source {
     /// The packets that are there now, at most [`crate::burst::BURST_MAX`]; never blocks, allocates or logs.
     fn receive(&mut self) -> Burst<'_>;
@@ -96,6 +110,144 @@ pub trait Source {
 
     /// What was set up.
     fn description(&self) -> Description;
+
+    /// Lets packets in, once all sources of an interface are open: sockets that share its packets stay shut until then, or the
+    /// first ones would get what is meant for the later ones.
+    ///
+    /// # Errors
+    /// The kernel refuses the filter.
+    fn admit(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The counters that kernel or device keep for this source; `None` where there are none, or another source tells them.
+    fn counters(&self) -> Option<Box<dyn DeviceCounters>> {
+        None
+    }
+
+    /// Whether the user's filter decides before the device counts, so that nobody knows how many packets it refused.
+    fn filters_before_counting(&self) -> bool {
+        false
+    }
+
+    /// Whether frames can be kept in huge pages.
+    fn uses_huge_pages(&self) -> bool {
+        false
+    }
+
+    /// Whether the source itself sees to promiscuous mode; else it is the interface that is set to it.
+    fn sets_promiscuous(&self) -> bool {
+        false
+    }
+
+    /// LINKTYPE_ value of the frames, where they are of a kind that capture files know.
+    fn link_type(&self, interface: &Interface) -> Option<u16> {
+        interface.link_type()
+    }
+
+    /// The descriptor that becomes readable with the device's interrupt, for a caller that waits by itself ([`Source::arm`]
+    /// first); `None` where there is none.
+    fn wait_fd(&self) -> Option<Arc<OwnedFd>> {
+        None
+    }
+
+    /// Arms the device's interrupt, for a caller that waits on [`Source::wait_fd`] itself. `true`: packets are there already.
+    fn arm(&mut self) -> bool {
+        true
+    }
+
+    /// Hands over the engines' stop handle, for a device that fails, or is shut for all its queues, where nobody else would
+    /// notice.
+    fn share_stop(&mut self, _stop: &Arc<Stop>) {}
+
+    /// Signalled when the device has to be given back.
+    fn asked_back(&self) -> Option<Arc<Event>> {
+        None
+    }
+
+    /// Why the device gives no more packets, where it has said so.
+    fn failure(&self) -> Option<&str> {
+        None
+    }
+
+    /// Descriptors or frame heads that made no sense, and packets that were given unasked.
+    fn invalid_descriptors(&self) -> u64 {
+        0
+    }
+}
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn receive(&mut self) -> Burst<'_> {
+        (**self).receive()
+    }
+
+    fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
+        (**self).wait_for_interrupt(stop, limit)
+    }
+
+    fn poll_device(&mut self) {
+        (**self).poll_device();
+    }
+
+    fn quiesce(&mut self) -> bool {
+        (**self).quiesce()
+    }
+
+    fn stamp_clock(&self) -> StampClock {
+        (**self).stamp_clock()
+    }
+
+    fn description(&self) -> Description {
+        (**self).description()
+    }
+
+    fn admit(&self) -> Result<()> {
+        (**self).admit()
+    }
+
+    fn counters(&self) -> Option<Box<dyn DeviceCounters>> {
+        (**self).counters()
+    }
+
+    fn filters_before_counting(&self) -> bool {
+        (**self).filters_before_counting()
+    }
+
+    fn uses_huge_pages(&self) -> bool {
+        (**self).uses_huge_pages()
+    }
+
+    fn sets_promiscuous(&self) -> bool {
+        (**self).sets_promiscuous()
+    }
+
+    fn link_type(&self, interface: &Interface) -> Option<u16> {
+        (**self).link_type(interface)
+    }
+
+    fn wait_fd(&self) -> Option<Arc<OwnedFd>> {
+        (**self).wait_fd()
+    }
+
+    fn arm(&mut self) -> bool {
+        (**self).arm()
+    }
+
+    fn share_stop(&mut self, stop: &Arc<Stop>) {
+        (**self).share_stop(stop);
+    }
+
+    fn asked_back(&self) -> Option<Arc<Event>> {
+        (**self).asked_back()
+    }
+
+    fn failure(&self) -> Option<&str> {
+        (**self).failure()
+    }
+
+    fn invalid_descriptors(&self) -> u64 {
+        (**self).invalid_descriptors()
+    }
 }
 
 /// Turns the end of a wait on a device's socket into what the engine does next.

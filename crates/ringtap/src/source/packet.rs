@@ -6,15 +6,24 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::backend::Opener;
+use super::counters::{DeviceCounters, PacketCounters};
 use super::{Description, Source, StampClock, Wake, device_wake};
 use crate::burst::{BURST_MAX, Burst, FrameOwner};
 use crate::error::{Error, Result};
+use crate::interface::Interface;
 use crate::sys::event::Stop;
 use crate::sys::memory::{Region, Slot};
 use crate::sys::packet_ring::{self, PacketConfig, PacketReceive, PacketTransmit};
 use crate::transmit::TransmitRing;
 
+mod open;
+
 pub use crate::sys::packet_ring::Filter;
+pub(super) use open::{fanout_count, open_members, ring_config};
+
+pub(super) const OPENER: Opener = Opener { name: NAME, find: Interface::find_up, open: open::open };
+const NAME: &str = "packet";
 
 /// How to open a packet socket with a ring.
 #[derive(Debug, Clone)]
@@ -104,7 +113,7 @@ impl PacketRingConfig {
 
 impl PacketSource {
     /// Opens the ring; returns the fanout group joined, for the next one to join. A member of a group gets nothing before
-    /// [`PacketSource::admit`].
+    /// [`Source::admit`].
     ///
     /// # Errors
     /// A number out of range, memory, privileges, the interface down.
@@ -121,7 +130,7 @@ impl PacketSource {
         };
         let region = Arc::clone(ring.region());
         let description = Description {
-            backend: "packet",
+            backend: NAME,
             object: config.interface.clone(),
             queue: None,
             zero_copy: None,
@@ -141,29 +150,6 @@ impl PacketSource {
         };
         Ok((source, transmit, group))
     }
-
-    /// Lets packets in; to be called on every member of a fanout group once all are open.
-    ///
-    /// # Errors
-    /// The kernel refuses the filter.
-    pub fn admit(&self) -> Result<()> {
-        packet_ring::admit(self.ring.0.fd().as_fd(), &self.description.object, self.filter.as_ref())
-    }
-
-    /// Whether packets are there.
-    pub(crate) fn is_ready(&self) -> bool {
-        !self.slots.is_empty() || !self.ring.0.is_empty()
-    }
-
-    /// The socket, for reading its counters from another thread.
-    pub(crate) fn fd(&self) -> Arc<OwnedFd> {
-        Arc::clone(self.ring.0.fd())
-    }
-
-    /// Frames whose head named bytes outside the frame.
-    pub fn invalid_descriptors(&self) -> u64 {
-        self.ring.0.invalid_descriptors
-    }
 }
 
 impl Source for PacketSource {
@@ -175,7 +161,7 @@ impl Source for PacketSource {
     }
 
     fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
-        if self.is_ready() {
+        if self.arm() {
             return Wake::Ready;
         }
         let fd = self.ring.0.fd();
@@ -193,5 +179,30 @@ impl Source for PacketSource {
 
     fn description(&self) -> Description {
         self.description.clone()
+    }
+
+    fn admit(&self) -> Result<()> {
+        packet_ring::admit(self.ring.0.fd().as_fd(), &self.description.object, self.filter.as_ref())
+    }
+
+    fn counters(&self) -> Option<Box<dyn DeviceCounters>> {
+        Some(Box::new(PacketCounters::new(Arc::clone(self.ring.0.fd()))))
+    }
+
+    fn filters_before_counting(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    fn wait_fd(&self) -> Option<Arc<OwnedFd>> {
+        Some(Arc::clone(self.ring.0.fd()))
+    }
+
+    fn arm(&mut self) -> bool {
+        !self.slots.is_empty() || !self.ring.0.is_empty()
+    }
+
+    /// Frames whose head named bytes outside the frame.
+    fn invalid_descriptors(&self) -> u64 {
+        self.ring.0.invalid_descriptors
     }
 }

@@ -8,9 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::backend::{Opened, Opener};
+use super::counters::{DeviceCounters, DeviceCounts};
 use super::{Description, Source, StampClock, Wake};
 use crate::burst::{BURST_MAX, Burst, FrameOwner};
 use crate::error::{Error, Result};
+use crate::interface::Interface;
+use crate::receiver::ReceiverConfig;
 use crate::sys::clock;
 use crate::sys::event::{PollEnd, Stop};
 use crate::sys::grace_period;
@@ -32,6 +36,35 @@ const WHOLE: u32 = (64 << 10) + 128;
 /// Slots of the library's buffer for such frames, unless so many are asked for that short ones need more. Where offloads are on,
 /// libpcap lays each frame into a block of 128 KiB.
 const WHOLE_SLOTS: u32 = 2048;
+
+pub(super) const OPENER: Opener = Opener { name: NAME, find, open };
+const NAME: &str = "pcap";
+
+/// Their names are the library's business, which may know more than the kernel.
+fn find(name: &str) -> Result<Interface> {
+    Ok(Interface::find(name).unwrap_or_else(|_| Interface::foreign(name)))
+}
+
+fn open(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<String>) -> Result<Opened> {
+    if super::packet::fanout_count(config) != 1 {
+        return Err(Error::usage("open through libpcap", &interface.name, "a libpcap device has one queue")
+            .way_out("leave --queues out"));
+    }
+    let is_any = interface.is_foreign() && interface.name == "any";
+    let device = PcapConfig {
+        library: config.pcap_library.clone(),
+        device: interface.name.clone(),
+        ring_slots: config.ring_slots,
+        frame_size: config.frame_size,
+        // "any" is never promiscuous, and libpcap would say so each time.
+        promiscuous: config.promiscuous && !is_any,
+        incoming_only: config.incoming_only,
+        is_interface: !interface.is_foreign(),
+        leaves_out: is_any || interface.is_loopback(),
+    };
+    let source = PcapSource::open(&device, warnings)?;
+    Ok(Opened::unsteered(vec![(Box::new(source), None)]))
+}
 
 /// How to open a device.
 #[derive(Debug, Clone)]
@@ -113,34 +146,28 @@ impl Totals {
 
 /// What the engine's thread tells the others: a libpcap handle may be asked by one thread at a time.
 #[derive(Debug)]
-pub(crate) struct Published {
+struct Published {
     counts: Mutex<Option<Totals>>,
     taken: AtomicU64,
     is_interface: bool,
     /// As in [`PcapConfig`].
-    pub(crate) leaves_out: bool,
-}
-
-/// What [`Published`] comes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LibraryDrops {
-    pub(crate) offered: u64,
-    pub(crate) dropped: u64,
-    /// Before the library saw them; 0 where the interface itself is asked.
-    pub(crate) before: u64,
+    leaves_out: bool,
 }
 
 impl Published {
     /// As of the last reading; what came since then counts as offered once it is taken, and what was lost since then is not
     /// known yet. `None` where the device has no counters.
-    pub(crate) fn read(&self) -> Option<LibraryDrops> {
+    fn read(&self) -> Option<DeviceCounts> {
         let totals = (*self.counts.lock().unwrap_or_else(PoisonError::into_inner))?;
         // What is taken now may have been in the buffer when the counters were read, and is in them then.
         let taken = self.taken.load(Ordering::Relaxed);
-        Some(LibraryDrops {
-            offered: totals.offered().max(taken + totals.dropped),
-            dropped: totals.dropped,
-            before: if self.is_interface { 0 } else { totals.before },
+        // Lost before the library saw them: the interface itself is asked where there is one.
+        let before = if self.is_interface { 0 } else { totals.before };
+        Some(DeviceCounts {
+            offered: Some(totals.offered().max(taken + totals.dropped) + before),
+            ring_full: totals.dropped,
+            nic: before,
+            ..DeviceCounts::default()
         })
     }
 }
@@ -183,7 +210,7 @@ impl PcapSource {
             ));
         }
         let description = Description {
-            backend: "pcap",
+            backend: NAME,
             object: config.device.clone(),
             queue: None,
             zero_copy: Some(false),
@@ -216,35 +243,6 @@ impl PcapSource {
         };
         this.publish();
         Ok(this)
-    }
-
-    /// Its LINKTYPE_ value, where capture files know its DLT_.
-    pub fn link_type(&self) -> Option<u16> {
-        match self.device.link_type() {
-            // Raw IP and RFC 1483 ATM have another number on the host than in files (tcpdump.org/linktypes.html).
-            12 | 14 => Some(101),
-            11 => Some(100),
-            other => u16::try_from(other).ok(),
-        }
-    }
-
-    /// Ends these engines when the device fails.
-    pub(crate) fn pulls(&mut self, stop: Arc<Stop>) {
-        self.stop = Some(stop);
-    }
-
-    /// Why the device gives no more packets, if it has come to that.
-    pub(crate) fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
-    }
-
-    pub(crate) fn published(&self) -> Arc<Published> {
-        Arc::clone(&self.published)
-    }
-
-    /// Packets that the library gave unasked.
-    pub(crate) fn beyond(&self) -> u64 {
-        self.beyond
     }
 
     /// Reads the counters and leaves them where other threads find them, unless one is looking right now.
@@ -344,6 +342,51 @@ impl Source for PcapSource {
     fn description(&self) -> Description {
         self.description.clone()
     }
+
+    fn counters(&self) -> Option<Box<dyn DeviceCounters>> {
+        Some(Box::new(LibraryCounters(Arc::clone(&self.published))))
+    }
+
+    /// A libpcap sees to that itself.
+    fn sets_promiscuous(&self) -> bool {
+        true
+    }
+
+    /// Its LINKTYPE_ value, where capture files know its DLT_.
+    fn link_type(&self, _interface: &Interface) -> Option<u16> {
+        match self.device.link_type() {
+            // Raw IP and RFC 1483 ATM have another number on the host than in files (tcpdump.org/linktypes.html).
+            12 | 14 => Some(101),
+            11 => Some(100),
+            other => u16::try_from(other).ok(),
+        }
+    }
+
+    fn share_stop(&mut self, stop: &Arc<Stop>) {
+        self.stop = Some(Arc::clone(stop));
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Packets that the library gave unasked.
+    fn invalid_descriptors(&self) -> u64 {
+        self.beyond
+    }
+}
+
+/// What the engine's thread published, for the others.
+struct LibraryCounters(Arc<Published>);
+
+impl DeviceCounters for LibraryCounters {
+    fn read(&mut self) -> Option<DeviceCounts> {
+        self.0.read()
+    }
+
+    fn leaves_out(&self) -> bool {
+        self.0.leaves_out
+    }
 }
 
 #[cfg(test)]
@@ -392,7 +435,8 @@ mod tests {
         totals.add(Statistics { received: 11, dropped: 1, dropped_by_interface: 4 }, 9);
         for (taken, offered) in [(9, 11), (10, 11), (12, 13)] {
             let read = published(Some(totals), taken).read();
-            assert_eq!(read, Some(LibraryDrops { offered, dropped: 1, before: 4 }), "{taken} taken");
+            let wanted = DeviceCounts { offered: Some(offered + 4), ring_full: 1, nic: 4, ..DeviceCounts::default() };
+            assert_eq!(read, Some(wanted), "{taken} taken");
         }
         assert_eq!(published(None, 12).read(), None, "no counters are unknown, not 0");
     }

@@ -1,17 +1,35 @@
 //! A plain packet socket read with recvmmsg(2) as a source: the naive baseline, with a copy and a system call per burst.
+//!
+//! Owns everything about this back end but its system calls (`sys/recvmmsg`) and its line in the table (`backend`).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::packet::{Fanout, Filter, PacketRingConfig};
-use super::{Description, Source, StampClock, Wake, device_wake};
+use super::backend::{Opened, Opener};
+use super::counters::{DeviceCounters, PacketCounters};
+use super::packet::{self, Fanout, Filter, PacketRingConfig};
+use super::{AnySource, Description, Source, StampClock, Wake, device_wake};
 use crate::burst::{BURST_MAX, Burst, FrameOwner};
 use crate::error::Result;
+use crate::interface::Interface;
+use crate::receiver::ReceiverConfig;
 use crate::sys::event::Stop;
 use crate::sys::memory::Slot;
 use crate::sys::packet_ring;
 use crate::sys::recvmmsg::PlainSocket;
+
+pub(super) const OPENER: Opener = Opener { name: NAME, find: Interface::find_up, open };
+const NAME: &str = "socket";
+
+fn open(config: &ReceiverConfig, interface: &Interface, _warnings: &mut Vec<String>) -> Result<Opened> {
+    let ring = packet::ring_config(config, interface);
+    let sources = packet::open_members(packet::fanout_count(config), |fanout| {
+        let (source, group) = SocketSource::open(&ring, fanout)?;
+        Ok(((Box::new(source) as AnySource, None), group))
+    })?;
+    Ok(Opened::unsteered(sources))
+}
 
 /// One plain packet socket.
 pub struct SocketSource {
@@ -42,7 +60,7 @@ impl SocketSource {
         let buffer_bytes = config.ring_slots.saturating_mul(config.frame_size).clamp(LEAST, i32::MAX as u32);
         let (socket, group) = PlainSocket::open(&config.socket(), buffer_bytes, fanout.argument())?;
         let description = Description {
-            backend: "socket",
+            backend: NAME,
             object: config.interface.clone(),
             queue: None,
             zero_copy: None,
@@ -64,24 +82,6 @@ impl SocketSource {
             group,
         ))
     }
-
-    /// As [`super::packet::PacketSource::admit`].
-    ///
-    /// # Errors
-    /// The kernel refuses the filter.
-    pub fn admit(&self) -> Result<()> {
-        packet_ring::admit(self.socket.fd().as_fd(), &self.description.object, self.filter.as_ref())
-    }
-
-    /// Whether packets of an earlier burst are there; what the kernel holds, its descriptor tells.
-    pub(crate) fn is_ready(&self) -> bool {
-        !self.slots.is_empty()
-    }
-
-    /// The socket, for reading its counters from another thread.
-    pub(crate) fn fd(&self) -> Arc<OwnedFd> {
-        Arc::clone(self.socket.fd())
-    }
 }
 
 impl Source for SocketSource {
@@ -93,7 +93,7 @@ impl Source for SocketSource {
     }
 
     fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
-        if self.is_ready() {
+        if self.arm() {
             return Wake::Ready;
         }
         let fd = self.socket.fd();
@@ -111,5 +111,26 @@ impl Source for SocketSource {
 
     fn description(&self) -> Description {
         self.description.clone()
+    }
+
+    fn admit(&self) -> Result<()> {
+        packet_ring::admit(self.socket.fd().as_fd(), &self.description.object, self.filter.as_ref())
+    }
+
+    fn counters(&self) -> Option<Box<dyn DeviceCounters>> {
+        Some(Box::new(PacketCounters::new(Arc::clone(self.socket.fd()))))
+    }
+
+    fn filters_before_counting(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    fn wait_fd(&self) -> Option<Arc<OwnedFd>> {
+        Some(Arc::clone(self.socket.fd()))
+    }
+
+    /// Packets of an earlier burst; what the kernel holds, its descriptor tells.
+    fn arm(&mut self) -> bool {
+        !self.slots.is_empty()
     }
 }

@@ -8,17 +8,20 @@ mod card;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Description, Source, StampClock, Wake};
+use super::backend::{Opened, Opener};
+use super::counters::{DeviceCounters, DeviceCounts};
+use super::{AnySource, Description, Source, StampClock, Wake};
 use crate::burst::{BURST_MAX, Burst, FrameOwner};
 use crate::error::{Error, Result};
+use crate::interface::Interface;
+use crate::receiver::{Queues, ReceiverConfig};
 use crate::sys::card_ring::{CardReceive, QueueMemory};
-use crate::sys::clock;
-use crate::sys::event::{Doorbell, PollEnd, Stop};
+use crate::sys::event::{Event, PollEnd, Stop};
 use crate::sys::memory::{Region, Slot};
 use crate::sys::vfio::{PciFunction, VfioDevice};
+use crate::sys::{clock, sched};
 use crate::transmit::TransmitRing;
-pub(crate) use card::Card;
-use card::{Family, Ring};
+use card::{Card, Family, Ring};
 
 /// Bytes of a frame: a packet of 1,518 bytes with a VLAN tag fits.
 const FRAME_SIZE: u32 = 2048;
@@ -27,6 +30,33 @@ const FRAME_SIZE: u32 = 2048;
 pub const MOST_SLOTS: u32 = 1 << 15;
 /// The card's memory of 64 KB takes half a millisecond at 1 Gb/s.
 const DRAIN: Duration = Duration::from_millis(2);
+
+pub(super) const OPENER: Opener = Opener { name: NAME, find: Interface::card, open };
+const NAME: &str = "vfio";
+
+fn open(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<String>) -> Result<Opened> {
+    let usage = |cause: &str, way_out: &str| Err(Error::usage("open by VFIO", &interface.name, cause).way_out(way_out));
+    let queues = match &config.queues {
+        // More than threads can run at a time gain nothing.
+        Queues::All => interface.queues.min(sched::allowed_cpus().len() as u32),
+        Queues::Count(count) => *count,
+        Queues::Only(_) => return usage("its queues are shared out by ourselves", "give their number"),
+    };
+    if config.frame_size.is_some_and(|size| size != 2048) {
+        return usage("its frames have 2048 bytes", "leave --frame-size out");
+    }
+    let card = VfioConfig {
+        address: interface.name.clone(),
+        queues,
+        ring_slots: config.ring_slots,
+        transmit_slots: config.transmit_slots,
+        huge_pages: config.huge_pages,
+        promiscuous: config.promiscuous,
+    };
+    let sources = VfioSource::open(&card, warnings)?.into_iter();
+    let sources = sources.map(|(source, transmit)| (Box::new(source) as AnySource, transmit)).collect();
+    Ok(Opened::unsteered(sources))
+}
 
 /// How to open a card.
 #[derive(Debug, Clone)]
@@ -52,8 +82,8 @@ pub struct VfioSource {
     slots: Vec<Slot>,
     card: Arc<Card>,
     queue: u32,
-    interrupt: Arc<Doorbell>,
-    asked_back: Arc<Doorbell>,
+    interrupt: Arc<Event>,
+    asked_back: Arc<Event>,
     /// Ends all engines: none can go on when one has shut the card.
     stop: Option<Arc<Stop>>,
     is_shut: bool,
@@ -111,11 +141,11 @@ impl VfioSource {
         let memories: Result<Vec<QueueMemory>> = (0..config.queues)
             .map(|_| QueueMemory::new(&mut device, receive, transmit, frame_size, config.huge_pages))
             .collect();
-        let interrupts: Result<Vec<_>> = (0..config.queues).map(|_| Doorbell::new().map(Arc::new)).collect();
+        let interrupts: Result<Vec<_>> = (0..config.queues).map(|_| Event::new().map(Arc::new)).collect();
         let (memories, interrupts) = (memories?, interrupts?);
-        let asked_back = Arc::new(Doorbell::new()?);
-        device.ring_on_vectors(&interrupts)?;
-        if let Err(error) = device.ring_on_request(&asked_back) {
+        let asked_back = Arc::new(Event::new()?);
+        device.signal_on_vectors(&interrupts)?;
+        if let Err(error) = device.signal_on_request(&asked_back) {
             warnings.push(format!("{error}; unplugging it waits for the end of this capture"));
         }
         let device = Arc::new(device);
@@ -133,7 +163,7 @@ impl VfioSource {
             let (mut receive, transmit) = memory.rings(&device, family.tails(queue), family == Family::I82576);
             receive.fill();
             let description = Description {
-                backend: "vfio",
+                backend: NAME,
                 object: format!("{} ({})", config.address, family.name()),
                 queue: Some(queue),
                 zero_copy: Some(true),
@@ -160,31 +190,6 @@ impl VfioSource {
         await_link(&card, &config.address, warnings);
         card.open(config.queues, config.promiscuous);
         Ok(queues)
-    }
-
-    /// The card's counters, from any thread.
-    pub(crate) fn card(&self) -> Arc<Card> {
-        Arc::clone(&self.card)
-    }
-
-    /// The queue; the card's counters are told by the first.
-    pub(crate) fn queue(&self) -> u32 {
-        self.queue
-    }
-
-    /// Ends these engines with the first of them.
-    pub(crate) fn pulls(&mut self, stop: Arc<Stop>) {
-        self.stop = Some(stop);
-    }
-
-    /// Rings when the kernel wants the card back.
-    pub(crate) fn asked_back(&self) -> Arc<Doorbell> {
-        Arc::clone(&self.asked_back)
-    }
-
-    /// Packets that came in several descriptors or in none.
-    pub fn invalid_descriptors(&self) -> u64 {
-        self.receive.invalid
     }
 }
 
@@ -244,7 +249,7 @@ impl Source for VfioSource {
 
     fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
         // Rings of before would end the wait at once; what they told of is in the ring.
-        self.interrupt.quiet();
+        self.interrupt.clear();
         self.card.unmask(self.queue);
         if !self.slots.is_empty() || !self.receive.is_empty() {
             self.card.mask(self.queue);
@@ -275,5 +280,48 @@ impl Source for VfioSource {
 
     fn description(&self) -> Description {
         self.description.clone()
+    }
+
+    /// The card counts for all its queues together.
+    fn counters(&self) -> Option<Box<dyn DeviceCounters>> {
+        (self.queue == 0).then(|| Box::new(CardCounters(Arc::clone(&self.card))) as Box<dyn DeviceCounters>)
+    }
+
+    fn uses_huge_pages(&self) -> bool {
+        true
+    }
+
+    /// Our own driver sees to that.
+    fn sets_promiscuous(&self) -> bool {
+        true
+    }
+
+    /// Ends these engines with the first of them.
+    fn share_stop(&mut self, stop: &Arc<Stop>) {
+        self.stop = Some(Arc::clone(stop));
+    }
+
+    fn asked_back(&self) -> Option<Arc<Event>> {
+        Some(Arc::clone(&self.asked_back))
+    }
+
+    /// Packets that came in several descriptors or in none.
+    fn invalid_descriptors(&self) -> u64 {
+        self.receive.invalid
+    }
+}
+
+/// The card's own statistics registers.
+struct CardCounters(Arc<Card>);
+
+impl DeviceCounters for CardCounters {
+    fn read(&mut self) -> Option<DeviceCounts> {
+        let counted = self.0.count()?;
+        Some(DeviceCounts {
+            offered: Some(counted.good + counted.missed + counted.oversize),
+            nic: counted.missed,
+            oversize: counted.oversize,
+            ..DeviceCounts::default()
+        })
     }
 }

@@ -7,14 +7,24 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::backend::Opener;
+use super::counters::{DeviceCounters, DeviceCounts};
 use super::{Description, Source, StampClock, Wake, device_wake};
 use crate::burst::{BURST_MAX, Burst, FrameOwner};
 use crate::error::{Error, Result};
+use crate::interface::Interface;
 use crate::steer::{Attach, Gates, Steering};
 use crate::sys::event::Stop;
 use crate::sys::memory::{Region, Slot};
-use crate::sys::xsk::{PACKED_FRAME, STAMP_BYTES, XskConfig, XskSocket};
+use crate::sys::xsk::{self, PACKED_FRAME, STAMP_BYTES, XskConfig, XskSocket};
 use crate::transmit::TransmitRing;
+
+mod open;
+
+pub(crate) use open::{frame_sizes, queue_ids};
+
+pub(super) const OPENER: Opener = Opener { name: NAME, find: Interface::find_up, open: open::open };
+const NAME: &str = "xdp";
 
 /// How to open an AF_XDP queue.
 #[derive(Debug, Clone)]
@@ -102,7 +112,7 @@ impl XdpSource {
         })?;
         let busy_poll = socket.enable_busy_poll();
         let description = Description {
-            backend: "xdp",
+            backend: NAME,
             object: config.interface.clone(),
             queue: Some(config.queue),
             zero_copy: Some(socket.zero_copy()),
@@ -125,29 +135,6 @@ impl XdpSource {
             gates: steering.gates(),
         };
         Ok((source, transmit.map(TransmitRing::of_xsk)))
-    }
-
-    /// Answers the fill ring's wish for a wake-up before the socket is waited on; whether packets are there already.
-    pub(crate) fn arm(&mut self) -> bool {
-        if self.rings.socket.fill_needs_wakeup() {
-            self.rings.socket.kick();
-        }
-        !self.slots.is_empty() || !self.rings.socket.is_empty()
-    }
-
-    /// The socket, for reading its counters from another thread.
-    pub(crate) fn fd(&self) -> Arc<OwnedFd> {
-        Arc::clone(self.rings.socket.fd())
-    }
-
-    /// Whether its frames are packed.
-    pub(crate) fn is_packed(&self) -> bool {
-        self.packed
-    }
-
-    /// Descriptors from the kernel that did not name a receive frame.
-    pub fn invalid_descriptors(&self) -> u64 {
-        self.rings.socket.invalid_descriptors
     }
 }
 
@@ -229,5 +216,54 @@ impl Source for XdpSource {
 
     fn description(&self) -> Description {
         self.description.clone()
+    }
+
+    fn counters(&self) -> Option<Box<dyn DeviceCounters>> {
+        Some(Box::new(XdpCounters { fd: Arc::clone(self.rings.socket.fd()), packed: self.packed }))
+    }
+
+    fn uses_huge_pages(&self) -> bool {
+        true
+    }
+
+    fn wait_fd(&self) -> Option<Arc<OwnedFd>> {
+        Some(Arc::clone(self.rings.socket.fd()))
+    }
+
+    /// Answers the fill ring's wish for a wake-up before the socket is waited on.
+    fn arm(&mut self) -> bool {
+        if self.rings.socket.fill_needs_wakeup() {
+            self.rings.socket.kick();
+        }
+        !self.slots.is_empty() || !self.rings.socket.is_empty()
+    }
+
+    /// Descriptors from the kernel that did not name a receive frame.
+    fn invalid_descriptors(&self) -> u64 {
+        self.rings.socket.invalid_descriptors
+    }
+}
+
+/// XDP_STATISTICS of one socket.
+struct XdpCounters {
+    fd: Arc<OwnedFd>,
+    packed: bool,
+}
+
+impl DeviceCounters for XdpCounters {
+    fn read(&mut self) -> Option<DeviceCounts> {
+        let counted = xsk::statistics(self.fd.as_fd()).ok()?;
+        // rx_dropped counts packets that found no frame or did not fit one; the empty fill ring is counted beside it.
+        // Packets of up to 64 KiB fit enough packed frames, but a fill ring with too few for one is not called empty. (A ring of
+        // 64 or 128 of them is smaller than that, and the two causes can't be told apart.)
+        let fill_ring_empty =
+            if self.packed { counted.rx_dropped } else { counted.rx_dropped.min(counted.rx_fill_ring_empty_descs) };
+        Some(DeviceCounts {
+            offered: None,
+            ring_full: counted.rx_ring_full,
+            fill_ring_empty,
+            oversize: counted.rx_dropped - fill_ring_empty,
+            nic: 0,
+        })
     }
 }

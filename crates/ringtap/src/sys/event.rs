@@ -1,4 +1,5 @@
-//! The handle that ends a wait: a flag the engine reads every cycle and an eventfd(2) that wakes it when it sleeps.
+//! What ends a wait: the stop handle, a flag the engine reads every cycle with an eventfd(2) that wakes it when it sleeps, and
+//! an eventfd(2) for one thing that happens.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -15,37 +16,37 @@ pub struct Stop {
     event: OwnedFd,
 }
 
-/// A descriptor that one thread rings and another waits on, with [`Stop::wait_readable`].
+/// An eventfd(2): one thread (or the kernel) signals it, another waits until it is readable.
 #[derive(Debug)]
-pub(crate) struct Doorbell {
+pub struct Event {
     event: OwnedFd,
 }
 
-impl Doorbell {
+impl Event {
     pub(crate) fn new() -> Result<Self> {
         Ok(Self { event: eventfd()? })
     }
 
     /// Makes the descriptor readable.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn signal(&self) {
         signal(&self.event);
     }
 
-    /// Makes it unreadable until the next ring; whether it had rung.
-    pub(crate) fn quiet(&self) -> bool {
+    /// Makes it unreadable until it is signalled again; whether it was signalled.
+    pub(crate) fn clear(&self) -> bool {
         let mut count = [0u8; 8];
-        // SAFETY: eight writable bytes, as eventfd(2) asks; nothing to read (EAGAIN) means that nobody rang.
+        // SAFETY: eight writable bytes, as eventfd(2) asks; nothing to read (EAGAIN) means that nobody signalled.
         unsafe { libc::read(self.event.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) == count.len() as isize }
     }
 }
 
-impl AsRawFd for Doorbell {
+impl AsRawFd for Event {
     fn as_raw_fd(&self) -> std::os::fd::RawFd {
         self.event.as_raw_fd()
     }
 }
 
-impl AsFd for Doorbell {
+impl AsFd for Event {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }

@@ -97,7 +97,13 @@ impl Region {
                 ))
             });
         }
-        Self::transparent(rounded).map_err(|error| {
+        let mapped = if cfg!(miri) {
+            // Which knows neither advice nor inaccessible mappings.
+            Self::map(rounded, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        } else {
+            Self::transparent(rounded)
+        };
+        mapped.map_err(|error| {
             Error::os("map", format!("{what} ({} MiB)", rounded >> 20), &error).way_out("use a smaller --ring")
         })
     }
@@ -275,7 +281,7 @@ impl Region {
 
     /// Asks the CPU for a packet's first cache lines.
     pub(super) fn prefetch(&self, slot: &Slot) {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             const LINE: usize = 64;
@@ -286,7 +292,7 @@ impl Region {
                 _mm_prefetch(at.wrapping_add(LINE).cast(), _MM_HINT_T0);
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = slot;
     }
 

@@ -6,13 +6,12 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-pub mod addresses;
-pub mod ahead;
+pub(crate) mod addresses;
 pub(crate) mod card_ring;
 pub mod clock;
 pub(crate) mod disk;
-pub mod ethtool;
-pub mod event;
+pub(crate) mod ethtool;
+pub(crate) mod event;
 pub(crate) mod file_lock;
 pub(crate) mod grant;
 pub mod keeper;
@@ -27,6 +26,7 @@ pub mod privileges;
 pub(crate) mod recvmmsg;
 mod ring;
 pub mod sched;
+pub(crate) mod spare_pages;
 pub(crate) mod uses;
 pub(crate) mod vfio;
 pub(crate) mod xsk;

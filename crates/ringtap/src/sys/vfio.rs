@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::event::Doorbell;
+use super::event::Event;
 use super::memory::Region;
 use crate::error::{Error, Result};
 
@@ -359,35 +359,35 @@ impl VfioDevice {
     ///
     /// # Errors
     /// It has fewer, or no vectors are left in the host.
-    pub(crate) fn ring_on_vectors(&self, doorbells: &[Arc<Doorbell>]) -> Result<()> {
-        self.ring_on(IRQ_MSIX, doorbells).map_err(|error| Error::os("have interrupts of", &self.address, &error))
+    pub(crate) fn signal_on_vectors(&self, events: &[Arc<Event>]) -> Result<()> {
+        self.signal_on(IRQ_MSIX, events).map_err(|error| Error::os("have interrupts of", &self.address, &error))
     }
 
     /// Has the kernel ring this when it wants the device back: it is unplugged, or its driver is changed.
     ///
     /// # Errors
     /// This kernel does not tell.
-    pub(crate) fn ring_on_request(&self, doorbell: &Arc<Doorbell>) -> Result<()> {
-        self.ring_on(IRQ_REQUEST, std::slice::from_ref(doorbell))
+    pub(crate) fn signal_on_request(&self, event: &Arc<Event>) -> Result<()> {
+        self.signal_on(IRQ_REQUEST, std::slice::from_ref(event))
             .map_err(|error| Error::os("watch for the end of", &self.address, &error))
     }
 
-    fn ring_on(&self, index: u32, doorbells: &[Arc<Doorbell>]) -> io::Result<()> {
+    fn signal_on(&self, index: u32, events: &[Arc<Event>]) -> io::Result<()> {
         let mut set = IrqSet {
-            argsz: (size_of::<IrqSet>() - size_of::<i32>() * (MOST_VECTORS - doorbells.len())) as u32,
+            argsz: (size_of::<IrqSet>() - size_of::<i32>() * (MOST_VECTORS - events.len())) as u32,
             flags: IRQ_SET_EVENTFD_TRIGGER,
             index,
             start: 0,
-            count: doorbells.len() as u32,
+            count: events.len() as u32,
             eventfds: [-1; MOST_VECTORS],
         };
-        for (eventfd, doorbell) in set.eventfds.iter_mut().zip(doorbells) {
-            *eventfd = doorbell.as_raw_fd();
+        for (eventfd, event) in set.eventfds.iter_mut().zip(events) {
+            *eventfd = event.as_raw_fd();
         }
         // With fewer vectors than asked for the kernel takes none and answers how many there would be.
         match ioctl(&self.device, DEVICE_SET_IRQS, std::ptr::from_mut(&mut set) as libc::c_ulong)? {
             0 => Ok(()),
-            there_are => Err(io::Error::other(format!("{there_are} vectors are left, {} are needed", doorbells.len()))),
+            there_are => Err(io::Error::other(format!("{there_are} vectors are left, {} are needed", events.len()))),
         }
     }
 }

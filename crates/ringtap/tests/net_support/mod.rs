@@ -57,11 +57,11 @@ impl Bench {
         config: ReceiverConfig,
         handler: impl FnMut(usize) -> H + Send,
     ) -> Running<H> {
-        let mut handler = handler;
         self.receiver()
             .run(move || {
                 let receiver = Receiver::open(config).unwrap_or_else(|error| panic!("{error}"));
-                receiver.start(|queue, _| handler(queue)).unwrap_or_else(|error| panic!("{error}"))
+                let handlers = (0..receiver.source_count()).map(handler).collect();
+                receiver.start(handlers).unwrap_or_else(|error| panic!("{error}"))
             })
             .unwrap()
     }
@@ -96,7 +96,7 @@ impl Bench {
     /// Identifier of the XDP program on the receiving interface.
     pub fn xdp_program(&self) -> Option<u32> {
         let index = self.receiver().link().index;
-        self.receiver().run(|| ringtap::sys::netlink::link_by_index(index)).unwrap().unwrap().xdp_program
+        self.receiver().run(|| ringtap::netlink::link_by_index(index)).unwrap().unwrap().xdp_program
     }
 
     /// A datagram from the sender's stack reaches a socket of the receiver's.

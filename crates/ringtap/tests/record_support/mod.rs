@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use ringtap::Stop;
 use ringtap::record::{InterfaceInfo, RecordConfig, Recorder, SpoolProducer};
 use ringtap::source::file::{FileSource, Pace};
 use ringtap::source::{Source, StampClock, Wake};
-use ringtap::sys::event::Stop;
 
 /// A packet as a test compares it.
 #[derive(Debug, Clone, PartialEq, Eq)]

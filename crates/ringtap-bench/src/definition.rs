@@ -1,0 +1,278 @@
+//! What is measured, as data: the points of every study, from `definitions.toml` or a file of the same shape.
+//!
+//! Owns the shape and its checks. How a point is run is in `study` and `programs`, which receivers there are in `catalogue`.
+
+use std::path::{Path, PathBuf};
+
+use ringtap::{Error, Result};
+use ringtap_testbed::Topology;
+use serde::Deserialize;
+
+use crate::scale::Scale;
+
+/// The usual definitions.
+const USUAL: &str = include_str!("../definitions.toml");
+
+/// The points of all studies.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Definitions {
+    /// How much is measured.
+    pub scale: Scales,
+    /// Of the study `rates`.
+    pub rates: Rates,
+    /// Of the study `idle`.
+    pub idle: Receivers,
+    /// Of the study `sizes`.
+    pub sizes: Receivers,
+    /// Of the study `arrivals`.
+    pub arrivals: Receivers,
+    /// Of the study `load`.
+    pub load: Receivers,
+    /// Of the study `ring`.
+    pub ring: Receivers,
+    /// Of the study `pause`.
+    pub pause: Pause,
+    /// Of the study `napi`.
+    pub napi: Napi,
+    /// Of the study `storms`.
+    pub storms: Storms,
+    /// Where programs are.
+    #[serde(default)]
+    pub programs: Programs,
+    /// Of the study `sensor`.
+    #[serde(default)]
+    pub sensor: Vec<SensorPoints>,
+    /// Of the study `station`.
+    #[serde(default)]
+    pub station: Vec<StationPoints>,
+    /// Of the study `pcap`.
+    #[serde(default)]
+    pub pcap: Vec<PcapPoints>,
+}
+
+/// Three sizes of the same benchmark.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scales {
+    /// For CI.
+    pub quick: Scale,
+    /// For a first answer.
+    pub usual: Scale,
+    /// For the record.
+    pub full: Scale,
+}
+
+/// A study that has only its receivers to say.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Receivers {
+    /// Names in the catalogue.
+    pub receivers: Vec<String>,
+}
+
+/// Core use, latency and loss against the rate.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Rates {
+    /// Those that are measured at every rate.
+    pub receivers: Vec<String>,
+    /// Rates of all others, packets per second.
+    pub key_rates: Vec<f64>,
+    /// Least rate in topology host, packets per second.
+    pub least_host_pps: f64,
+}
+
+/// Against the kernel's NAPI pause.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Pause {
+    /// Names in the catalogue.
+    pub receivers: Vec<String>,
+    /// Pauses, microseconds.
+    pub pauses_us: Vec<u64>,
+    /// Packets per second.
+    pub rates: Vec<f64>,
+}
+
+/// Against the budget of the kernel's receive softirq.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Napi {
+    /// Names in the catalogue.
+    pub receivers: Vec<String>,
+    /// Packets per second.
+    pub rates: Vec<f64>,
+}
+
+/// Beside storms of other work.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Storms {
+    /// Names in the catalogue.
+    pub receivers: Vec<String>,
+    /// Event processing beside it, share of the core (0–1).
+    pub load: f64,
+}
+
+/// Where programs are that are not on PATH.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Programs {
+    /// `ringtap` itself; `None`: this program.
+    pub ringtap: Option<PathBuf>,
+    /// Ringtap's libpcap; `None`: the one beside this program.
+    pub libpcap: Option<PathBuf>,
+    /// Telegraf.
+    pub telegraf: Option<PathBuf>,
+    /// MIB files for Telegraf.
+    pub mibs: Option<PathBuf>,
+    /// A package of syslog-ng unpacked here.
+    pub syslog_ng: Option<PathBuf>,
+}
+
+/// The sensor beside its peers, under one set of rules.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SensorPoints {
+    /// Name of the set of rules in tables.
+    pub workload: String,
+    /// `ringtap`, `ringtap-packet`, `suricata-af-packet`, `suricata-af-xdp`.
+    pub receivers: Vec<String>,
+    /// Where.
+    pub topologies: Vec<Topology>,
+    /// Packets per second.
+    pub rates: Vec<f64>,
+    /// Length of a run.
+    pub seconds: f64,
+    /// Rules that are added to the own ones, as far as the sensor takes them.
+    pub rules_folder: Option<PathBuf>,
+    /// Expressions for the flood's port.
+    #[serde(default)]
+    pub costly: u32,
+    /// The rules of the attacked port go first, and no others are loaded.
+    #[serde(default)]
+    pub priority: bool,
+    /// Further options of `ringtap sensor`.
+    #[serde(default)]
+    pub options: Vec<String>,
+}
+
+/// The station beside its peers, under one kind of messages.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct StationPoints {
+    /// `v2c`, `v3` or `syslog`.
+    pub workload: String,
+    /// `ringtap-xdp`, `ringtap-socket`, `snmptrapd-file`, `snmptrapd-handler`, `telegraf`, `rsyslog`, `syslog-ng`.
+    pub receivers: Vec<String>,
+    /// Length of a run.
+    pub seconds: f64,
+    /// Where a search begins, messages per second.
+    pub search_from: f64,
+    /// Greatest factor between the rate that was held and the lowest that was not.
+    pub resolution: f64,
+    /// Messages per second; none: the rate that is held is searched for.
+    #[serde(default)]
+    pub rates: Vec<f64>,
+    /// Messages of a run, instead of as many as the seconds have.
+    pub count: Option<u64>,
+}
+
+/// A client on both libpcaps.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct PcapPoints {
+    /// The client: `tcpdump` or `suricata`.
+    pub workload: String,
+    /// `libpcap system`, or `libpcap` and a back end of ours with its options.
+    pub receivers: Vec<String>,
+    /// Where.
+    pub topologies: Vec<Topology>,
+    /// Packets per second.
+    pub rates: Vec<f64>,
+    /// Length of a run.
+    pub seconds: f64,
+}
+
+impl Definitions {
+    /// From `file`, or the usual ones.
+    ///
+    /// # Errors
+    /// The file can't be read, or is not of this shape.
+    pub fn read(file: Option<&Path>) -> Result<Self> {
+        let Some(file) = file else {
+            return Self::parse(USUAL).map_err(|cause| Error::failed("read", "the usual definitions", cause));
+        };
+        let object = file.display().to_string();
+        let text = std::fs::read_to_string(file).map_err(|error| Error::os("read", object.clone(), &error))?;
+        Self::parse(&text).map_err(|cause| {
+            Error::failed("read", object, cause).way_out("begin with a copy of crates/ringtap-bench/definitions.toml")
+        })
+    }
+
+    fn parse(text: &str) -> std::result::Result<Self, String> {
+        let this: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        let scales = [&this.scale.quick, &this.scale.usual, &this.scale.full];
+        let points = this.sensor.iter().map(|points| (&points.rates, points.seconds));
+        let points = points.chain(this.station.iter().map(|points| (&points.rates, points.seconds)));
+        let points = points.chain(this.pcap.iter().map(|points| (&points.rates, points.seconds)));
+        let mut points = points.chain(scales.iter().map(|scale| (&scale.rates, scale.seconds)));
+        let sound = |value: f64| value.is_finite() && value > 0.0;
+        if !points.all(|(rates, seconds)| rates.iter().copied().all(sound) && sound(seconds)) {
+            return Err("a rate or a length of a run is not above 0".to_owned());
+        }
+        if this
+            .station
+            .iter()
+            .any(|points| !sound(points.search_from) || points.resolution.is_nan() || points.resolution <= 1.0)
+        {
+            return Err("a search of the study `station` needs search-from above 0 and resolution above 1".to_owned());
+        }
+        Ok(this)
+    }
+
+    /// Receivers of the studies of whole programs, each once.
+    pub fn program_receivers(&self) -> Vec<&str> {
+        let all = self.sensor.iter().flat_map(|points| &points.receivers);
+        let all = all.chain(self.station.iter().flat_map(|points| &points.receivers));
+        let mut names: Vec<&str> =
+            all.chain(self.pcap.iter().flat_map(|points| &points.receivers)).map(String::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Receivers of the catalogue that the other studies name.
+    pub fn capture_receivers(&self) -> impl Iterator<Item = &str> {
+        let plain = [&self.idle, &self.sizes, &self.arrivals, &self.load, &self.ring].map(|study| &study.receivers);
+        let others = [&self.rates.receivers, &self.pause.receivers, &self.napi.receivers, &self.storms.receivers];
+        plain.into_iter().chain(others).flatten().map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_definitions_are_sound() {
+        let usual = Definitions::read(None).unwrap();
+        assert_eq!((usual.scale.quick.rounds, usual.scale.full.trials), (1, 3));
+        assert_eq!(usual.scale.usual.rates.len(), 12);
+        assert!(usual.scale.usual.program_rates.is_empty() && usual.scale.usual.program_seconds.is_none());
+        assert!(usual.program_receivers().contains(&"libpcap xdp"));
+        assert_eq!(usual.program_receivers().iter().filter(|name| **name == "ringtap-xdp").count(), 1);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        let with = |from: &str, to: &str| Definitions::parse(&USUAL.replacen(from, to, 1)).unwrap_err();
+        assert!(with("least-host-pps", "least-pps").contains("least-pps"));
+        assert!(with("seconds = 3.0", "seconds = -3.0").contains("above 0"));
+        assert!(with("resolution = 1.1 ", "resolution = 1.0 ").contains("above 1"));
+        assert!(with("topologies = [\"nic\"]", "topologies = [\"wire\"]").contains("wire"));
+        let error = Definitions::read(Some(Path::new("/nonexistent/x.toml"))).unwrap_err().to_string();
+        assert!(error.contains("/nonexistent/x.toml"), "{error}");
+    }
+}

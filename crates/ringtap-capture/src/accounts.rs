@@ -1,0 +1,184 @@
+//! What became of each packet after the engine: from the core's ledger to the one the user sees.
+//!
+//! Owns the sum. The core calls a packet delivered when the handler got it; here it is delivered when the user did.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ringtap::ledger::{Cause, Ledger};
+use ringtap::record::{FinalCounts, Lost};
+use serde::Serialize;
+
+/// What the handler of one engine counts. Each has one writer, the engine's thread.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Packets kept.
+    pub(crate) packets: AtomicU64,
+    /// Their bytes on the wire.
+    pub(crate) bytes: AtomicU64,
+    /// Of the kept packets, those shorter than on the wire.
+    pub(crate) cut: AtomicU64,
+    /// Of these, the ones that are so in the file that is read.
+    pub(crate) cut_before: AtomicU64,
+    /// Packets that came after `--count` was reached.
+    pub(crate) over_limit: AtomicU64,
+}
+
+/// Adds to a counter with one writer: no locked instruction is needed.
+pub(crate) fn add(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+}
+
+/// The counters of all engines.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counters {
+    pub(crate) kept: Vec<Arc<Counts>>,
+    pub(crate) rejected: Vec<Arc<AtomicU64>>,
+}
+
+/// What the handlers of all engines counted, at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets kept.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// Of the kept packets, those shorter than on the wire.
+    pub cut: u64,
+    /// Of these, the ones that are so in the file that is read.
+    pub cut_before: u64,
+    /// Packets that came after the number asked for was reached.
+    pub over_limit: u64,
+    /// Packets that the filter rejected in user space.
+    pub rejected: u64,
+}
+
+impl Counters {
+    pub(crate) fn tally(&self) -> Tally {
+        let sum =
+            |of: fn(&Counts) -> &AtomicU64| self.kept.iter().map(|counts| of(counts).load(Ordering::Relaxed)).sum();
+        Tally {
+            packets: sum(|counts| &counts.packets),
+            bytes: sum(|counts| &counts.bytes),
+            cut: sum(|counts| &counts.cut),
+            cut_before: sum(|counts| &counts.cut_before),
+            over_limit: sum(|counts| &counts.over_limit),
+            rejected: self.rejected.iter().map(|count| count.load(Ordering::Relaxed)).sum(),
+        }
+    }
+}
+
+impl Tally {
+    /// What came since `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            packets: self.packets - earlier.packets,
+            bytes: self.bytes - earlier.bytes,
+            cut: self.cut - earlier.cut,
+            cut_before: self.cut_before - earlier.cut_before,
+            over_limit: self.over_limit - earlier.over_limit,
+            rejected: self.rejected - earlier.rejected,
+        }
+    }
+}
+
+/// The user's ledger from the core's, in which every packet the handlers got is delivered.
+///
+/// Of these, the rejected ones become filtered, those after the limit are left at the limit, and those that did not reach
+/// the file are lost; each moves from one term to another, so that the sum stays what it was.
+pub(crate) fn account(core: Ledger, tally: Tally, lost: Option<Lost>) -> Ledger {
+    // The handlers know what the filter let through, and what they cut themselves.
+    let mut ledger = Ledger { cut: tally.cut, cut_before: tally.cut_before, ..core };
+    let unwritten = lost.map_or(0, |lost| lost.packets());
+    ledger.delivered = ledger.delivered.saturating_sub(tally.over_limit + unwritten);
+    ledger.filter_out(tally.rejected);
+    ledger.drop(Cause::LeftAtLimit, Some(tally.over_limit));
+    if let Some(lost) = lost {
+        ledger.drop(Cause::SlowOutput, Some(lost.spool_packets));
+        ledger.drop(Cause::OutputFailed, Some(lost.output_packets));
+    }
+    ledger
+}
+
+/// A ledger as reports show it.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Shown {
+    #[serde(flatten)]
+    pub(crate) ledger: Ledger,
+    pub(crate) lost: u64,
+    pub(crate) unaccounted: Option<i64>,
+}
+
+impl From<Ledger> for Shown {
+    fn from(ledger: Ledger) -> Self {
+        Self { lost: ledger.lost(), unaccounted: ledger.unaccounted(), ledger }
+    }
+}
+
+/// What the statistics block of a capture file says (pcapng, Interface Statistics Block).
+pub(crate) fn final_counts(ledger: &Ledger) -> FinalCounts {
+    let sum = |wanted: fn(Cause) -> bool| -> Option<u64> {
+        ledger.drops.iter().filter(|(cause, _)| wanted(**cause)).map(|(_, count)| *count).sum()
+    };
+    let before_filter = sum(is_before_filter);
+    let accepted = || {
+        let rest = ledger.offered?.checked_sub(ledger.filtered_of_offered()?)?;
+        rest.checked_sub(before_filter?)
+    };
+    FinalCounts {
+        interface: 0,
+        received: ledger.offered.filter(|_| !ledger.filtered_before_offered),
+        dropped_by_interface: before_filter,
+        accepted_by_filter: accepted(),
+        dropped_by_system: sum(|cause| !is_before_filter(cause)),
+        delivered: Some(ledger.delivered),
+        ledger: Some(ledger.to_string()),
+    }
+}
+
+/// Whether a packet is lost for this cause before any filter sees it.
+fn is_before_filter(cause: Cause) -> bool {
+    matches!(cause, Cause::Nic | Cause::DriverQueue | Cause::Softnet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn core() -> Ledger {
+        let mut core = Ledger { offered: Some(1000), delivered: 900, filtered: Some(40), ..Ledger::default() };
+        core.drop(Cause::Nic, Some(5));
+        core.drop(Cause::RingFull, Some(50));
+        core
+    }
+
+    #[test]
+    fn packets_move_between_terms_and_the_sum_stays() {
+        let core = core();
+        let tally = Tally { packets: 650, cut: 9, over_limit: 50, rejected: 200, ..Tally::default() };
+        let lost = Lost { spool_packets: 7, output_packets: 3, ..Lost::default() };
+        let ledger = account(core.clone(), tally, Some(lost));
+        assert_eq!((ledger.delivered, ledger.filtered, ledger.lost()), (640, Some(240), 115));
+        assert_eq!((ledger.unaccounted(), ledger.cut), (core.unaccounted(), 9));
+        let unrecorded = account(core.clone(), tally, None);
+        assert_eq!((unrecorded.delivered, unrecorded.unaccounted()), (650, core.unaccounted()));
+        assert!(!unrecorded.drops.contains_key(&Cause::SlowOutput), "nothing is written");
+    }
+
+    #[test]
+    fn the_statistics_block_tells_the_same() {
+        let counts = final_counts(&core());
+        assert_eq!(counts.received, Some(1000));
+        assert_eq!(counts.dropped_by_interface, Some(5));
+        assert_eq!(counts.accepted_by_filter, Some(955));
+        assert_eq!(counts.dropped_by_system, Some(50));
+        assert_eq!(counts.delivered, Some(900));
+        let behind = Ledger { filtered: None, filtered_before_offered: true, ..core() };
+        let counts = final_counts(&behind);
+        assert_eq!((counts.received, counts.accepted_by_filter), (None, Some(995)), "what came is unknown");
+        let mut unknown = core();
+        unknown.drop(Cause::Nic, None);
+        let counts = final_counts(&unknown);
+        assert_eq!((counts.dropped_by_interface, counts.accepted_by_filter), (None, None));
+    }
+}

@@ -1,0 +1,72 @@
+//! Owns: which rules are looked at for a packet or a chunk of a stream.
+//! Does not: test them.
+
+use super::evaluate::Context;
+use super::{Track, Work};
+use crate::program::Program;
+
+impl Work {
+    /// Puts the rules that may match among the candidates, each once, in their order.
+    pub(super) fn choose(&mut self, program: &Program, track: &mut Track, context: &Context<'_>) {
+        let packet = context.packet;
+        self.round += 1;
+        self.candidates.clear();
+        let (round, stamps, candidates) = (self.round, &mut self.stamps, &mut self.candidates);
+        let mut add = |rule: u32| {
+            let stamp = &mut stamps[rule as usize];
+            if *stamp != round {
+                *stamp = round;
+                candidates.push(rule);
+            }
+        };
+        for event in packet.events.iter() {
+            program.by_event[event as usize].iter().for_each(|&rule| add(rule));
+        }
+        if context.is_packet {
+            program.any.iter().for_each(|&rule| add(rule));
+        }
+        if packet.ip.is_some() || !context.is_packet {
+            let class = context.class();
+            let (source, destination) = (context.source, context.destination);
+            let stream = context.chunk.filter(|chunk| chunk.has_new()).map(|chunk| &self.chunk[..chunk.len]);
+            for group in program.class(class).groups(packet.ports.0, packet.ports.1) {
+                if context.is_packet {
+                    group.plain.scan(source, destination, &mut add);
+                    if let Some(patterns) = &group.packet {
+                        patterns.scan(packet.payload, &mut add);
+                    }
+                }
+                if let Some(patterns) = &group.stream {
+                    if context.stream_is_packet() {
+                        patterns.scan(packet.payload, &mut add);
+                    }
+                    if let Some(bytes) = stream {
+                        patterns.scan(bytes, &mut add);
+                    }
+                }
+                // Rules about streams without a pattern.
+                if !context.is_packet {
+                    group.plain.scan(source, destination, |rule| {
+                        if program.rules[rule as usize].in_stream {
+                            add(rule);
+                        }
+                    });
+                }
+            }
+            let addresses_now = context.is_packet
+                && context.flow.is_none_or(|(index, from)| {
+                    !std::mem::replace(&mut track.flows.get_mut(index).addresses_done[from], true)
+                });
+            if addresses_now {
+                program.addresses[class as usize].scan(source, destination, &mut add);
+            }
+        }
+        for (buffer, value) in self.values.iter() {
+            if let Some(patterns) = &program.app[buffer.index()] {
+                patterns.scan(value, &mut add);
+            }
+            program.app_plain.iter().filter(|(of, _)| *of == buffer).for_each(|&(_, rule)| add(rule));
+        }
+        self.candidates.sort_unstable();
+    }
+}

@@ -1,0 +1,168 @@
+//! Owns: what a rule asks of headers, of the flow and of bits, and the bits that a match writes.
+//! Does not: look into bytes (`buffers.rs`).
+
+use ringtap_wire::Ip;
+
+use super::Track;
+use super::evaluate::Context;
+use crate::rules::rule::*;
+
+/// Whether everything fits that the rule asks but bytes.
+pub(super) fn fit(rule: &Rule, track: &mut Track, context: &Context<'_>) -> bool {
+    protocol_fits(rule.protocol, track, context)
+        && ends_fit(rule, context)
+        && flow_fits(&rule.flow, track, context)
+        && rule.headers.iter().all(|test| header_fits(test, track, context))
+        && track.bits_fit(rule, context)
+}
+
+fn protocol_fits(protocol: Protocol, track: &Track, context: &Context<'_>) -> bool {
+    let version = context.packet.version();
+    match protocol {
+        Protocol::Ip(Some(wanted)) => version == Some(wanted),
+        Protocol::App(app) => context.flow.is_some_and(|(index, _)| track.flows.get(index).app == Some(app)),
+        // Rules of events are not chosen by class.
+        Protocol::Sctp => context.packet.protocol == 132,
+        Protocol::Udp => context.packet.protocol == 17,
+        Protocol::Tcp | Protocol::TcpPacket | Protocol::TcpStream => context.packet.protocol == 6,
+        _ => true,
+    }
+}
+
+fn ends_fit(rule: &Rule, context: &Context<'_>) -> bool {
+    let (source_port, destination_port) = context.packet.ports;
+    if rule.protocol == Protocol::Any {
+        return true;
+    }
+    let fits = |endpoint: &Endpoint, address: u128, port: u16| {
+        endpoint.ports.contains(port.into()) && endpoint.addresses.contains(address)
+    };
+    let (source, destination) = (context.source, context.destination);
+    (fits(&rule.source, source, source_port) && fits(&rule.destination, destination, destination_port))
+        || (rule.both_ways
+            && fits(&rule.source, destination, destination_port)
+            && fits(&rule.destination, source, source_port))
+}
+
+fn flow_fits(test: &FlowTest, track: &Track, context: &Context<'_>) -> bool {
+    if let Some(to_server) = test.to_server
+        && context.flow.is_none_or(|(_, from)| (from == 0) != to_server)
+    {
+        return false;
+    }
+    if let Some(wanted) = test.established {
+        let established = context.flow.map(|(index, _)| track.flows.get(index).is_established());
+        if established.is_none_or(|established| established != wanted) {
+            return false;
+        }
+    }
+    test.fragment.is_none_or(|wanted| context.packet.rebuilt == wanted)
+}
+
+/// The fields of both sides that a test of the flow wants: any or all must fit.
+fn sides_fit(side: Side, compare: Compare, values: [u64; 2]) -> bool {
+    match side {
+        Side::ToServer => compare.fits(values[0]),
+        Side::ToClient => compare.fits(values[1]),
+        Side::Both => values.into_iter().all(|value| compare.fits(value)),
+        Side::Either => values.into_iter().any(|value| compare.fits(value)),
+    }
+}
+
+fn flags_fit(how: FlagMatch, found: u8, set: u8) -> bool {
+    match how {
+        FlagMatch::Exactly => found == set,
+        FlagMatch::All => found & set == set,
+        FlagMatch::Any => found & set != 0,
+        FlagMatch::Not => found & set != set,
+    }
+}
+
+fn header_fits(test: &HeaderTest, track: &Track, context: &Context<'_>) -> bool {
+    let packet = context.packet;
+    let v4 = || match packet.ip {
+        Some(Ip::V4(header)) => Some(header),
+        _ => None,
+    };
+    let flow = || context.flow.map(|(index, _)| track.flows.get(index));
+    let tcp = |fits: &dyn Fn(&ringtap_wire::Tcp<'_>) -> bool| packet.tcp().is_some_and(fits);
+    match test {
+        // "Not so long" is about packets that carry something.
+        HeaderTest::PayloadSize(compare) => {
+            let len = packet.payload.len() as u64;
+            context.is_packet && compare.fits(len) && !(compare.negated && len == 0)
+        }
+        HeaderTest::TcpFlags { set, mask, how } => tcp(&|tcp| flags_fit(*how, tcp.flags() & mask, *set)),
+        HeaderTest::Ttl(compare) => packet.ip.is_some_and(|ip| compare.fits(ip.hop_limit().into())),
+        HeaderTest::IcmpType(compare) => packet.icmp().is_some_and(|(kind, _)| compare.fits(kind.into())),
+        HeaderTest::IcmpCode(compare) => packet.icmp().is_some_and(|(_, code)| compare.fits(code.into())),
+        HeaderTest::IcmpId(id) => packet.icmp_query().is_some_and(|(found, _)| found == *id),
+        HeaderTest::IcmpSequence(sequence) => packet.icmp_query().is_some_and(|(_, found)| found == *sequence),
+        HeaderTest::IpProtocol(compare) => packet.ip.is_some() && compare.fits(packet.protocol.into()),
+        HeaderTest::IpOption(kind) => v4()
+            .is_some_and(|header| header.options().flatten().any(|option| kind.is_none_or(|kind| option.kind == kind))),
+        HeaderTest::FragmentBits { set, how } => v4().is_some_and(|header| {
+            let word = header.header().get(6).map_or(0, |byte| byte >> 5);
+            flags_fit(*how, word, *set)
+        }),
+        HeaderTest::FragmentOffset(compare) => {
+            packet.ip.is_some() && {
+                let offset = packet.fragment.map_or(0, |fragment| fragment.offset / 8);
+                compare.fits(offset as u64)
+            }
+        }
+        HeaderTest::IpId(id) => v4().is_some_and(|header| header.identification() == *id),
+        HeaderTest::Tos(compare) => v4().is_some_and(|header| compare.fits((header.dscp() << 2 | header.ecn()).into())),
+        HeaderTest::SameIp => context.source == context.destination,
+        HeaderTest::Sequence(sequence) => tcp(&|tcp| tcp.sequence() == *sequence),
+        HeaderTest::Acknowledgment(number) => tcp(&|tcp| tcp.acknowledgment() == *number),
+        HeaderTest::Window(compare) => tcp(&|tcp| compare.fits(tcp.window().into())),
+        HeaderTest::Mss(compare) => packet.mss().is_some_and(|size| compare.fits(size.into())),
+        HeaderTest::Event(event) => packet.events.has(*event),
+        HeaderTest::StreamSize(side, compare) => {
+            flow().is_some_and(|flow| sides_fit(*side, *compare, flow.session.streams.map(|stream| stream.size())))
+        }
+        HeaderTest::FlowAge(compare) => {
+            flow().is_some_and(|flow| compare.fits(flow.last_ns.saturating_sub(flow.first_ns) / 1_000_000_000))
+        }
+        HeaderTest::FlowPackets(side, compare) => flow().is_some_and(|flow| sides_fit(*side, *compare, flow.packets)),
+        HeaderTest::FlowBytes(side, compare) => flow().is_some_and(|flow| sides_fit(*side, *compare, flow.bytes)),
+    }
+}
+
+impl Track {
+    fn bits_fit(&mut self, rule: &Rule, context: &Context<'_>) -> bool {
+        rule.bits.iter().all(|bits| {
+            if bits.owner != BitOwner::Flow {
+                return self.hosts.check(bits, context.packet, context.now_ns);
+            }
+            let is_set = |bit: &u16| context.flow.is_some_and(|(index, _)| self.flows.bit(index, *bit));
+            match bits.command {
+                BitCommand::IsSet => bits.bits.iter().any(is_set),
+                BitCommand::IsNotSet => context.flow.is_some() && bits.bits.iter().any(|bit| !is_set(bit)),
+                BitCommand::Set | BitCommand::Unset | BitCommand::Toggle => true,
+            }
+        })
+    }
+
+    pub(super) fn write_bits(&mut self, rule: &Rule, context: &Context<'_>) {
+        for bits in &rule.bits {
+            if bits.owner != BitOwner::Flow {
+                self.hosts.apply(bits, context.packet, context.now_ns);
+                continue;
+            }
+            let Some((index, _)) = context.flow else { continue };
+            for &bit in &bits.bits {
+                match bits.command {
+                    BitCommand::Set => self.flows.set_bit(index, bit, true),
+                    BitCommand::Unset => self.flows.set_bit(index, bit, false),
+                    BitCommand::Toggle => {
+                        let value = !self.flows.bit(index, bit);
+                        self.flows.set_bit(index, bit, value);
+                    }
+                    BitCommand::IsSet | BitCommand::IsNotSet => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Owns: memory for bytes that arrive out of order: fixed blocks, and per owner a list of pieces sorted by position.
+//! Does not: know packets or streams, or whose bytes count where pieces overlap (`overlap.rs`). All memory is taken at start; what
+//! does not fit is refused and told.
+
+use crate::fixed_vec::{FixedVec, SpareVisitor};
+use crate::overlap::Newer;
+
+/// Bytes of one block.
+const BLOCK: usize = 512;
+/// "No block", "no piece".
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Node {
+    start: u64,
+    end: u64,
+    /// The range the piece had when it came: policies compare these.
+    whole: (u64, u64),
+    /// First block, and bytes to skip in it.
+    block: u32,
+    skip: u32,
+    next: u32,
+}
+
+/// The pieces of one owner: of a stream, or of a fragmented packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    head: u32,
+    /// Number of pieces.
+    pub(crate) count: u16,
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        Self { head: NONE, count: 0 }
+    }
+}
+
+/// What became of a piece.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Inserted {
+    /// It covered something that was there.
+    pub(crate) overlap: bool,
+    /// And with other bytes.
+    pub(crate) different: bool,
+    /// Part of it was lost: the memory or the owner's number of pieces was used up.
+    pub(crate) refused: bool,
+}
+
+/// Memory for all owners.
+pub(crate) struct Reassembly {
+    /// Blocks and nodes that there can be.
+    capacity: usize,
+    /// Those of all blocks ever used.
+    bytes: FixedVec<u8>,
+    /// Of each of them the one behind it, in its piece or in the list of free ones.
+    next_block: FixedVec<u32>,
+    free_block: u32,
+    nodes: FixedVec<Node>,
+    free_node: u32,
+    /// Blocks in use.
+    pub(crate) blocks_used: usize,
+    /// Most pieces one owner may have: bounds the walk.
+    most: u16,
+}
+
+impl Reassembly {
+    /// Memory for `bytes` bytes; one owner has at most `most` pieces.
+    pub(crate) fn new(bytes: usize, most: u16) -> Self {
+        let blocks = (bytes / BLOCK).max(1);
+        Self {
+            capacity: blocks,
+            bytes: FixedVec::with_capacity(blocks * BLOCK),
+            next_block: FixedVec::with_capacity(blocks),
+            free_block: NONE,
+            nodes: FixedVec::with_capacity(blocks),
+            free_node: NONE,
+            blocks_used: 0,
+            most,
+        }
+    }
+
+    pub(crate) fn show_spare(&mut self, to: &mut impl SpareVisitor) {
+        self.bytes.show_spare(to);
+        self.next_block.show_spare(to);
+        self.nodes.show_spare(to);
+    }
+
+    /// Adds `data` at `start`.
+    pub(crate) fn insert(&mut self, list: &mut Pending, start: u64, data: &[u8], newer: Newer) -> Inserted {
+        let mut inserted = Inserted::default();
+        let whole = (start, start + data.len() as u64);
+        // Where the next part of the new piece begins; and the link to the node behind it.
+        let (mut at, mut previous, mut here) = (start, NONE, list.head);
+        while at < whole.1 && here != NONE {
+            let node = self.nodes[here as usize];
+            if node.end <= at {
+                (previous, here) = (here, node.next);
+                continue;
+            }
+            if node.start >= whole.1 {
+                break;
+            }
+            inserted.overlap = true;
+            let (from, to) = (node.start.max(whole.0), node.end.min(whole.1));
+            inserted.different |= self.differs(here, from, &data[(from - start) as usize..(to - start) as usize]);
+            if newer.wins(node.whole, whole) {
+                // What stands out to the left stays; what stands out to the right becomes a piece of its own.
+                let right = node.end > whole.1;
+                if right {
+                    inserted.refused |= !self.split(list, here, whole.1);
+                }
+                if node.start < whole.0 {
+                    self.cut_end(here, whole.0);
+                    (previous, here) = (here, self.nodes[here as usize].next);
+                } else {
+                    let next = self.nodes[here as usize].next;
+                    self.remove(list, previous, here);
+                    here = next;
+                }
+            } else {
+                if at < node.start {
+                    let part = &data[(at - start) as usize..(node.start - start) as usize];
+                    match self.link(list, previous, here, at, whole, part) {
+                        Some(_) => {}
+                        None => inserted.refused = true,
+                    }
+                }
+                at = node.end;
+                (previous, here) = (here, node.next);
+            }
+        }
+        if at < whole.1 {
+            // Up to the next piece, which begins behind the end.
+            let part = &data[(at - start) as usize..];
+            inserted.refused |= self.link(list, previous, here, at, whole, part).is_none();
+        }
+        inserted
+    }
+
+    /// Whether the bytes of `node` from position `from` on differ from `data`.
+    fn differs(&self, node: u32, from: u64, data: &[u8]) -> bool {
+        let mut at = 0;
+        let mut same = true;
+        self.visit(node, from, data.len(), |part| {
+            same &= part == &data[at..at + part.len()];
+            at += part.len();
+        });
+        !same
+    }
+
+    /// Shows `len` bytes of a node from position `from` on, block by block.
+    fn visit(&self, node: u32, from: u64, len: usize, mut show: impl FnMut(&[u8])) {
+        let node = self.nodes[node as usize];
+        let mut skip = node.skip as usize + (from - node.start) as usize;
+        let (mut block, mut left) = (node.block, len);
+        while skip >= BLOCK && block != NONE {
+            block = self.next_block[block as usize];
+            skip -= BLOCK;
+        }
+        while left > 0 && block != NONE {
+            let part = left.min(BLOCK - skip);
+            let base = block as usize * BLOCK + skip;
+            show(&self.bytes[base..base + part]);
+            (left, skip) = (left - part, 0);
+            block = self.next_block[block as usize];
+        }
+    }
+
+    /// A new node with a copy of `data` between two others.
+    fn link(
+        &mut self,
+        list: &mut Pending,
+        previous: u32,
+        next: u32,
+        start: u64,
+        whole: (u64, u64),
+        data: &[u8],
+    ) -> Option<u32> {
+        if list.count == self.most || (self.free_node == NONE && self.nodes.len() == self.capacity) {
+            return None;
+        }
+        let block = self.store(data)?;
+        let new = Node { start, end: start + data.len() as u64, whole, block, skip: 0, next };
+        let node = self.free_node;
+        let node = if node == NONE {
+            self.nodes.push(new);
+            self.nodes.len() as u32 - 1
+        } else {
+            self.free_node = self.nodes[node as usize].next;
+            self.nodes[node as usize] = new;
+            node
+        };
+        match previous {
+            NONE => list.head = node,
+            _ => self.nodes[previous as usize].next = node,
+        }
+        list.count += 1;
+        Some(node)
+    }
+
+    /// What `here` has from `at` on becomes a node of its own behind it, with its bytes copied.
+    fn split(&mut self, list: &mut Pending, here: u32, at: u64) -> bool {
+        let node = self.nodes[here as usize];
+        let mut copy = [0u8; 2048];
+        // Reassembly are one packet's payload each; longer ones (offloaded) lose what stands out further.
+        let len = ((node.end - at) as usize).min(copy.len());
+        let mut filled = 0;
+        self.visit(here, at, len, |part| {
+            copy[filled..filled + part.len()].copy_from_slice(part);
+            filled += part.len();
+        });
+        let complete = len as u64 == node.end - at;
+        let linked = self.link(list, here, node.next, at, node.whole, &copy[..filled]).is_some();
+        self.cut_end(here, at);
+        linked && complete
+    }
+
+    fn cut_end(&mut self, node: u32, end: u64) {
+        self.nodes[node as usize].end = end;
+    }
+
+    fn remove(&mut self, list: &mut Pending, previous: u32, here: u32) {
+        let node = self.nodes[here as usize];
+        match previous {
+            NONE => list.head = node.next,
+            _ => self.nodes[previous as usize].next = node.next,
+        }
+        self.free(node.block);
+        self.nodes[here as usize].next = self.free_node;
+        self.free_node = here;
+        list.count -= 1;
+    }
+
+    fn store(&mut self, data: &[u8]) -> Option<u32> {
+        let (mut first, mut last) = (NONE, NONE);
+        for part in data.chunks(BLOCK) {
+            let Some(block) = self.take_block() else {
+                self.free(first);
+                return None;
+            };
+            let base = block as usize * BLOCK;
+            self.bytes[base..base + part.len()].copy_from_slice(part);
+            match last {
+                NONE => first = block,
+                _ => self.next_block[last as usize] = block,
+            }
+            last = block;
+        }
+        Some(first)
+    }
+
+    fn take_block(&mut self) -> Option<u32> {
+        let mut block = self.free_block;
+        if block != NONE {
+            self.free_block = self.next_block[block as usize];
+            self.next_block[block as usize] = NONE;
+        } else if self.next_block.len() < self.capacity {
+            block = self.next_block.len() as u32;
+            self.next_block.push(NONE);
+            self.bytes.reach(self.next_block.len() * BLOCK, 0);
+        } else {
+            return None;
+        }
+        self.blocks_used += 1;
+        Some(block)
+    }
+
+    fn free(&mut self, mut block: u32) {
+        while block != NONE {
+            let next = self.next_block[block as usize];
+            self.next_block[block as usize] = self.free_block;
+            self.free_block = block;
+            self.blocks_used -= 1;
+            block = next;
+        }
+    }
+
+    /// Start of the first piece.
+    pub(crate) fn first(&self, list: &Pending) -> Option<u64> {
+        (list.head != NONE).then(|| self.nodes[list.head as usize].start)
+    }
+
+    /// Moves what there is at `from` and behind it without a gap to the end of `out`, as far as `out` has capacity; drops
+    /// what lies before `from`. Returns the position behind it.
+    pub(crate) fn take(&mut self, list: &mut Pending, mut from: u64, out: &mut Vec<u8>) -> u64 {
+        while list.head != NONE {
+            let node = self.nodes[list.head as usize];
+            if node.end <= from {
+                self.remove(list, NONE, list.head);
+                continue;
+            }
+            let room = out.capacity() - out.len();
+            let len = ((node.end - from) as usize).min(room);
+            if node.start > from || len == 0 {
+                break;
+            }
+            self.visit(list.head, from, len, |part| out.extend_from_slice(part));
+            from += len as u64;
+            if from == node.end {
+                self.remove(list, NONE, list.head);
+            }
+        }
+        from
+    }
+
+    /// Whether the pieces cover everything from 0 to `end`.
+    pub(crate) fn covers(&self, list: &Pending, end: u64) -> bool {
+        let (mut at, mut here) = (0, list.head);
+        while here != NONE {
+            let node = self.nodes[here as usize];
+            if node.start > at {
+                return false;
+            }
+            at = at.max(node.end);
+            here = node.next;
+        }
+        at >= end
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self, list: &mut Pending) {
+        while list.head != NONE {
+            self.remove(list, NONE, list.head);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Each byte on its own, told apart by the ranges of the pieces that bring it.
+    fn naive(inserts: &[(u64, Vec<u8>)], newer: Newer) -> Vec<Option<u8>> {
+        let mut bytes: Vec<Option<(u8, (u64, u64))>> = vec![None; 600];
+        for (start, data) in inserts {
+            let whole = (*start, start + data.len() as u64);
+            let before = bytes.clone();
+            for (index, &byte) in data.iter().enumerate() {
+                let place = &mut bytes[*start as usize + index];
+                let wins = before[*start as usize + index].is_none_or(|(_, old)| newer.wins(old, whole));
+                if wins {
+                    *place = Some((byte, whole));
+                }
+            }
+        }
+        bytes.into_iter().map(|byte| byte.map(|(byte, _)| byte)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_single_bytes(inserts in proptest::collection::vec(
+            (0u64..500, proptest::collection::vec(any::<u8>(), 1..90)), 1..12),
+            newer in prop::sample::select(Newer::ALL.to_vec())) {
+            let mut reassembly = Reassembly::new(64 << 10, 200);
+            let mut list = Pending::default();
+            for (start, data) in &inserts {
+                let inserted = reassembly.insert(&mut list, *start, data, newer);
+                prop_assert!(!inserted.refused);
+            }
+            let expected = naive(&inserts, newer);
+            let mut found = vec![None; 600];
+            while let Some(first) = reassembly.first(&list) {
+                let mut out = Vec::with_capacity(1024);
+                let end = reassembly.take(&mut list, first, &mut out);
+                for (index, byte) in out.iter().enumerate() {
+                    found[first as usize + index] = Some(*byte);
+                }
+                prop_assert_eq!(end, first + out.len() as u64);
+            }
+            prop_assert_eq!(found, expected);
+            prop_assert_eq!(reassembly.blocks_used, 0);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        let mut reassembly = Reassembly::new(1024, 4);
+        let mut list = Pending::default();
+        assert!(!reassembly.insert(&mut list, 0, &[1; 1000], Newer::Never).refused);
+        assert!(reassembly.insert(&mut list, 5000, &[1; 1], Newer::Never).refused);
+        reassembly.clear(&mut list);
+        assert_eq!((reassembly.blocks_used, list.count), (0, 0));
+        for at in 0..4 {
+            assert_eq!(reassembly.insert(&mut list, at * 9, b"x", Newer::Never).refused, at >= 2, "two blocks");
+        }
+    }
+}

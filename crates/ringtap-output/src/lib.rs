@@ -1,0 +1,77 @@
+//! Outputs that take lines of any kind: a file, a Unix socket, syslog. Each failure is counted and the next line tried.
+//!
+//! Owns no queue and no thread: [`Queue`] has both. Whoever writes lines may block; the data path only pushes records.
+
+#![forbid(unsafe_code)]
+
+mod file;
+mod log_server;
+mod queue;
+mod severity;
+mod socket;
+mod syslog;
+pub mod time;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use file::FileOutput;
+pub use log_server::LogServer;
+pub use queue::{Producer, Queue, Work};
+pub use severity::Severity;
+pub use socket::UnixOutput;
+pub use syslog::{Protocol, SyslogOutput};
+
+/// What became of lines; written by the output thread, read by any.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Lines that an output took.
+    pub written: AtomicU64,
+    /// Lines that could not be written: full disk, dead socket.
+    pub failed: AtomicU64,
+}
+
+impl Counts {
+    fn count(&self, done: bool) {
+        if done { &self.written } else { &self.failed }.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// One output.
+#[derive(Debug)]
+pub enum Output {
+    /// A file, or standard output.
+    File(FileOutput),
+    /// A Unix socket.
+    Unix(UnixOutput),
+    /// Syslog.
+    Syslog(SyslogOutput),
+}
+
+impl Output {
+    /// Writes one line, which ends with its line feed. `None`: it tells of nothing wrong, or of a condition that is gone.
+    pub fn line(&mut self, line: &[u8], severity: Option<Severity>, counts: &Counts) {
+        counts.count(match self {
+            Self::File(file) => file.line(line),
+            Self::Unix(socket) => socket.line(line),
+            Self::Syslog(syslog) => syslog.line(line, severity),
+        });
+    }
+
+    /// Hands on what is buffered; called when the queue was found empty, and at the end. A line that was counted as
+    /// written and now is not is counted as failed.
+    pub fn flush(&mut self, counts: &Counts) {
+        if let Self::File(file) = self
+            && let Some(lost) = file.flush()
+        {
+            counts.failed.fetch_add(lost, Ordering::Relaxed);
+            counts.written.fetch_sub(lost, Ordering::Relaxed);
+        }
+    }
+
+    /// Opens files again: they were moved away.
+    pub fn reopen(&mut self) {
+        if let Self::File(file) = self {
+            file.reopen();
+        }
+    }
+}

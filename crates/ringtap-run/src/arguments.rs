@@ -1,0 +1,78 @@
+//! Options about receiving that several commands have, as they are written.
+//!
+//! Owns their spelling. Quantities are `units`'.
+
+use ringtap::receiver::Queues;
+
+use crate::units;
+use crate::waiting::Threshold;
+
+/// Reads a rung of a ladder, `8.3k` or `8.3k:122us`.
+///
+/// # Errors
+/// What was expected.
+pub fn threshold(text: &str) -> Result<Threshold, String> {
+    let (rate, period) = match text.split_once(':') {
+        Some((rate, period)) => (rate, Some(units::duration(period)?)),
+        None => (text, None),
+    };
+    Ok(Threshold { pps: units::rate(rate)?, period })
+}
+
+/// Pause between the kernel's NAPI polls in nanoseconds, 0 for none; `None` leaves the choice to the plan. A type of its own, as clap
+/// takes an `Option` for an option that may be left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Napi(pub Option<u64>);
+
+/// Reads `auto`, `off` or a time.
+///
+/// # Errors
+/// What was expected.
+pub fn napi(text: &str) -> Result<Napi, String> {
+    Ok(Napi(match text {
+        "auto" => None,
+        "off" => Some(0),
+        _ => Some(units::duration(text)?.as_nanos() as u64),
+    }))
+}
+
+/// Reads `all`, a number of queues, or a list of them.
+///
+/// # Errors
+/// What was expected.
+pub fn queues(text: &str) -> Result<Queues, String> {
+    let is_list = text.contains([',', '-']);
+    Ok(match text {
+        "all" => Queues::All,
+        "0" => return Err("no queue would be read; give all, a number of queues, or a list: 0-0 is queue 0".to_owned()),
+        _ if is_list => {
+            Queues::Only(units::list(text)?.iter().map(|&queue| queue.try_into().unwrap_or(u32::MAX)).collect())
+        }
+        _ => Queues::Count(
+            text.parse().map_err(|_| format!("{text:?} is no number of queues; give all, a number, or a list"))?,
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn each_option_is_read_or_refused_with_what_was_expected() {
+        assert_eq!(threshold("8.3k:122us"), Ok(Threshold { pps: 8300.0, period: Some(Duration::from_micros(122)) }));
+        assert_eq!(threshold("8k"), Ok(Threshold { pps: 8000.0, period: None }));
+        assert!(threshold("8k:").is_err() && threshold("x:1ms").is_err());
+        assert_eq!(
+            (napi("auto"), napi("off"), napi("50us")),
+            (Ok(Napi(None)), Ok(Napi(Some(0))), Ok(Napi(Some(50_000))))
+        );
+        assert!(napi("soon").is_err());
+        assert_eq!((queues("all"), queues("2")), (Ok(Queues::All), Ok(Queues::Count(2))));
+        assert_eq!((queues("0-1,5"), queues("0-0")), (Ok(Queues::Only(vec![0, 1, 5])), Ok(Queues::Only(vec![0]))));
+        assert!(queues("0").unwrap_err().contains("0-0"));
+        assert!(queues("many").unwrap_err().contains("give all"));
+    }
+}

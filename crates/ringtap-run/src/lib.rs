@@ -1,0 +1,20 @@
+//! The one way from a user's options to a running receiver, for every program around one.
+//!
+//! arguments ([`units`], [`arguments`], [`filter`]) → plan and configuration ([`live`], [`waiting`]) → privileges and signals
+//! ([`process`], [`signals`], [`user`], [`sandbox`]) → [`process::Process::start`]. Beside it: files and numbers that are secret
+//! ([`secrets`]), what works on this host ([`doctor`]).
+//!
+//! Does not: print results, or know what is done with packets.
+
+pub mod arguments;
+pub mod doctor;
+pub mod filter;
+pub mod live;
+pub mod notes;
+pub mod process;
+pub mod sandbox;
+pub mod secrets;
+pub mod signals;
+pub mod units;
+pub mod user;
+pub mod waiting;

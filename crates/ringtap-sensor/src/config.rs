@@ -1,0 +1,146 @@
+//! Owns: the sensor's variables and bounds, from its options and a TOML file; the options win.
+//! Does not: read rules.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ringtap::{Error, Result};
+use ringtap_detect::rules::Variables;
+use ringtap_detect::{Limits, Policies, Policy};
+use ringtap_run::secrets::read_private;
+use serde::Deserialize;
+
+use crate::notifications::Table;
+use crate::options::{Bounds, Options};
+
+/// The file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    variables: BTreeMap<String, String>,
+    bounds: FileBounds,
+    overlap: BTreeMap<String, Vec<String>>,
+    snmp: Option<Table>,
+}
+
+/// Bounds in the file; what is left out stays at its default.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileBounds {
+    budget: Option<u32>,
+    flows: Option<usize>,
+    early_bytes: Option<usize>,
+    window: Option<usize>,
+    windows: Option<usize>,
+    fragmented: Option<usize>,
+    fragment_bytes: Option<usize>,
+    thresholds: Option<usize>,
+    host_bits: Option<usize>,
+    tags: Option<usize>,
+}
+
+/// Variables and bounds.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) variables: Variables,
+    pub(crate) limits: Limits,
+    /// Where notifications go, and the name of the file that says so.
+    pub(crate) snmp: Option<(Table, String)>,
+}
+
+impl Config {
+    /// Of these options.
+    ///
+    /// # Errors
+    /// The file can't be read or makes no sense.
+    pub(crate) fn of(options: &Options) -> Result<Self> {
+        let path = options.config.as_deref();
+        let file = path.map(read).transpose()?.unwrap_or_default();
+        let name = path.map(|path| path.display().to_string());
+        let mut variables = Variables::default();
+        let given = options.rules.variables.iter().map(|(name, value)| (name, value));
+        for (name, value) in file.variables.iter().chain(given) {
+            variables.set(name, value);
+        }
+        let Bounds { budget, flows, overlap, no_checksums } = options.bounds;
+        let policies = policies(overlap, &file.overlap, &variables, name.as_deref().unwrap_or_default())?;
+        let (usual, bounds) = (Limits::default(), file.bounds);
+        let limits = Limits {
+            budget: budget.map_or(bounds.budget.unwrap_or(usual.budget), |budget| budget.clamp(1, 1 << 31) as u32),
+            flows: flows.map_or(bounds.flows.unwrap_or(usual.flows), |flows| flows as usize),
+            early_bytes: bounds.early_bytes.unwrap_or(usual.early_bytes),
+            window: bounds.window.unwrap_or(usual.window).clamp(1, 65536),
+            windows: bounds.windows.unwrap_or(usual.windows),
+            fragmented: bounds.fragmented.unwrap_or(usual.fragmented),
+            fragment_bytes: bounds.fragment_bytes.unwrap_or(usual.fragment_bytes),
+            thresholds: bounds.thresholds.unwrap_or(usual.thresholds),
+            host_bits: bounds.host_bits.unwrap_or(usual.host_bits),
+            tags: bounds.tags.unwrap_or(usual.tags),
+            checksums: !no_checksums,
+            timed: options.profile,
+            policies,
+            ..usual
+        };
+        Ok(Self { variables, limits, snmp: file.snmp.zip(name) })
+    }
+}
+
+/// The overlap policies of the networks of `file`; of all other hosts the `usual` one.
+fn policies(
+    usual: Option<Policy>,
+    networks: &BTreeMap<String, Vec<String>>,
+    variables: &Variables,
+    file: &str,
+) -> Result<Policies> {
+    let mut policies = Policies::from(usual.unwrap_or_default());
+    for (name, addresses) in networks {
+        let wrong = |cause: String| Error::failed("read configuration", format!("{file}: [overlap] {name}"), cause);
+        let policy: Policy = name.parse().map_err(wrong)?;
+        for text in addresses {
+            policies.add(text, variables, policy).map_err(wrong)?;
+        }
+    }
+    Ok(policies)
+}
+
+fn read(path: &Path) -> Result<File> {
+    let object = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| Error::os("read configuration", &object, &error))?;
+    let file: File = toml::from_str(&text).map_err(|error| {
+        // The message alone: the lines around the place may hold a secret.
+        let at = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        Error::failed("read configuration", format!("{object}:{at}"), error.message())
+            .way_out("see [variables], [bounds], [overlap] and [snmp] in ringtap sensor --help")
+    })?;
+    if file.snmp.is_some() {
+        read_private(path)?;
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Input;
+
+    #[test]
+    fn the_file() {
+        let file: File = toml::from_str("[variables]\nHOME_NET = \"any\"\n[bounds]\nflows = 10\n").unwrap();
+        assert_eq!((file.variables["HOME_NET"].as_str(), file.bounds.flows), ("any", Some(10)));
+        assert!(toml::from_str::<File>("[bounds]\nflow = 10\n").is_err());
+    }
+
+    #[test]
+    fn options_win() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ringtap.toml");
+        std::fs::write(&path, "[bounds]\nflows = 10\nbudget = 7\nwindow = 0\n").unwrap();
+        let mut options = Options::new(Input::Files(Vec::new()));
+        options.config = Some(path);
+        options.bounds.flows = Some(20);
+        let limits = Config::of(&options).unwrap().limits;
+        assert_eq!((limits.flows, limits.budget, limits.window), (20, 7, 1));
+        options.bounds.budget = Some(u64::MAX);
+        assert_eq!(Config::of(&options).unwrap().limits.budget, 1 << 31);
+    }
+}

@@ -1,0 +1,169 @@
+//! Owns: rule files into a program, which packets go first, and what is told of rules that are not used.
+//! Does not: parse; `ringtap-detect` does.
+
+pub(crate) mod check;
+pub(crate) mod in_use;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ringtap::{Error, Result};
+use ringtap_detect::rules::{BitNames, Classes, Rejected, RuleSet, Variables, idle};
+use ringtap_detect::{Precedence, Program};
+use ringtap_run::notes;
+
+use crate::options::RuleOptions;
+
+/// What is wrong with idle rules.
+const IDLE: &str = "can't match, because no rule in use sets the flowbits they ask for";
+
+/// A program, and what belongs to it.
+pub(crate) struct Loaded {
+    pub(crate) program: Program,
+    pub(crate) classes: Classes,
+    pub(crate) bits: BitNames,
+    pub(crate) rejected: Vec<Rejected>,
+    /// Rules of the program that can't match, because none sets the bits they ask for.
+    pub(crate) idle: usize,
+    /// Of the priority files.
+    pub(crate) precedence: Option<Arc<Precedence>>,
+    /// Lines of the classes' file that are no class.
+    warnings: Vec<String>,
+}
+
+/// How many rules there are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Used {
+    /// In use, those that can't match included.
+    pub(crate) rules: usize,
+    pub(crate) idle: usize,
+    pub(crate) left_out: usize,
+}
+
+impl Used {
+    pub(crate) fn of(loaded: &Loaded) -> Self {
+        Self { rules: loaded.program.rules().len(), idle: loaded.idle, left_out: loaded.rejected.len() }
+    }
+
+    /// Rules that can match.
+    pub(crate) fn usable(self) -> usize {
+        self.rules - self.idle
+    }
+}
+
+impl Loaded {
+    /// Rules that can match.
+    fn usable(&self) -> usize {
+        Used::of(self).usable()
+    }
+
+    /// The first rule that is not used, as the end of a cause.
+    fn first_rejected(&self) -> String {
+        self.rejected.first().map_or_else(String::new, |first| format!("; the first that is not: {first}"))
+    }
+
+    /// Refuses to take the place of `in_use` usable rules with less than half as many: a file that was cut or broken looks so.
+    ///
+    /// # Errors
+    /// They are fewer, and the options do not allow it.
+    pub(crate) fn check_against(self, options: &RuleOptions, in_use: usize) -> Result<Self> {
+        if options.reload_fewer || self.usable() * 2 >= in_use {
+            return Ok(self);
+        }
+        let total = self.program.rules().len() + self.rejected.len();
+        let cause =
+            format!("{} of {total} are usable, and {in_use} are in use{}", self.usable(), self.first_rejected());
+        Err(Error::failed("load again", "rules", cause)
+            .way_out("mend the files and send SIGHUP again, or start with --reload-fewer"))
+    }
+
+    /// Names the rules that are not used, the first few each and the rest by number, and says how many can't match.
+    pub(crate) fn tell(&self) {
+        const SHOWN: usize = 10;
+        for warning in &self.warnings {
+            notes::warn(warning);
+        }
+        for rejected in self.rejected.iter().take(SHOWN) {
+            notes::warn(&rejected.to_string());
+        }
+        if self.rejected.len() > SHOWN {
+            let rest = self.rejected.len() - SHOWN;
+            notes::warn(&format!("{rest} more rules are not used: --check-rules names each"));
+        }
+        if self.idle > 0 {
+            notes::warn(&format!("{} of the rules in use {IDLE}: --check-rules names each", self.idle));
+        }
+    }
+}
+
+/// Reads the rule files; `bits` are those named before a reload. `needed`: without any file there would be nothing to do.
+///
+/// # Errors
+/// A file can't be read, no rule of the files is usable, or one is not used and the options are strict.
+pub(crate) fn load(options: &RuleOptions, needed: bool, variables: &Variables, bits: BitNames) -> Result<Loaded> {
+    let files: Vec<PathBuf> = options.files.iter().chain(&options.priority).cloned().collect();
+    if files.is_empty() && needed {
+        return Err(Error::usage("start", "sensor", "there are no rules")
+            .way_out("name rule files with -S, or ask for events that need none: --events flow,anomaly,stats"));
+    }
+    let loaded = read(options, &files, variables, bits)?;
+    if !files.is_empty() && loaded.usable() == 0 {
+        let names = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
+        let total = loaded.program.rules().len() + loaded.rejected.len();
+        let cause = match total {
+            0 => "there is none".to_owned(),
+            _ => format!("none of {total} is usable{}", loaded.first_rejected()),
+        };
+        return Err(Error::failed("use rules of", names, cause)
+            .way_out("`ringtap sensor --check-rules FILE` says what is wrong with each"));
+    }
+    if let (true, Some(first)) = (options.strict, loaded.rejected.first()) {
+        let cause = format!("{} rules are not used; the first: {first}", loaded.rejected.len());
+        return Err(Error::failed("use all of", "rules", cause).way_out("--check-rules names each; leave --strict out"));
+    }
+    Ok(loaded)
+}
+
+fn read(options: &RuleOptions, files: &[PathBuf], variables: &Variables, bits: BitNames) -> Result<Loaded> {
+    let (classes, warnings) = classes(options, files)?;
+    let mut set = RuleSet::with_bits(bits);
+    for file in files {
+        let name = file.display().to_string();
+        let text = std::fs::read(file).map_err(|error| Error::os("read rules", &name, &error))?;
+        set.add(&name, &text, variables, &classes);
+    }
+    let mut rejected = Vec::new();
+    let (program, bits) = Program::new(set, &mut rejected)
+        .map_err(|cause| Error::failed("compile", "rules", cause).way_out("use fewer"))?;
+    let precedence = precedence(options, &program)?;
+    let idle = idle(program.rules()).len();
+    Ok(Loaded { program, classes, bits, rejected, idle, precedence, warnings })
+}
+
+/// Which packets go first, by the rules of the files that were named for it.
+fn precedence(options: &RuleOptions, program: &Program) -> Result<Option<Arc<Precedence>>> {
+    if options.priority.is_empty() {
+        return Ok(None);
+    }
+    let files: Vec<String> = options.priority.iter().map(|file| file.display().to_string()).collect();
+    let precedence = Precedence::of(program.rules().filter(|rule| files.iter().any(|file| **file == *rule.meta.file)));
+    let precedence = precedence.map_err(|cause| {
+        Error::usage("use", "--priority-rules", cause).way_out("name the addresses or ports that matter most")
+    })?;
+    Ok(Some(Arc::new(precedence)))
+}
+
+/// Classes, and the lines of their file that are none.
+fn classes(options: &RuleOptions, files: &[PathBuf]) -> Result<(Classes, Vec<String>)> {
+    let beside = files.first().and_then(|file| file.parent()).map(|folder| folder.join("classification.config"));
+    let path = match (&options.classification, beside) {
+        (Some(path), _) => path.clone(),
+        (None, Some(path)) if path.is_file() => path,
+        _ => return Ok((Classes::default(), Vec::new())),
+    };
+    let name = path.display().to_string();
+    let text = std::fs::read(&path).map_err(|error| Error::os("read classes", &name, &error))?;
+    let mut classes = Classes::default();
+    let wrong = classes.add(&String::from_utf8_lossy(&text));
+    Ok((classes, wrong.into_iter().map(|line| format!("{name}:{line}: is no class")).collect()))
+}

@@ -1,0 +1,45 @@
+//! Owns: the form of a detector's counters in EVE's statistics and in the summary.
+//! Does not: count.
+
+use ringtap_detect::Counters;
+use serde_json::{Value, json};
+
+/// Counters by the names of Suricata's schema where it has the same, else under `ringtap`.
+pub(crate) fn object(counters: &Counters) -> Value {
+    json!({
+        "decoder": { "pkts": counters.packets, "bytes": counters.bytes, "invalid": counters.invalid },
+        "defrag": { "ipv4": { "fragments": counters.defrag.fragments, "reassembled": counters.defrag.reassembled } },
+        "flow": {
+            "total": counters.flows.begun,
+            "active": counters.flows_now,
+            "emerg_mode_entered": counters.flows.emergencies,
+        },
+        "tcp": {
+            "invalid_checksum": counters.bad_checksums,
+            "reassembly_gap": counters.gaps,
+            "segment_memcap_drop": counters.segments_refused,
+        },
+        "detect": {
+            "alert": counters.alerts,
+            "alerts_suppressed": counters.suppressed,
+            "alert_queue_overflow": counters.alerts_over,
+        },
+        "ringtap": {
+            "budget_hits": counters.budget_hits,
+            "passed": counters.passed,
+            "shed": counters.shed,
+            "tunnelled": counters.tunnelled,
+            "stream_chunks": counters.chunks,
+            "windows_evicted": counters.windows_evicted,
+            "flows_evicted": counters.flows.evicted,
+            "flows_timed_out": counters.flows.timed_out,
+            "fragments_no_memory": counters.defrag.no_memory,
+            "fragmented_evicted": counters.defrag.evicted,
+            "fragmented_timed_out": counters.defrag.timed_out,
+            "thresholds_evicted": counters.thresholds_evicted,
+            "host_bits_evicted": counters.host_bits_evicted,
+            "tagged": counters.tagged,
+            "tags_evicted": counters.tags_evicted,
+        },
+    })
+}

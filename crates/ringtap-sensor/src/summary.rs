@@ -1,0 +1,336 @@
+//! Owns: the end of a run, and what it tells then: counts, latency, loss, and what rules cost.
+//! Does not: count, or print.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ringtap::histogram::{HistogramSnapshot, Quantiles};
+use ringtap::ledger::{Cause, Ledger};
+use ringtap::meters::EngineSnapshot;
+use ringtap::{Error, Result};
+use ringtap_detect::{Counters, Profile, Program};
+use ringtap_output::Counts;
+use ringtap_run::units::grouped;
+use serde_json::{Value, json};
+
+use crate::inspector::Inspector;
+use crate::rules::Used;
+use crate::session::{Session, Surroundings};
+use crate::statistics;
+
+/// Rules shown by their cost.
+const SHOWN: usize = 20;
+
+/// Why a run came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The last file was read.
+    EndOfFile,
+    /// SIGINT or SIGTERM.
+    Signal,
+    /// Its time was over.
+    Duration,
+    /// The interface was removed.
+    InterfaceGone,
+    /// The host has begun to use the interface.
+    InterfaceUsed,
+    /// An engine ended for no known reason.
+    EngineFailed,
+}
+
+impl Ending {
+    /// Its name in the summary.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EndOfFile => "end_of_file",
+            Self::Signal => "signal",
+            Self::Duration => "duration",
+            Self::InterfaceGone => "interface_gone",
+            Self::InterfaceUsed => "interface_used",
+            Self::EngineFailed => "engine_failed",
+        }
+    }
+}
+
+/// What a run leaves.
+pub struct Run {
+    /// What it tells.
+    pub summary: Summary,
+    /// Why it did not do all that was asked, where that is so.
+    pub failure: Option<Error>,
+}
+
+/// What the engines leave.
+pub(crate) struct Ended {
+    /// Interface or files.
+    pub(crate) object: String,
+    pub(crate) ending: Ending,
+    /// From the engines' start to their end.
+    pub(crate) elapsed_s: f64,
+    pub(crate) cut: u64,
+    /// Of an interface: where its packets went, and what was counted.
+    pub(crate) live: Option<(Ledger, EngineSnapshot)>,
+    pub(crate) late_bytes: u64,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What rules cost, with their program.
+type Costs = (Arc<Program>, Vec<Profile>);
+
+/// What a run tells.
+pub struct Summary {
+    object: String,
+    ending: Ending,
+    elapsed_s: f64,
+    rules: Used,
+    /// Of each engine.
+    counters: Vec<Counters>,
+    /// Of an interface.
+    ledger: Option<Ledger>,
+    /// Packets that were inspected as far as they came: shorter than on the wire.
+    cut: u64,
+    /// Where the records of alerts, flows, anomalies, packets and statistics went.
+    records: Ledger,
+    datagrams_sent: u64,
+    datagrams_refused: u64,
+    outputs: Arc<Counts>,
+    latency_us: Option<Quantiles>,
+    /// From the arrival stamp to the alert, of each alert.
+    detection: Option<HistogramSnapshot>,
+    reloads: u64,
+    /// Of the detectors' tables, what was used before it had its pages.
+    late_bytes: u64,
+    warnings: Vec<String>,
+    profile: Option<Costs>,
+}
+
+impl Session<'_> {
+    /// Ends the flows, then the outputs, and sums up.
+    ///
+    /// # Errors
+    /// The output thread panicked.
+    pub(crate) fn end(self, around: Surroundings, inspectors: Vec<Inspector>, ended: Ended) -> Result<Summary> {
+        let (mut counters, mut made, mut costs) = (Vec::new(), 0, Vec::new());
+        for mut inspector in inspectors {
+            inspector.finish();
+            made += inspector.finds.made;
+            counters.push(inspector.detector.counters());
+            if self.options.profile {
+                let detector = &inspector.detector;
+                costs.push((Arc::clone(detector.program()), detector.profile().to_vec()));
+            }
+        }
+        let mut outputs = around.queue.finish()?;
+        outputs.finish();
+        let lost = around.lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum();
+        let detection = around.latency.iter().map(|latency| latency.snapshot()).reduce(|all, one| all.merged(&one));
+        let Ended { object, ending, elapsed_s, cut, live, late_bytes, warnings } = ended;
+        let (ledger, meters) = live.unzip();
+        Ok(Summary {
+            object,
+            ending,
+            elapsed_s,
+            rules: self.rules.used,
+            counters,
+            ledger,
+            cut,
+            records: records(made, outputs.taken, lost),
+            datagrams_sent: meters.as_ref().map_or(0, |meters| meters.transmitted),
+            datagrams_refused: meters.as_ref().map_or(0, |meters| meters.transmit_refused),
+            outputs: around.counts,
+            // Stamps of files are of no clock.
+            detection: detection.filter(|_| meters.is_some()),
+            latency_us: meters.map(|meters| meters.latency.quantiles_us()),
+            reloads: self.rules.reloads,
+            late_bytes,
+            warnings,
+            profile: together(costs),
+        })
+    }
+}
+
+/// What rules cost in all engines: those that have other rules than the first one at the end are left out.
+fn together(costs: Vec<Costs>) -> Option<Costs> {
+    costs.into_iter().reduce(|mut all, one| {
+        if Arc::ptr_eq(&all.0, &one.0) {
+            for (sum, profile) in all.1.iter_mut().zip(&one.1) {
+                sum.checks += profile.checks;
+                sum.matches += profile.matches;
+                sum.steps += profile.steps;
+                sum.elapsed_ns += profile.elapsed_ns;
+            }
+        }
+        all
+    })
+}
+
+/// The ledger of records: made by engines, taken by the output thread, or lost because the queue between was full.
+fn records(made: u64, taken: u64, lost: u64) -> Ledger {
+    let mut ledger = Ledger { offered: Some(made), delivered: taken, filtered: Some(0), ..Ledger::default() };
+    ledger.drop(Cause::SlowOutput, Some(lost));
+    ledger
+}
+
+impl Summary {
+    /// Lines and notifications that could not be written.
+    pub(crate) fn failed_outputs(&self) -> u64 {
+        self.outputs.failed.load(Ordering::Relaxed)
+    }
+
+    fn sum(&self, of: impl Fn(&Counters) -> u64) -> u64 {
+        self.counters.iter().map(of).sum()
+    }
+
+    /// One JSON object.
+    #[must_use]
+    pub fn object(&self) -> Value {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        json!({
+            "kind": "summary",
+            "object": self.object,
+            "ending": self.ending.name(),
+            "elapsed_s": self.elapsed_s,
+            "rules": self.rules.rules,
+            "rules_idle": self.rules.idle,
+            "rules_left_out": self.rules.left_out,
+            "packets": self.sum(|counters| counters.packets),
+            "bytes": self.sum(|counters| counters.bytes),
+            "alerts": self.sum(|counters| counters.alerts),
+            "shed": self.sum(|counters| counters.shed),
+            "engines": self.counters.iter().map(statistics::object).collect::<Vec<_>>(),
+            "ledger": self.ledger.as_ref().map(|ledger| json!({
+                "offered": ledger.offered, "delivered": ledger.delivered, "filtered": ledger.filtered,
+                "drops": ledger.drops, "lost": ledger.lost(), "unaccounted": ledger.unaccounted(),
+            })),
+            "cut": self.cut,
+            "records": {
+                "offered": self.records.offered, "delivered": self.records.delivered, "drops": self.records.drops,
+                "unaccounted": self.records.unaccounted(),
+            },
+            "outputs": {
+                "written": count(&self.outputs.written), "failed": count(&self.outputs.failed),
+                "lost_in_queue": self.records.lost(), "in_transmit_ring": self.datagrams_sent,
+                "refused_by_transmit_ring": self.datagrams_refused,
+            },
+            "latency_us": self.latency_us,
+            "detection_us": self.detection.as_ref().map(distribution),
+            "reloads": self.reloads,
+            "tables_late_bytes": self.late_bytes,
+            "warnings": self.warnings,
+            "profile": self.profile.as_ref().map(|(program, profile)| {
+                costly(program, profile).into_iter().map(|(sid, profile)| json!({
+                    "sid": sid, "checks": profile.checks, "matches": profile.matches, "steps": profile.steps,
+                    "nanoseconds": profile.elapsed_ns,
+                })).collect::<Vec<_>>()
+            }),
+        })
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, value: String| {
+            let _ = writeln!(text, "{name:<18}{value}");
+        };
+        line("source", self.object.clone());
+        line("ended by", self.ending.name().to_owned());
+        let rules = &self.rules;
+        line("rules", format!("{} used, {} not", grouped(rules.rules as u64), grouped(rules.left_out as u64)));
+        if rules.idle > 0 {
+            line("", format!("{} of those used can't match: nothing sets their flowbits", grouped(rules.idle as u64)));
+        }
+        self.counted(&mut line);
+        self.written(&mut line);
+        self.timed(&mut line);
+        if self.reloads > 0 {
+            line("rules reloaded", grouped(self.reloads));
+        }
+        if self.late_bytes > 0 {
+            line("tables, late", format!("{} KiB in pages that were not there yet", grouped(self.late_bytes >> 10)));
+        }
+        for warning in &self.warnings {
+            line("warning", warning.clone());
+        }
+        if let Some((program, profile)) = &self.profile {
+            text.push_str(&cost_table(program, profile));
+        }
+        text
+    }
+
+    /// Packets, and what became of them.
+    fn counted(&self, line: &mut impl FnMut(&str, String)) {
+        line("packets", grouped(self.sum(|counters| counters.packets)));
+        line("alerts", grouped(self.sum(|counters| counters.alerts)));
+        let named: [(&str, u64); 10] = [
+            ("cut packets", self.cut),
+            ("shed packets", self.sum(|counters| counters.shed)),
+            ("invalid packets", self.sum(|counters| counters.invalid)),
+            ("budget hits", self.sum(|counters| counters.budget_hits)),
+            ("stream gaps", self.sum(|counters| counters.gaps)),
+            ("segments refused", self.sum(|counters| counters.segments_refused)),
+            ("flows evicted", self.sum(|counters| counters.flows.evicted)),
+            ("windows evicted", self.sum(|counters| counters.windows_evicted)),
+            ("bad checksums", self.sum(|counters| counters.bad_checksums)),
+            ("alerts over bound", self.sum(|counters| counters.alerts_over)),
+        ];
+        for (name, value) in named.into_iter().filter(|(_, value)| *value > 0) {
+            line(name, grouped(value));
+        }
+        if let Some(ledger) = &self.ledger {
+            let unaccounted = ledger.unaccounted().map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+            line("lost, unaccounted", format!("{}, {unaccounted}", grouped(ledger.lost())));
+        }
+    }
+
+    /// Records and datagrams.
+    fn written(&self, line: &mut impl FnMut(&str, String)) {
+        let written = grouped(self.outputs.written.load(Ordering::Relaxed));
+        let (failed, lost) = (grouped(self.failed_outputs()), grouped(self.records.lost()));
+        line("records", format!("{written} written, {failed} failed, {lost} lost in the queue"));
+        if self.datagrams_sent + self.datagrams_refused > 0 {
+            let (sent, refused) = (grouped(self.datagrams_sent), grouped(self.datagrams_refused));
+            line("alert datagrams", format!("{sent} sent, {refused} refused"));
+        }
+    }
+
+    /// Latencies.
+    fn timed(&self, line: &mut impl FnMut(&str, String)) {
+        let detection = self.detection.as_ref().map(HistogramSnapshot::quantiles_us);
+        for (name, quantiles) in [("latency, µs", self.latency_us), ("detection, µs", detection)] {
+            if let Some(q) = quantiles.filter(|quantiles| quantiles.count > 0) {
+                line(name, format!("p50 {:.0}, p99 {:.0}, p99.9 {:.0}, worst {:.0}", q.p50, q.p99, q.p999, q.max));
+            }
+        }
+    }
+}
+
+/// The rules that cost most, as a table.
+fn cost_table(program: &Program, profile: &[Profile]) -> String {
+    let mut text =
+        format!("\n{:>10} {:>12} {:>12} {:>12} {:>10} {:>10}\n", "sid", "checks", "matches", "steps", "µs", "ns/check");
+    for (sid, profile) in costly(program, profile) {
+        let Profile { checks, matches, steps, elapsed_ns } = profile;
+        let (micros, each) = (elapsed_ns / 1000, elapsed_ns / checks.max(1));
+        let _ = writeln!(text, "{sid:>10} {checks:>12} {matches:>12} {steps:>12} {micros:>10} {each:>10}");
+    }
+    text
+}
+
+/// Quantiles in µs and, as `histogram`, pairs of a bucket's upper edge (µs) and its count, empty buckets left out.
+fn distribution(delays: &HistogramSnapshot) -> Value {
+    let mut object = json!(delays.quantiles_us());
+    object["histogram"] = delays.buckets().map(|(upper_ns, count)| json!([upper_ns as f64 / 1e3, count])).collect();
+    object
+}
+
+/// The rules that cost most.
+fn costly(program: &Program, profile: &[Profile]) -> Vec<(u32, Profile)> {
+    let mut list: Vec<(u32, Profile)> =
+        program.rules().zip(profile).filter(|(_, p)| p.checks > 0).map(|(rule, p)| (rule.meta.sid, *p)).collect();
+    list.sort_by_key(|(sid, profile)| (std::cmp::Reverse((profile.elapsed_ns, profile.steps)), *sid));
+    list.truncate(SHOWN);
+    list
+}

@@ -1,0 +1,109 @@
+//! The sensor as a library over capture files: outputs, what they count, and how a run ends.
+
+use std::io::Read;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ringtap_samples::Sample;
+use ringtap_samples::files::{self, Format, Order};
+use ringtap_samples::frames::Ends;
+use ringtap_sensor::{Event, Input, Options, RuleOptions, check_rules, run};
+use serde_json::Value;
+
+fn attacks(folder: &Path, count: u16) -> Options {
+    let (capture, rules) = (folder.join("in.pcap"), folder.join("my.rules"));
+    let ends = Ends::new("198.51.100.7", "203.0.113.9");
+    let packets = (0..count).map(|number| ends.udp_frame([1 + number, 9999], b"..EVIL..")).collect();
+    let sample = Sample { name: "in".to_owned(), link: 1, packets };
+    std::fs::write(&capture, files::file(&sample, Format::Pcap(Order::Little))).unwrap();
+    std::fs::write(&rules, "alert udp any any -> any any (content:\"EVIL\"; sid:77;)\n").unwrap();
+    let mut options = Options::new(Input::Files(vec![capture]));
+    // The sandbox is the whole process's, that of the other tests too.
+    options.no_sandbox = true;
+    options.rules.files = vec![rules];
+    options
+}
+
+fn events(path: &PathBuf, kind: &str) -> usize {
+    let text = std::fs::read_to_string(path).unwrap();
+    let is = |line: &&str| serde_json::from_str::<Value>(line).unwrap()["event_type"] == kind;
+    text.lines().filter(is).count()
+}
+
+#[test]
+fn each_event_goes_where_it_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut options = attacks(folder.path(), 3);
+    let eve = folder.path().join("eve.json");
+    options.outputs.eve = Some(eve.clone());
+    let syslog = format!("udp:{}", server.local_addr().unwrap());
+    options.outputs.syslog = Some(ringtap_output::LogServer::parse(&syslog).unwrap());
+    options.outputs.events = vec![Event::Flow, Event::Stats];
+    let done = run(&options).unwrap();
+    assert!(done.failure.is_none());
+    let summary = done.summary.object();
+    assert_eq!((&summary["alerts"], &summary["ending"]), (&3.into(), &"end_of_file".into()), "{summary}");
+    assert_eq!((events(&eve, "flow"), events(&eve, "stats"), events(&eve, "alert")), (3, 1, 0));
+    let mut datagram = [0; 4096];
+    for _ in 0..3 {
+        let length = server.recv(&mut datagram).unwrap();
+        let text = String::from_utf8_lossy(&datagram[..length]).into_owned();
+        // Facility 20, a rule of priority 3 by default: warning.
+        assert!(text.starts_with("<164>1 ") && text.contains("\"signature_id\":77"), "{text}");
+    }
+    let outputs = &summary["outputs"];
+    assert_eq!((&outputs["written"], &outputs["failed"]), (&7.into(), &0.into()), "{summary}");
+    assert_eq!((&summary["records"]["offered"], &summary["records"]["unaccounted"]), (&7.into(), &0.into()));
+}
+
+#[test]
+fn what_could_not_be_written_is_counted_and_fails_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = attacks(folder.path(), 3);
+    options.outputs.eve = Some("/dev/full".into());
+    let done = run(&options).unwrap();
+    let summary = done.summary.object();
+    assert_eq!(summary["outputs"]["written"], 0, "{summary}");
+    assert_eq!(summary["outputs"]["failed"], summary["records"]["offered"], "{summary}");
+    assert!(done.failure.unwrap().to_string().contains("could not be written"));
+}
+
+/// `duration` ends a replay as it ends a live run, and what was found until then is written.
+#[test]
+fn a_replay_ends_when_its_time_is_over() {
+    const PACKETS: u16 = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = attacks(folder.path(), PACKETS);
+    let pipe = folder.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    options.outputs.eve = Some(pipe.clone());
+    options.outputs.events = vec![Event::Alert];
+    (options.outputs.queue, options.duration) = (16, Some(Duration::ZERO));
+    // Nobody reads for a while: what is found does not fit into pipe and queue, so the engine can't be at the end.
+    let reader = std::thread::spawn(move || {
+        let mut file = std::fs::File::open(pipe).unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        text.lines().count()
+    });
+    let done = run(&options).unwrap();
+    let summary = done.summary.object();
+    assert_eq!(summary["ending"], "duration", "{summary}");
+    assert!(summary["packets"].as_u64().unwrap() < PACKETS.into(), "{summary}");
+    assert_eq!(reader.join().unwrap() as u64, summary["alerts"].as_u64().unwrap(), "{summary}");
+}
+
+#[test]
+fn rules_can_be_checked_without_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("my.rules");
+    std::fs::write(&path, "alert udp any any -> any any (content:\"a\"; sid:1;)\nalert udp any any\n").unwrap();
+    let check = check_rules(&RuleOptions { files: vec![path], ..RuleOptions::default() }, None).unwrap();
+    let object = check.object();
+    assert_eq!((&object["rules"], &object["used"], check.left_out()), (&2.into(), &1.into(), 1), "{object}");
+    assert!(check.text().contains("my.rules:2") && check.text().contains("2 rules, 1 used (50.0 %)"));
+}

@@ -1,0 +1,150 @@
+//! Owns: references to events: when, which, by whose clock; their order; and their bytes.
+//! Does not: hold an event's fields.
+
+use alloc::vec::Vec;
+
+use crate::bytes::{Damaged, Reader, Writer};
+
+/// Which event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// Sensor or input, by a number that stays the same on all hosts and after a restart.
+    pub sensor: u64,
+    /// Epoch of the sensor; 0 for inputs that have none.
+    pub epoch: u64,
+    /// Sequence in the epoch; for inputs that have none, which of equal records of one stamp.
+    pub sequence: u64,
+}
+
+/// The clock that stamped an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Clock {
+    /// Events with the same domain were stamped by one clock, and have no error towards each other.
+    pub domain: u64,
+    /// Greatest error towards true time, µs; `None` is unknown, and never used as a number.
+    pub error_us: Option<u32>,
+}
+
+/// A reference to an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark {
+    /// Event time, ns.
+    pub time_ns: i64,
+    /// Which.
+    pub identity: Identity,
+    /// By whose clock.
+    pub clock: Clock,
+}
+
+/// Identifies an incident: a hash of the rule's version, the key, and the match that opened it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IncidentId(pub [u8; 16]);
+
+impl core::fmt::Display for IncidentId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A counted value: itself where it is short, else its hash.
+pub type Digest = [u8; 24];
+
+/// Bytes of an entry without `via`.
+pub(crate) const ENTRY_BYTES: u64 = 45;
+/// Bytes that `via` adds.
+pub(crate) const VIA_BYTES: u64 = 16;
+/// Bytes of a counted value.
+pub(crate) const VALUE_BYTES: u64 = 24;
+
+impl Mark {
+    pub(crate) fn write(&self, w: &mut Writer<'_>) {
+        w.i64(self.time_ns);
+        [self.identity.sensor, self.identity.epoch, self.identity.sequence].into_iter().for_each(|part| w.u64(part));
+        w.u64(self.clock.domain);
+        w.u32(self.clock.error_us.map_or(u32::MAX, |error| error.min(u32::MAX - 1)));
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Damaged> {
+        let time_ns = r.i64()?;
+        let identity = Identity { sensor: r.u64()?, epoch: r.u64()?, sequence: r.u64()? };
+        let (domain, error) = (r.u64()?, r.u32()?);
+        let clock = Clock { domain, error_us: (error != u32::MAX).then_some(error) };
+        Ok(Self { time_ns, identity, clock })
+    }
+}
+
+/// An event in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Entry {
+    pub(crate) mark: Mark,
+    /// The incident of the rule beneath, where it is a hit.
+    pub(crate) via: Option<IncidentId>,
+}
+
+impl Entry {
+    pub(crate) fn time(&self) -> i64 {
+        self.mark.time_ns
+    }
+
+    pub(crate) fn write(&self, w: &mut Writer<'_>) {
+        self.mark.write(w);
+        w.option(self.via, |w, via| w.raw(&via.0));
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Damaged> {
+        Ok(Self { mark: Mark::read(r)?, via: r.option(Reader::array)?.map(IncidentId) })
+    }
+}
+
+/// The order in which events are applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Order {
+    pub(crate) time: i64,
+    /// Lowest step that the event fills: of two with one stamp the one of the earlier step comes first.
+    pub(crate) place: u8,
+    pub(crate) identity: Identity,
+}
+
+impl Order {
+    pub(crate) fn write(&self, w: &mut Writer<'_>) {
+        w.i64(self.time);
+        w.u8(self.place);
+        [self.identity.sensor, self.identity.epoch, self.identity.sequence].into_iter().for_each(|part| w.u64(part));
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Damaged> {
+        let (time, place) = (r.i64()?, r.u8()?);
+        Ok(Self { time, place, identity: Identity { sensor: r.u64()?, epoch: r.u64()?, sequence: r.u64()? } })
+    }
+}
+
+/// An event that waits for the watermark, or is being applied.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Waiting {
+    pub(crate) order: Order,
+    pub(crate) places: u32,
+    pub(crate) entry: Entry,
+    pub(crate) value: Option<Digest>,
+    pub(crate) carry: Vec<u8>,
+}
+
+impl Waiting {
+    pub(crate) fn write(&self, w: &mut Writer<'_>) {
+        w.u32(self.places);
+        self.entry.write(w);
+        w.option(self.value, |w, value| w.raw(&value));
+        w.bytes(&self.carry);
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Damaged> {
+        let (places, entry) = (r.u32()?, Entry::read(r)?);
+        let (value, carry) = (r.option(Reader::array)?, r.bytes()?.into());
+        Ok(Self::new(places, entry, value, carry))
+    }
+
+    pub(crate) fn new(places: u32, entry: Entry, value: Option<Digest>, carry: Vec<u8>) -> Self {
+        let Mark { time_ns: time, identity, .. } = entry.mark;
+        let order = Order { time, place: places.trailing_zeros() as u8, identity };
+        Self { order, places, entry, value, carry }
+    }
+}

@@ -1,0 +1,327 @@
+//! Owns: the state of one key of one rule, from event to incident.
+//! Does not: judge which events match: they come as [`Filling`]s.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::entry::{Entry, Mark, Order, Waiting};
+use super::window::Window;
+use crate::IncidentId;
+use crate::automaton::{Hash, Rule};
+use crate::bytes::{Damaged, Reader, Writer};
+use crate::matcher::Filling;
+use crate::output::{Closed, Doubt, Extended, Hit, Member, Opened, Output};
+
+/// Bytes of a state beside its window.
+pub(crate) const STATE_BYTES: u64 = 1 + 34 + 37 + 8;
+/// Format of the bytes.
+const FORMAT: u8 = 1;
+/// Event times are at most so far from 1970, ns (146 years): sums of times never overflow.
+const FARTHEST: i64 = 1 << 62;
+
+/// What is remembered of one key of one rule.
+#[derive(Clone, Debug)]
+pub struct State {
+    pub(super) window: Window,
+    pub(super) waiting: BinaryHeap<Reverse<Waiting>>,
+    applied: Option<Order>,
+    pub(super) open: Option<Open>,
+}
+
+/// An open incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Open {
+    id: IncidentId,
+    at: i64,
+    /// Members that were told.
+    told: u32,
+    /// Events that completed a match.
+    matches: u64,
+}
+
+impl State {
+    /// Nothing is remembered yet.
+    #[must_use]
+    pub fn new(rule: &Rule) -> Self {
+        Self { window: Window::new(rule), waiting: BinaryHeap::new(), applied: None, open: None }
+    }
+
+    /// Takes an event, if there is one, and then applies all that has come up to the watermark. Outputs are appended.
+    ///
+    /// `watermark` promises that every event with a time up to it has been given; it never goes back. An event at or
+    /// behind it is [`Output::Late`] and changes nothing. Returns the watermark at which the state has to be called
+    /// again (without an event), or `None` when nothing is remembered and the state can be dropped.
+    ///
+    /// `key` is the key of the filling; it becomes part of ids and outputs.
+    pub fn step(
+        &mut self,
+        rule: &Rule,
+        key: &[u8],
+        event: Option<&Filling>,
+        watermark: i64,
+        out: &mut Vec<Output>,
+    ) -> Option<i64> {
+        if let Some(event) = event {
+            self.take(rule, key, event, watermark, out);
+        }
+        while let Some(Reverse(first)) = self.waiting.peek()
+            && first.order.time <= watermark
+        {
+            let time = first.order.time;
+            self.instant(rule, key, time, usize::MAX, out);
+        }
+        self.pass(rule, key, watermark, out);
+        self.window.expire(rule, watermark);
+        self.timer(rule)
+    }
+
+    /// Lets an event wait.
+    fn take(&mut self, rule: &Rule, key: &[u8], event: &Filling, watermark: i64, out: &mut Vec<Output>) {
+        let (mark, number) = (event.mark, rule.number);
+        let far = !(-FARTHEST..=FARTHEST).contains(&mark.time_ns);
+        let places = event.places & places(rule);
+        if mark.time_ns <= watermark || far || places == 0 {
+            return out.push(Output::Late { rule: number, mark });
+        }
+        let entry = Entry { mark, via: event.via };
+        let waiting = Waiting::new(places, entry, event.value, event.carry.clone());
+        if let Some(output) = self.told_before(rule, &waiting) {
+            return out.push(output);
+        }
+        self.waiting.push(Reverse(waiting));
+        if self.waiting.len() > rule.limits.waiting as usize
+            && let Some(Reverse(first)) = self.waiting.peek()
+        {
+            out.push(Output::Forced { rule: number, mark: first.entry.mark });
+            let time = first.order.time;
+            self.instant(rule, key, time, 1, out);
+        }
+    }
+
+    /// What is to be said of an event that comes behind one that was applied.
+    fn told_before(&self, rule: &Rule, event: &Waiting) -> Option<Output> {
+        let (applied, mark) = (self.applied?, event.entry.mark);
+        match event.order.cmp(&applied) {
+            core::cmp::Ordering::Greater => None,
+            core::cmp::Ordering::Equal => Some(Output::Duplicate { rule: rule.number, mark }),
+            core::cmp::Ordering::Less => Some(Output::Late { rule: rule.number, mark }),
+        }
+    }
+
+    /// Whether an event comes behind what was applied.
+    pub(super) fn is_next(&self, event: &Waiting) -> bool {
+        self.applied.is_none_or(|applied| event.order > applied)
+    }
+
+    /// Applies the waiting events of one stamp, `most` of them.
+    fn instant(&mut self, rule: &Rule, key: &[u8], time: i64, most: usize, out: &mut Vec<Output>) {
+        self.pass(rule, key, time.saturating_sub(1), out);
+        self.window.expire(rule, time);
+        let (mut matched, mut taken) = (Vec::new(), 0);
+        while taken < most
+            && let Some(Reverse(first)) = self.waiting.peek()
+            && first.order.time == time
+        {
+            let Some(Reverse(event)) = self.waiting.pop() else { break };
+            taken += 1;
+            if let Some(output) = self.told_before(rule, &event) {
+                out.push(output);
+                continue;
+            }
+            self.applied = Some(event.order);
+            let completes = self.window.apply(rule, &event);
+            // With an upper bound the stamp's last event decides.
+            if completes || rule.is_bounded() {
+                matched.push(event);
+            }
+        }
+        self.settle(rule, key, time, &mut matched, out);
+    }
+
+    /// Goes through the times up to `through` at which the condition can change because something grew too old.
+    fn pass(&mut self, rule: &Rule, key: &[u8], through: i64, out: &mut Vec<Output>) {
+        while self.open.is_some() || rule.is_bounded() {
+            let Some(at) = self.window.turns(rule).map(|oldest| after(rule, oldest)).filter(|at| *at <= through) else {
+                break;
+            };
+            self.window.expire(rule, at);
+            self.settle(rule, key, at, &mut Vec::new(), out);
+        }
+    }
+
+    /// Opens, extends or closes the incident by what holds at `at`.
+    fn settle(&mut self, rule: &Rule, key: &[u8], at: i64, matched: &mut Vec<Waiting>, out: &mut Vec<Output>) {
+        match (&mut self.open, self.window.start(rule)) {
+            (None, None) => return,
+            (None, Some(start)) => {
+                let members = self.window.members();
+                let id = id(rule, key, at, &members);
+                let told = members.len() as u32;
+                self.open = Some(Open { id, at, told, matches: matched.len() as u64 });
+                self.window.told();
+                let doubt = Doubt::of(rule, &members);
+                let members = members.into_iter().map(Member::of).collect();
+                let key = key.into();
+                out.push(Output::Opened(Opened {
+                    id,
+                    rule: rule.number,
+                    key,
+                    at_ns: at,
+                    start_ns: start,
+                    doubt,
+                    members,
+                }));
+            }
+            (Some(_), Some(_)) if matched.is_empty() => return,
+            (Some(open), Some(_)) => {
+                open.matches += matched.len() as u64;
+                let room = rule.limits.members.saturating_sub(open.told) as usize;
+                if room > 0 {
+                    let mut members = self.window.further(matched);
+                    members.truncate(room);
+                    open.told += members.len() as u32;
+                    self.window.told();
+                    let members = members.into_iter().map(Member::of).collect();
+                    out.push(Output::Extended(Extended { id: open.id, rule: rule.number, at_ns: at, members }));
+                }
+            }
+            (Some(open), None) => {
+                let Open { id, matches, .. } = *open;
+                self.open = None;
+                self.window.closed();
+                return out.push(Output::Closed(Closed { id, rule: rule.number, at_ns: at, matches }));
+            }
+        }
+        let Some(open) = self.open.filter(|_| rule.is_consumed()) else { return };
+        if rule.is_bounded() {
+            matched.drain(..matched.len().saturating_sub(1));
+        }
+        out.extend(matched.drain(..).map(|event| {
+            let (mark, carry) = (event.entry.mark, event.carry);
+            Output::Hit(Hit { rule: rule.number, mark, incident: open.id, carry })
+        }));
+    }
+
+    /// The watermark at which something has to be done.
+    fn timer(&self, rule: &Rule) -> Option<i64> {
+        let waiting = self.waiting.peek().map(|Reverse(first)| first.order.time);
+        let turns =
+            if self.open.is_some() || rule.is_bounded() { self.window.turns(rule) } else { self.window.newest() };
+        [waiting, turns.map(|oldest| after(rule, oldest))].into_iter().flatten().min()
+    }
+
+    /// The open incident.
+    #[must_use]
+    pub fn incident(&self) -> Option<IncidentId> {
+        self.open.map(|open| open.id)
+    }
+
+    /// What is remembered, for whoever has to forget it or explain what is missing: the events of the last timespan that
+    /// count, or of steps the furthest that was reached. Events that wait are not among them.
+    #[must_use]
+    pub fn remembered(&self) -> Vec<Member> {
+        self.window.remembered().into_iter().map(Member::of).collect()
+    }
+
+    /// The watermark at which the window is empty if no further event comes; the key to forget first is that with the
+    /// least. `None` when the window is empty.
+    #[must_use]
+    pub fn expires_ns(&self, rule: &Rule) -> Option<i64> {
+        self.window.newest().map(|newest| after(rule, newest))
+    }
+
+    /// Whether nothing is remembered, so that the state can be dropped.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.window.is_empty() && self.open.is_none()
+    }
+
+    /// How many events wait for the watermark.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Gives an incident that is open again after a state was rebuilt from a log the identity it had: a log that begins
+    /// later than the incident opens it with another match, and so under another id. `told` members were told and
+    /// `matches` counted. False when no incident is open.
+    pub fn resume(&mut self, id: IncidentId, opened_at_ns: i64, told: u32, matches: u64) -> bool {
+        let open = self.open.as_mut();
+        open.map(|open| *open = Open { id, at: opened_at_ns, told, matches }).is_some()
+    }
+
+    /// The state as bytes: equal where states are, whatever the order in which waiting events came.
+    pub fn encode(&self, into: &mut Vec<u8>) {
+        let mut w = Writer(into);
+        w.u8(FORMAT);
+        w.option(self.applied, |w, order| order.write(w));
+        w.option(self.open, |w, open| {
+            w.raw(&open.id.0);
+            w.i64(open.at);
+            w.u32(open.told);
+            w.u64(open.matches);
+        });
+        self.window.write(&mut w);
+        let mut waiting: Vec<_> = self.waiting.iter().map(|Reverse(event)| event).collect();
+        waiting.sort_unstable();
+        w.list(&waiting, |w, event| event.write(w));
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote for the same rule.
+    ///
+    /// # Errors
+    /// Damaged bytes, or those of another kind of rule.
+    pub fn decode(rule: &Rule, bytes: &[u8]) -> Result<Self, Damaged> {
+        let mut r = Reader::new(bytes);
+        if r.u8()? != FORMAT {
+            return Err(Damaged { at: 0, expected: "a state of this version's format" });
+        }
+        let applied = r.option(Order::read)?;
+        let open = r.option(|r| {
+            let (id, at) = (IncidentId(r.array()?), r.i64()?);
+            Ok(Open { id, at, told: r.u32()?, matches: r.u64()? })
+        })?;
+        let window = Window::read(rule, &mut r)?;
+        let waiting = r.list(|r| Waiting::read(r).map(Reverse))?;
+        r.end()?;
+        let sound = waiting.iter().all(|Reverse(event)| {
+            event.places != 0 && event.places & !places(rule) == 0 && event.order.time.unsigned_abs() <= FARTHEST as u64
+        });
+        if !sound || waiting.len() > rule.limits.waiting as usize + 1 || window.is_far(FARTHEST) {
+            return Err(r.damaged("events of this rule"));
+        }
+        // An incident is open where the condition held when the state was written.
+        if open.is_some() != window.start(rule).is_some() {
+            return Err(r.damaged("an incident where the condition holds, and none elsewhere"));
+        }
+        Ok(Self { window, waiting: waiting.into(), applied, open })
+    }
+}
+
+/// The steps that a rule has.
+fn places(rule: &Rule) -> u32 {
+    u32::MAX >> (32 - u32::from(rule.places.clamp(1, 32)))
+}
+
+/// When an event is too old.
+fn after(rule: &Rule, time: i64) -> i64 {
+    time.saturating_add(rule.timespan_ns).saturating_add(1)
+}
+
+fn id(rule: &Rule, key: &[u8], at: i64, members: &[(u8, Entry)]) -> IncidentId {
+    let mut bytes = Vec::new();
+    let mut w = Writer(&mut bytes);
+    w.raw(&rule.version);
+    w.bytes(key);
+    w.i64(at);
+    for (place, Entry { mark: Mark { time_ns, identity, .. }, via }) in members {
+        w.u8(*place);
+        w.i64(*time_ns);
+        [identity.sensor, identity.epoch, identity.sequence].into_iter().for_each(|part| w.u64(part));
+        w.option(*via, |w, via| w.raw(&via.0));
+    }
+    let mut hash = Hash::of("ringtap sigma incident 1");
+    hash.add(&bytes);
+    IncidentId(hash.part())
+}

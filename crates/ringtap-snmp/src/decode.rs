@@ -1,0 +1,237 @@
+//! From an SNMP datagram to a notification that may be believed, with the answer that an inform is owed.
+//!
+//! Owns the check of communities, the recognition of an inform sent again, and answers. Counts nothing and keeps nothing.
+
+use std::net::SocketAddr;
+
+use crate::message::{Message, ScopedData, ScopedPdu, Version, tag};
+use crate::notification::Notification;
+use crate::refusal::Refusal;
+use crate::usm::{RecentSet, Refused, ReportLimit, Usm};
+
+/// What communities, users and engines a station knows.
+pub struct SnmpDecoder {
+    /// Empty: any community.
+    communities: Vec<Vec<u8>>,
+    usm: Usm,
+    /// The decrypted scoped PDU of the latest message.
+    plain: Vec<u8>,
+    informs: RecentSet,
+    limit: ReportLimit,
+}
+
+impl std::fmt::Debug for SnmpDecoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SnmpDecoder({} communities, not shown; {:?})", self.communities.len(), self.usm)
+    }
+}
+
+/// A notification that was taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Received<'a> {
+    /// What it says.
+    pub notification: Notification<'a>,
+    /// The datagram that answers an inform, to be sent once the notification is durable.
+    pub answer: Option<Vec<u8>>,
+    /// The same inform came before: its answer was lost or late.
+    pub again: bool,
+    /// The scoped PDU, where it came encrypted.
+    pub decrypted: Option<&'a [u8]>,
+}
+
+impl SnmpDecoder {
+    /// `communities` for v1 and v2c (none: any is taken); `usm` for v3.
+    pub fn new(communities: Vec<Vec<u8>>, usm: Usm) -> Self {
+        Self { communities, usm, plain: Vec::new(), informs: RecentSet::default(), limit: ReportLimit::default() }
+    }
+
+    /// Reports that were due and not sent, as there were too many of late.
+    pub fn reports_withheld(&self) -> u64 {
+        self.limit.withheld()
+    }
+
+    /// Decodes one datagram from `source` at monotonic time `now_ns`.
+    ///
+    /// # Errors
+    /// Why it was not taken, and what to send back.
+    pub fn decode<'a>(
+        &'a mut self,
+        source: SocketAddr,
+        datagram: &'a [u8],
+        now_ns: u64,
+    ) -> Result<Received<'a>, Refused> {
+        let refused = |cause| Refused { cause, report: None };
+        match crate::message::parse(datagram).map_err(|_| refused(Refusal::Malformed))? {
+            Message::OtherVersion(_) => Err(refused(Refusal::OtherVersion)),
+            Message::Community { version, community, pdu } => {
+                if !self.communities.is_empty() && !self.communities.iter().any(|known| known == community) {
+                    return Err(refused(Refusal::Community));
+                }
+                let notification = Notification::new(version, &pdu)
+                    .map_err(|_| refused(Refusal::Malformed))?
+                    .ok_or(refused(Refusal::NotANotification))?;
+                // RFC 3416 §4.2.7: an answer says what the inform said.
+                let answer = notification.inform.then(|| with_tag(datagram, notification.pdu_at));
+                let again = notification.inform && !is_new(&mut self.informs, source, &notification, now_ns);
+                Ok(Received { notification, answer, again, decrypted: None })
+            }
+            Message::V3(message) => {
+                let opened = match self.usm.open(&message, now_ns, &mut self.plain) {
+                    Ok(opened) => opened,
+                    Err(refused) => return Err(self.limit.apply(refused, source.ip(), now_ns)),
+                };
+                let (scoped_bytes, decrypted) = match message.data {
+                    ScopedData::Plain(bytes) => (bytes, None),
+                    ScopedData::Encrypted(_) => (&self.plain[..], Some(&self.plain[..])),
+                };
+                let Ok(scoped) = ScopedPdu::parse(scoped_bytes) else {
+                    if opened.decrypted {
+                        let refused = self.usm.refuse_decrypted(&message, now_ns);
+                        return Err(self.limit.apply(refused, source.ip(), now_ns));
+                    }
+                    return Err(refused(Refusal::Malformed));
+                };
+                let notification = Notification::new(Version::V3, &scoped.pdu)
+                    .map_err(|_| refused(Refusal::Malformed))?
+                    .ok_or(refused(Refusal::NotANotification))?;
+                let mut answer = None;
+                if notification.inform {
+                    // For an inform we are the authoritative engine (RFC 3412 §6.1).
+                    if message.engine_id != self.usm.local().id {
+                        return Err(refused(Refusal::UnknownEngine));
+                    }
+                    let response = with_tag(scoped_bytes, notification.pdu_at);
+                    answer = self.usm.answer(&message, opened, &response, now_ns);
+                }
+                let again = notification.inform && !is_new(&mut self.informs, source, &notification, now_ns);
+                Ok(Received { notification, answer, again, decrypted })
+            }
+        }
+    }
+}
+
+/// The same bytes with the PDU's tag made that of a Response.
+fn with_tag(bytes: &[u8], at: usize) -> Vec<u8> {
+    let mut answer = bytes.to_vec();
+    if let Some(byte) = answer.get_mut(at) {
+        *byte = tag::RESPONSE;
+    }
+    answer
+}
+
+/// A sender repeats an inform with the same request-id until it is answered; msgID and salt may be new ones.
+fn is_new(informs: &mut RecentSet, source: SocketAddr, notification: &Notification<'_>, now_ns: u64) -> bool {
+    informs.insert((source, notification.request_id, &notification.trap_oid, notification.varbinds.bytes()), now_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::Trap;
+    use crate::usm::{AuthProtocol, LocalEngine, PrivProtocol, Sealer, User};
+
+    const S: u64 = 1_000_000_000;
+    const LINK_DOWN: [u32; 10] = [1, 3, 6, 1, 6, 3, 1, 1, 5, 3];
+
+    fn user(name: &str) -> User {
+        User::new(name, Some((AuthProtocol::Sha256, "authentic1")), Some((PrivProtocol::Aes128, "secretive1"))).unwrap()
+    }
+
+    fn decoder() -> SnmpDecoder {
+        let local = LocalEngine { id: b"\x80station".to_vec(), boots: 3, started_ns: 0 };
+        SnmpDecoder::new(vec![b"public".to_vec()], Usm::new(local, vec![user("operator")], 7))
+    }
+
+    fn source() -> SocketAddr {
+        "192.0.2.1:5000".parse().unwrap()
+    }
+
+    fn cause(decoder: &mut SnmpDecoder, bytes: &[u8], now_ns: u64) -> Refusal {
+        decoder.decode(source(), bytes, now_ns).unwrap_err().cause
+    }
+
+    #[test]
+    fn communities_are_checked_and_informs_answered() {
+        let mut decoder = decoder();
+        let trap = Trap::new(&LINK_DOWN, 5);
+        let bytes = trap.v2c(b"public", 1);
+        let received = decoder.decode(source(), &bytes, S).unwrap();
+        assert_eq!((received.notification.oid().to_string().as_str(), received.answer), ("1.3.6.1.6.3.1.1.5.3", None));
+        assert_eq!(cause(&mut decoder, &trap.v2c(b"private", 1), S), Refusal::Community);
+        assert_eq!(cause(&mut decoder, b"nonsense", S), Refusal::Malformed);
+        let inform = trap.inform(b"public", 77);
+        let first = decoder.decode(source(), &inform, S).unwrap();
+        let answer = first.answer.clone().unwrap();
+        assert!(!first.again);
+        assert!(decoder.decode(source(), &inform, 2 * S).unwrap().again);
+        let Ok(Message::Community { pdu, .. }) = crate::message::parse(&answer) else { panic!() };
+        assert_eq!((pdu.tag, pdu.request_id(), pdu.varbinds.iter().count()), (tag::RESPONSE, 77, 2));
+        assert_eq!(cause(&mut decoder, &answer, S), Refusal::NotANotification);
+    }
+
+    #[test]
+    fn v3_traps_are_opened_once_and_only_when_fresh_and_authentic() {
+        let mut decoder = decoder();
+        let scoped = Trap::new(&LINK_DOWN, 5).scoped(tag::V2_TRAP, b"\x80agent", b"", 1);
+        let sealer = Sealer::new(&user("operator"), b"\x80agent", 4);
+        let bytes = sealer.seal(1, 1000, &scoped, 1).unwrap();
+        let received = decoder.decode(source(), &bytes, S).unwrap();
+        assert_eq!(received.notification.oid().to_string(), "1.3.6.1.6.3.1.1.5.3");
+        assert!(received.decrypted.is_some_and(|plain| plain.starts_with(&scoped)));
+        assert_eq!(cause(&mut decoder, &bytes, S), Refusal::Replayed);
+        assert_eq!(cause(&mut decoder, &bytes, 200 * S), Refusal::TimeWindow);
+        let old_boot = Sealer::new(&user("operator"), b"\x80agent", 3).seal(1, 9999, &scoped, 2).unwrap();
+        assert_eq!(cause(&mut decoder, &old_boot, S), Refusal::TimeWindow);
+        let mut changed = sealer.seal(1, 1001, &scoped, 3).unwrap();
+        *changed.last_mut().unwrap() ^= 1;
+        assert_eq!(cause(&mut decoder, &changed, S), Refusal::WrongDigest);
+        let stranger = Sealer::new(&user("stranger"), b"\x80agent", 4).seal(1, 1001, &scoped, 4).unwrap();
+        assert_eq!(cause(&mut decoder, &stranger, S), Refusal::UnknownUser);
+        let lower = User::new("operator", Some((AuthProtocol::Sha256, "authentic1")), None).unwrap();
+        let lower = Sealer::new(&lower, b"\x80agent", 4).seal(1, 1001, &scoped, 5).unwrap();
+        assert_eq!(cause(&mut decoder, &lower, S), Refusal::SecurityLevel);
+        let wrong = Some((PrivProtocol::Aes128, "another secret"));
+        let wrong = User::new("operator", Some((AuthProtocol::Sha256, "authentic1")), wrong).unwrap();
+        let wrong = Sealer::new(&wrong, b"\x80agent", 4).seal(1, 1001, &scoped, 6).unwrap();
+        assert_eq!(cause(&mut decoder, &wrong, S), Refusal::Decryption);
+    }
+
+    #[test]
+    fn informs_are_for_our_engine_and_our_clock() {
+        let mut decoder = decoder();
+        let scoped = Trap::new(&LINK_DOWN, 5).scoped(tag::INFORM, b"\x80station", b"", 9);
+        let foreign = Sealer::new(&user("operator"), b"\x80agent", 4).seal(1, 1000, &scoped, 1).unwrap();
+        assert_eq!(cause(&mut decoder, &foreign, 500 * S), Refusal::UnknownEngine);
+        let sealer = Sealer::new(&user("operator"), b"\x80station", 3);
+        assert_eq!(cause(&mut decoder, &sealer.seal(1, 1000, &scoped, 1).unwrap(), 500 * S), Refusal::TimeWindow);
+        let inform = sealer.seal(21, 480, &scoped, 2).unwrap();
+        let answer = decoder.decode(source(), &inform, 500 * S).unwrap().answer.unwrap();
+        let Ok(Message::V3(message)) = crate::message::parse(&answer) else { panic!() };
+        assert_eq!((message.id, message.boots, message.time, message.flags), (21, 3, 500, 3));
+    }
+
+    #[test]
+    fn reports_to_one_network_are_limited_and_what_is_withheld_is_counted() {
+        let mut decoder = decoder();
+        let scoped = Trap::new(&LINK_DOWN, 5).scoped(tag::INFORM, b"\x80station", b"", 9);
+        // msgFlags stand behind msgID and msgMaxSize; a question without authentication can say anything.
+        let stranger = User::new("stranger", None, None).unwrap();
+        let mut question = Sealer::new(&stranger, b"\x80station", 2).seal(1, 1000, &scoped, 1).unwrap();
+        let at = question.windows(3).position(|window| window == [4, 1, 0]).unwrap();
+        question[at + 2] = crate::message::FLAG_REPORTABLE;
+        let mut reports = 0;
+        for _ in 0..1000 {
+            let refused = decoder.decode(source(), &question, S).unwrap_err();
+            assert_eq!(refused.cause, Refusal::UnknownUser);
+            reports += usize::from(refused.report.is_some());
+        }
+        assert_eq!((reports, decoder.reports_withheld()), (100, 900));
+        assert!(decoder.decode(source(), &question, 2 * S).unwrap_err().report.is_some());
+    }
+
+    #[test]
+    fn debug_output_has_no_secret() {
+        let text = format!("{:?}", decoder());
+        assert!(!text.contains("public") && !text.contains("authentic1") && text.contains("operator"), "{text}");
+    }
+}

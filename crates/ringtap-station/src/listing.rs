@@ -1,0 +1,217 @@
+//! What a store holds, for people and programs: lists of alarms, one alarm with its notifications, everything; and clearing by hand.
+//!
+//! Owns the shape of lists. A store that a station writes to is read beside it; clearing is left to the station, or done here when none
+//! runs.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ringtap::clock;
+use ringtap::{Error, Result};
+use ringtap_run::units;
+use ringtap_snmp::names::Names;
+use serde_json::Value;
+
+use crate::alarm::{Alarm, EventType};
+use crate::render;
+use crate::store::{Job, Store};
+use crate::table::{AlarmTable, FlapPolicy};
+
+/// Longest wait for the running station to clear an alarm; it looks each second, and once more after a batch.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often to look whether it did.
+const LOOK: Duration = Duration::from_millis(50);
+/// Notifications read from the store at a time.
+const PAGE: u64 = 1000;
+
+/// How notifications are shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Form<'a> {
+    /// Names of objects.
+    pub names: &'a Names,
+    /// One JSON object a line.
+    pub json: bool,
+    /// Their bytes too; they hold the communities.
+    pub raw: bool,
+}
+
+/// Who cleared an alarm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClearedBy {
+    /// The station that writes to the store.
+    Station,
+    /// This process, as no station runs.
+    Us,
+}
+
+/// The alarm with this number.
+///
+/// # Errors
+/// There is none, or the store can't be read.
+pub fn find(store: &Store, id: u64) -> Result<Alarm> {
+    store.alarms()?.into_iter().find(|alarm| alarm.id == id).ok_or_else(|| {
+        Error::failed("find", format!("alarm {id}"), "there is none with this number")
+            .way_out("`ringtap alarms list --all` shows the numbers")
+    })
+}
+
+/// Alarms as lines: a table, or with `json` one object each.
+///
+/// # Errors
+/// `out` takes no more.
+pub fn list<'a>(
+    out: &mut impl Write,
+    alarms: impl Iterator<Item = &'a Alarm>,
+    names: &Names,
+    json: bool,
+) -> io::Result<()> {
+    let mut alarms = alarms.peekable();
+    if !json && alarms.peek().is_some() {
+        let (state, severity, last) = ("STATE", "SEVERITY", "LAST SEEN");
+        writeln!(out, "{:>6} {state:<8} {severity:<13} {:>7} {:<20} {last:<12} SOURCE, WHAT", "ID", "COUNT", "SINCE")?;
+    }
+    let now_ns = clock::realtime_ns();
+    for alarm in alarms {
+        if json {
+            writeln!(out, "{}", render::alarm(alarm, names))?;
+            continue;
+        }
+        let state = match (alarm.cleared, alarm.flapping) {
+            (_, true) => "flapping",
+            (true, false) => "cleared",
+            (false, false) => "raised",
+        };
+        let what = format!("{} {}", render::condition(alarm, names), alarm.key.object);
+        writeln!(
+            out,
+            "{:>6} {state:<8} {:<13} {:>7} {:<20} {:<12} {} {}",
+            alarm.id,
+            alarm.severity.name(),
+            alarm.count,
+            units::shown_time(alarm.changed_ns),
+            units::shown_age(alarm.last_ns, now_ns),
+            printable(&alarm.key.resource),
+            printable(what.trim_end())
+        )?;
+    }
+    out.flush()
+}
+
+/// What came from the network must not steer a terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// An alarm and its latest notifications, at most `count`, with their bytes if `raw` (a community is among them).
+///
+/// # Errors
+/// The store can't be read; within: `out` takes no more.
+pub fn show(out: &mut impl Write, store: &Store, id: u64, count: u64, form: Form<'_>) -> Result<io::Result<()>> {
+    let alarm = find(store, id)?;
+    let notifications = store.latest(id, count)?;
+    let mut all = || {
+        print(out, &render::alarm(&alarm, form.names), form.json)?;
+        for stored in &notifications {
+            print(out, &render::notification(stored, form.names, form.raw), form.json)?;
+        }
+        out.flush()
+    };
+    Ok(all())
+}
+
+fn print(out: &mut impl Write, value: &Value, json: bool) -> io::Result<()> {
+    if json { writeln!(out, "{value}") } else { writeln!(out, "{:#}", with_times(value.clone(), clock::realtime_ns())) }
+}
+
+/// For people: nanoseconds since 1970 (fields in `_ns`) as time of day and age.
+fn with_times(value: Value, now_ns: u64) -> Value {
+    match value {
+        Value::Object(fields) => Value::Object(
+            fields
+                .into_iter()
+                .map(|(name, value)| match (name.strip_suffix("_ns"), value.as_u64()) {
+                    (Some(short), Some(ns)) => {
+                        let text = format!("{} ({})", units::shown_time(ns), units::shown_age(ns, now_ns));
+                        (short.to_owned(), text.into())
+                    }
+                    _ => (name, with_times(value, now_ns)),
+                })
+                .collect(),
+        ),
+        Value::Array(list) => list.into_iter().map(|value| with_times(value, now_ns)).collect(),
+        other => other,
+    }
+}
+
+/// Every notification from number `from` on, decoded, one JSON object a line.
+///
+/// # Errors
+/// The store can't be read; within: `out` takes no more.
+pub fn export(out: &mut impl Write, store: &Store, from: u64, form: Form<'_>) -> Result<io::Result<()>> {
+    let mut next = from;
+    loop {
+        let page = store.notifications(next, PAGE)?;
+        let Some(last) = page.last() else { return Ok(out.flush()) };
+        next = last.id + 1;
+        for stored in &page {
+            let mut object = render::notification(stored, form.names, form.raw);
+            if let Some(kind) = stored.alarm.map(|alarm| store.classification(alarm)).transpose()?.flatten() {
+                object["event_type"] = kind.event_type.map(EventType::name).into();
+                object["probable_cause"] = kind.probable_cause.into();
+            }
+            if let Err(error) = writeln!(out, "{object}") {
+                return Ok(Err(error));
+            }
+        }
+    }
+}
+
+/// Clears an alarm of the store in `directory`, that is open as `beside`: leaves it to the running station and waits until it is done;
+/// without one, writes it.
+///
+/// # Errors
+/// There is no such alarm, it is cleared already, the station does not do it in time, or the store can't be written.
+pub fn clear(directory: &Path, beside: &Store, id: u64, operator: &str) -> Result<ClearedBy> {
+    if find(beside, id)?.cleared {
+        return Err(Error::failed("clear", format!("alarm {id}"), "it is cleared already"));
+    }
+    let Ok(mut store) = Store::open(directory) else {
+        beside.request_clear(id, operator)?;
+        let until = Instant::now() + PATIENCE;
+        while !find(beside, id)?.cleared {
+            if Instant::now() >= until {
+                let cause = format!("the station that has the store was asked to, and did not within {PATIENCE:?}");
+                return Err(Error::failed("clear", format!("alarm {id}"), cause)
+                    .way_out("it will when it comes to it: look with `ringtap alarms list`, and at the station"));
+            }
+            std::thread::sleep(LOOK);
+        }
+        return Ok(ClearedBy::Station);
+    };
+    let alarms = store.alarms()?;
+    let limit = alarms.len();
+    let mut table = AlarmTable::new(alarms, FlapPolicy::default(), limit);
+    table.clear(id, operator, clock::realtime_ns());
+    let mut job = Job::default();
+    job.alarms = table.take_changed();
+    store.write(&job)?;
+    Ok(ClearedBy::Us)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::with_times;
+
+    #[test]
+    fn people_read_times_and_ages() {
+        let now_ns = 1_477_408_530_123_456_789 + 200_000_000_000;
+        let alarm = json!({"id": 3, "first_ns": 1_477_408_530_123_456_789u64, "list": [{"at_ns": 0, "text": "x"}]});
+        let shown = with_times(alarm, now_ns);
+        assert_eq!(shown["first"], "2016-10-25T15:15:30Z (3 min ago)");
+        assert_eq!((&shown["id"], &shown["list"][0]["text"]), (&3.into(), &"x".into()));
+        assert!(shown["list"][0]["at"].as_str().unwrap().starts_with("1970-01-01T00:00:00Z"), "{shown}");
+    }
+}

@@ -1,0 +1,57 @@
+//! What a station is asked to do.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ringtap::receiver::Backend;
+
+pub use crate::outputs::LineOutputs;
+use crate::store::Retention;
+
+/// Everything that is decided before a station starts; secrets, users and rules are in [`Options::config`].
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Take packets from this interface by the ring, beside the sockets.
+    pub interface: Option<String>,
+    /// How the ring takes packets: `Auto`, `Xdp` or `Packet`.
+    pub backend: Backend,
+    /// Addresses for SNMP.
+    pub snmp: Vec<SocketAddr>,
+    /// Addresses for syslog over UDP.
+    pub syslog: Vec<SocketAddr>,
+    /// Addresses for syslog over TCP.
+    pub syslog_tcp: Vec<SocketAddr>,
+    /// Directory of the store; made when it is not there.
+    pub store: PathBuf,
+    /// Configuration: communities, users, rules, webhook.
+    pub config: Option<PathBuf>,
+    /// Directories with MIB files, beside those of the configuration.
+    pub mibs: Vec<PathBuf>,
+    /// Announced alarms as lines.
+    pub outputs: LineOutputs,
+    /// Bytes of memory between receiving and the disk; at least 512 KiB.
+    pub spool: u64,
+    /// Bytes of each socket's receive buffer, or of each ring.
+    pub buffer: u64,
+    /// What the store keeps.
+    pub retention: Retention,
+    /// Serve metrics here.
+    pub metrics: Option<SocketAddr>,
+    /// Go on as this user once all is set up.
+    pub user: Option<String>,
+    /// Keep all privileges.
+    pub keeps_privileges: bool,
+    /// End after this time.
+    pub duration: Option<Duration>,
+    /// Tell the ledger this often.
+    pub stats: Option<Duration>,
+}
+
+impl Options {
+    /// Addresses for SNMP and syslog when none is given: all of this host, ports 162 and 514.
+    pub fn default_addresses() -> (Vec<SocketAddr>, Vec<SocketAddr>) {
+        let any = |port: u16| vec![SocketAddr::from(([0, 0, 0, 0], port)), SocketAddr::from(([0u16; 8], port))];
+        (any(162), any(514))
+    }
+}

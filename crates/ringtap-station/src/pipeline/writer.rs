@@ -1,0 +1,117 @@
+//! The writing thread: jobs to the disk, then their answers, and the store's chores in between.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use ringtap::Result;
+use ringtap::{clock, sched};
+
+use super::{Shared, lock};
+use crate::counts::StationCounts;
+use crate::receive::sockets::answer;
+use crate::store::{Job, Now, Retention, Store};
+use crate::waker::Waker;
+
+/// Of the writing thread.
+const NICE: i32 = 10;
+/// How long a failed write waits before it is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+/// How often the store's other work is done: requests, status, retention.
+const CHORES: Duration = Duration::from_millis(500);
+/// How long the end waits for a disk that takes nothing.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The writing thread.
+pub(super) struct Writer {
+    pub(super) store: Store,
+    pub(super) incoming: Receiver<Job>,
+    pub(super) give_back: SyncSender<Job>,
+    pub(super) sockets: Vec<UdpSocket>,
+    pub(super) waker: Arc<Waker>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) counts: Arc<StationCounts>,
+    pub(super) retention: Retention,
+}
+
+impl Writer {
+    /// Until there are no more jobs.
+    pub(super) fn run(mut self) -> Result<()> {
+        // On a core of one's own judging goes before writing: what waits to be written is only more in one commit. Raising
+        // one's nice value is always permitted.
+        let _ = sched::set_nice(0, NICE);
+        let mut last_chores = Instant::now();
+        let mut outcome = Ok(());
+        loop {
+            match self.incoming.recv_timeout(CHORES) {
+                Ok(mut job) => {
+                    if let Err(error) = self.write(&job) {
+                        self.counts.not_stored.fetch_add(job.rows.len() as u64, Ordering::Relaxed);
+                        outcome = Err(error);
+                    }
+                    job.clear();
+                    let _ = self.give_back.send(job);
+                    self.waker.wake();
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if last_chores.elapsed() >= CHORES {
+                last_chores = Instant::now();
+                if let Err(error) = self.chores() {
+                    *lock(&self.shared.error) = Some(error.to_string());
+                }
+            }
+        }
+        let _ = self.chores();
+        outcome
+    }
+
+    /// Writes until it succeeds; gives up only at the end, when the disk takes nothing for a while.
+    fn write(&mut self, job: &Job) -> Result<()> {
+        let mut ending = None;
+        loop {
+            match self.store.write(job) {
+                Ok(()) => {
+                    *lock(&self.shared.error) = None;
+                    self.counts.stored.fetch_add(job.rows.len() as u64, Ordering::Relaxed);
+                    for reply in &job.answers {
+                        answer(&self.sockets, reply, &self.counts.answered);
+                    }
+                    if let Some(oldest) = job.rows.first() {
+                        self.counts.to_disk.record(clock::realtime_ns().saturating_sub(oldest.at_ns));
+                    }
+                    return Ok(());
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    if lock(&self.shared.error).replace(text.clone()).as_ref() != Some(&text) {
+                        eprintln!("ringtap: {text}; trying again");
+                    }
+                    if self.shared.ending.load(Ordering::Relaxed)
+                        && ending.get_or_insert_with(Instant::now).elapsed() > PATIENCE
+                    {
+                        return Err(error);
+                    }
+                    std::thread::sleep(RETRY);
+                }
+            }
+        }
+    }
+
+    fn chores(&mut self) -> Result<()> {
+        let requests = self.store.take_requests()?;
+        if !requests.is_empty() {
+            lock(&self.shared.requests).extend(requests);
+            self.waker.wake();
+        }
+        if let Some(status) = lock(&self.shared.status).take() {
+            self.store.set_meta("status", &status)?;
+        }
+        let now = Now { wall_ns: clock::realtime_ns(), monotonic_ns: clock::monotonic_ns() };
+        self.store.prune(self.retention, now)?;
+        Ok(())
+    }
+}

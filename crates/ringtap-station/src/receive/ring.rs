@@ -1,0 +1,276 @@
+//! Receiving by the ring: UDP to the ports listened on, taken out of the stack where AF_XDP can.
+//!
+//! Owns the rules, and the handler that finds the datagram in a frame and copies it into the spool. Answers go out by the plain sockets
+//! that hold the same ports, and datagrams that came in fragments come in by them.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ringtap::burst::Packet;
+use ringtap::clock;
+use ringtap::engine::Handler;
+use ringtap::host_use::HostUse;
+use ringtap::ledger::Ledger;
+use ringtap::receiver::{Backend, Departure, Receiver, ReceiverConfig, Running};
+use ringtap::source::StampClock;
+use ringtap::source::xdp::XdpSource;
+use ringtap::steer::{MOST_RULES, Rule, Side};
+use ringtap::transmit::Outbox;
+use ringtap::{Error, Result};
+use ringtap_run::filter::Filter;
+use ringtap_run::live::Live;
+use ringtap_run::{notes, process};
+use ringtap_wire::{Layers, LinkType};
+
+use super::sockets::Bound;
+use crate::cause::{Cause, CauseCounts};
+use crate::spool::{self, Head, Service, SpoolConsumer, SpoolProducer};
+use crate::status::{RingState, Sources};
+use crate::waker::Waker;
+
+/// Longest from arrival to the spool.
+const MAX_LATENCY: Duration = Duration::from_millis(1);
+/// Bytes that a slot of the ring stands for, when a buffer is turned into slots.
+const SLOT_BYTES: u64 = 2048;
+/// LINKTYPE_ETHERNET.
+const ETHERNET: u16 = 1;
+
+/// The running ring.
+pub(crate) struct Ring {
+    running: Running<Copier>,
+}
+
+impl Ring {
+    /// The core's ledger as of now.
+    pub(crate) fn ledger(&mut self) -> Ledger {
+        self.running.ledger()
+    }
+}
+
+/// What the handlers counted.
+#[derive(Debug, Default)]
+pub(crate) struct RingCounts {
+    /// Packets that are no datagram to one of our ports, or only a part of one.
+    pub(crate) not_ours: AtomicU64,
+    /// Datagrams that could not be taken.
+    pub(crate) causes: CauseCounts,
+}
+
+/// The owner of the running ring, for its end.
+pub(crate) struct RingHandle(Arc<Mutex<RingState>>);
+
+impl RingHandle {
+    /// What happened to the interface that ended it, if anything did.
+    pub(crate) fn departure(&self) -> Option<Departure> {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            RingState::Running(ring) => ring.running.departure(),
+            RingState::Ended(_) => None,
+        }
+    }
+
+    /// Ends it with nothing left in the rings.
+    pub(crate) fn finish(self) -> Result<Ledger> {
+        let empty = RingState::Ended(Ledger::default());
+        let state = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), empty);
+        match state {
+            RingState::Running(ring) => Ok(ring.running.finish()?.ledger),
+            RingState::Ended(ledger) => Ok(ledger),
+        }
+    }
+}
+
+/// What is received by the ring.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// Name of the interface.
+    pub(crate) interface: &'a str,
+    /// How packets are taken.
+    pub(crate) backend: Backend,
+    /// Bytes that the ring should hold.
+    pub(crate) buffer: u64,
+    /// Addresses for SNMP.
+    pub(crate) snmp: &'a [SocketAddr],
+    /// Addresses for syslog.
+    pub(crate) syslog: &'a [SocketAddr],
+}
+
+/// Opens the interface.
+pub(crate) fn open(wanted: Wanted<'_>) -> Result<Receiver> {
+    let Wanted { interface: name, backend, buffer, snmp, syslog } = wanted;
+    let live = Live { max_latency: MAX_LATENCY, backend, ..Live::new(name) };
+    let interface = live.find_interface()?;
+    if !interface.ethernet {
+        return Err(Error::failed("take packets from", name, "it carries no Ethernet frames")
+            .way_out("leave -i out: plain sockets work on any interface"));
+    }
+    let used_by_address = interface.host_use.as_ref().is_some_and(HostUse::is_by_address);
+    let own = if used_by_address { Some(interface.addresses()?) } else { None };
+    let rules: Vec<Rule> = snmp.iter().chain(syslog).flat_map(|&listened| taken(listened, own.as_deref())).collect();
+    let words: BTreeSet<String> =
+        snmp.iter().chain(syslog).map(|listened| format!("udp dst port {}", listened.port())).collect();
+    let fits = (1..=MOST_RULES).contains(&rules.len());
+    if backend == Backend::Xdp && rules.is_empty() {
+        return Err(Error::usage("take packets from", name, "it has none of the addresses that are listened on")
+            .way_out("use --backend packet, or leave -i out"));
+    }
+    // What it is planned with, before anything of ours.
+    let config = live.configure(&interface, None)?.config;
+    // The power of two that the buffer has room for, and what is planned at least.
+    let slots_of = |slot_bytes: u64, planned: u32, most: u64| {
+        let room = (buffer / slot_bytes).checked_ilog2().map_or(1, |bits| 1 << bits);
+        room.clamp(planned.into(), most) as u32
+    };
+    Receiver::open(ReceiverConfig {
+        backend: if backend == Backend::Auto && !fits { Backend::Packet } else { backend },
+        // Our own ports are taken out of the stack; that is what was asked for, and nothing that is for others.
+        take: own.is_some(),
+        rules,
+        ring_slots: slots_of(SLOT_BYTES, config.ring_slots, 1 << 16),
+        packed_slots: config.packed_slots.map(|planned| slots_of(XdpSource::PACKED.into(), planned, 1 << 18)),
+        filter: Some(Filter::compile(&Vec::from_iter(words).join(" or "), ETHERNET)?.in_kernel()),
+        incoming_only: true,
+        promiscuous: false,
+        ..config
+    })
+}
+
+/// What AF_XDP may take of what comes to an address listened on. On an interface that has addresses of this host, `own`, that is what
+/// goes to these, without a tag: the rest is for other hosts or for devices above it, or comes to the plain socket.
+fn taken(listened: SocketAddr, own: Option<&[IpAddr]>) -> Vec<Rule> {
+    let (port, ip) = (listened.port(), listened.ip());
+    let rule = |prefix: Option<IpAddr>| Rule {
+        vlan: own.map(|_| Rule::UNTAGGED),
+        family: Some(if ip.is_ipv6() { 6 } else { 4 }),
+        protocol: Some(17),
+        prefix: prefix.map(|ip| (ip, if ip.is_ipv6() { 128 } else { 32 })),
+        ports: Some((port, port)),
+        side: Side::Destination,
+        // The host's stack puts fragments together, and the plain socket takes the datagram.
+        whole: true,
+    };
+    match own {
+        Some(own) if ip.is_unspecified() => {
+            own.iter().filter(|own| own.is_ipv6() == ip.is_ipv6()).map(|&own| rule(Some(own))).collect()
+        }
+        _ => vec![rule((!ip.is_unspecified()).then_some(ip))],
+    }
+}
+
+/// Starts the engines.
+pub(crate) fn start(
+    receiver: Receiver,
+    bound: &[Bound],
+    spool_bytes: usize,
+    waker: &Arc<Waker>,
+    sources: &mut Sources,
+) -> Result<(RingHandle, Vec<SpoolConsumer>)> {
+    let ports: Arc<Vec<Port>> = Arc::new(
+        bound
+            .iter()
+            .enumerate()
+            .filter_map(|(index, bound)| {
+                Some(Port { address: bound.address()?, service: bound.service(), socket: index as u8 })
+            })
+            .collect(),
+    );
+    let is_realtime = receiver.stamp_clock() == Some(StampClock::Realtime);
+    let queues = receiver.descriptions().len();
+    let mut handlers = Vec::new();
+    let mut consumers = Vec::new();
+    for _ in 0..queues {
+        let (spool, consumer) = spool::spool(spool_bytes / queues, Arc::clone(waker))?;
+        let counts = Arc::new(RingCounts::default());
+        sources.add_ring_queue(Arc::clone(&counts), spool.lost());
+        consumers.push(consumer);
+        handlers.push(Copier { spool, ports: Arc::clone(&ports), counts, is_realtime, offset_ns: offset_ns() });
+    }
+    let running = process::start(receiver, handlers)?;
+    for warning in running.warnings() {
+        notes::say(warning);
+    }
+    let state = Arc::new(Mutex::new(RingState::Running(Box::new(Ring { running }))));
+    sources.add_ring(Arc::clone(&state));
+    Ok((RingHandle(state), consumers))
+}
+
+/// A socket that holds a port.
+#[derive(Debug, Clone, Copy)]
+struct Port {
+    address: SocketAddr,
+    service: Service,
+    socket: u8,
+}
+
+impl Port {
+    fn takes(&self, to: SocketAddr) -> bool {
+        let ip = self.address.ip();
+        self.address.port() == to.port() && ip.is_ipv6() == to.is_ipv6() && (ip.is_unspecified() || ip == to.ip())
+    }
+}
+
+/// Copies datagrams from frames to the spool.
+pub(crate) struct Copier {
+    spool: SpoolProducer,
+    ports: Arc<Vec<Port>>,
+    counts: Arc<RingCounts>,
+    /// Stamps are nanoseconds since 1970.
+    is_realtime: bool,
+    /// What to add to a stamp otherwise; taken anew in each cycle.
+    offset_ns: u64,
+}
+
+/// From the monotonic clock to the time since 1970.
+fn offset_ns() -> u64 {
+    clock::realtime_ns().saturating_sub(clock::monotonic_ns())
+}
+
+impl Copier {
+    /// `Err(None)`: nothing for us.
+    fn copy(&mut self, packet: &Packet<'_>) -> Result<(), Option<Cause>> {
+        let data = packet.data;
+        let layers = Layers::parse(data, LinkType::Ethernet);
+        let span = layers.outer_ip().ok_or(None)?;
+        if span.is_fragment() {
+            // A packet ring sees copies of what the socket gets whole.
+            return Err(None);
+        }
+        let ip = span.view(data).ok_or(None)?;
+        let udp = layers.udp(data).ok_or(None)?;
+        let to = SocketAddr::new(ip.destination(), udp.destination_port());
+        let port = *self.ports.iter().find(|port| port.takes(to)).ok_or(None)?;
+        if layers.is_cut() {
+            return Err(Some(Cause::Oversize));
+        }
+        let at_ns = match (self.is_realtime, packet.arrival_ns) {
+            (_, 0) => clock::realtime_ns(),
+            (true, stamp) => stamp,
+            (false, stamp) => stamp.saturating_add(self.offset_ns),
+        };
+        let source = SocketAddr::new(ip.source(), udp.source_port());
+        let head = Head { at_ns, source, to: Some(to.ip()), service: port.service, socket: port.socket };
+        self.spool.push(head, layers.payload(data));
+        Ok(())
+    }
+}
+
+impl Handler for Copier {
+    fn packet(&mut self, packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {
+        match self.copy(packet) {
+            Ok(()) => {}
+            Err(Some(cause)) => self.counts.causes.add(cause),
+            Err(None) => {
+                self.counts.not_ours.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn cycle_end(&mut self, _outbox: &mut Outbox<'_>) {
+        self.spool.cycle_end();
+        if !self.is_realtime {
+            self.offset_ns = offset_ns();
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The store: notifications as they came, and alarms, in one SQLite database in a directory of its own.
+//!
+//! Owns opening and locking it, and what is kept beside notifications and alarms. A job that [`Store::write`] took is on the disk
+//! (write-ahead log, synced at each commit). One process writes alarms; others read, and leave their requests in `request`.
+//! Its layout is `schema`'s, transactions are `write`'s, questions `query`'s, deleting is `retention`'s.
+
+mod job;
+mod query;
+mod retention;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::fcntl::{Flock, FlockArg};
+use ringtap::{Error, Result};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+
+pub use job::{Answer, Job, Kind, Part, Place, Row};
+pub use query::Stored;
+pub use retention::{Now, Retention};
+use schema::{VERSION, layout, wrong_layout};
+
+/// Pages that SQLite keeps in memory, in KiB: the alarms of a large network, which a storm changes in any order.
+const CACHE_KIB: i64 = 16 << 10;
+const DATABASE: &str = "ringtap-trap.db";
+/// How long to wait for another process's transaction.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// An open store.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    directory: PathBuf,
+    /// For retention, once it was asked for.
+    age: Option<retention::AgeClock>,
+    /// Held by the one that writes.
+    _lock: Option<Flock<File>>,
+}
+
+impl Store {
+    /// Opens the store for writing; makes it if need be, readable by its owner only.
+    ///
+    /// # Errors
+    /// Another process writes to it, it can't be made or opened, or a later version made it.
+    pub fn open(directory: &Path) -> Result<Self> {
+        let name = directory.display().to_string();
+        let failed = |error: std::io::Error| Error::os("open the store", &name, &error);
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        let file = OpenOptions::new()
+            .create(true)
+            .write(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(directory.join("lock"))
+            .map_err(failed)?;
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| {
+            Error::failed("open the store", &name, "another process writes to it")
+                .way_out("stop the other `ringtap trap`, or give each a --store of its own")
+        })?;
+        let path = directory.join(DATABASE);
+        let is_new = !path.exists();
+        if is_new {
+            OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path).map_err(failed)?;
+        }
+        let wrong = |error: rusqlite::Error| explain("open the store", &name, &error);
+        let connection = Connection::open(&path).map_err(wrong)?;
+        connection.busy_timeout(BUSY).map_err(wrong)?;
+        if is_new {
+            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(wrong)?;
+        }
+        connection.pragma_update(None, "journal_mode", "WAL").map_err(wrong)?;
+        connection.pragma_update(None, "synchronous", "FULL").map_err(wrong)?;
+        // Nothing outside the store's folder is written: the station has no right to.
+        connection.pragma_update(None, "temp_store", "MEMORY").map_err(wrong)?;
+        connection.pragma_update(None, "wal_autocheckpoint", 8192).map_err(wrong)?;
+        let version = layout(&connection).map_err(wrong)?;
+        let Some(change) = schema::change_from(version) else {
+            return Err(wrong_layout(&name, version).way_out("move the directory away and begin a new store"));
+        };
+        connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(wrong)?;
+        connection.execute_batch(&change).map_err(wrong)?;
+        Ok(Self { connection, directory: directory.to_owned(), age: None, _lock: Some(lock) })
+    }
+
+    /// Opens the store beside a process that writes to it. One of the layout before is brought to this one first, if nobody writes to it.
+    ///
+    /// # Errors
+    /// There is none, it can't be opened, or a process of another version writes to it.
+    pub fn open_beside(directory: &Path) -> Result<Self> {
+        let name = directory.display().to_string();
+        let path = directory.join(DATABASE);
+        if !path.is_file() {
+            return Err(Error::failed("open the store", &name, "there is no store")
+                .way_out("name the directory that `ringtap trap --store` writes to"));
+        }
+        let wrong = |error: rusqlite::Error| explain("open the store", &name, &error);
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(wrong)?;
+        connection.busy_timeout(BUSY).map_err(wrong)?;
+        let version = layout(&connection).map_err(wrong)?;
+        if version != VERSION && Self::open(directory).is_err() {
+            return Err(
+                wrong_layout(&name, version).way_out("use the version of Ringtap that writes to it, or stop that")
+            );
+        }
+        Ok(Self { connection, directory: directory.to_owned(), age: None, _lock: None })
+    }
+
+    fn wrong(&self, operation: &str, error: &rusqlite::Error) -> Error {
+        explain(operation, &self.directory.display().to_string(), error)
+    }
+
+    /// Writes a job whole, or not at all. When it returns, it is on the disk.
+    ///
+    /// # Errors
+    /// The disk is full or broken; the job can be tried again.
+    pub fn write(&mut self, job: &Job) -> Result<()> {
+        write::write(&mut self.connection, job)
+            .map_err(|error| explain("write to the store", &self.directory.display().to_string(), &error))
+    }
+
+    /// A word kept beside the notifications.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn meta(&self, name: &str) -> Result<Option<String>> {
+        self.connection
+            .query_row("SELECT value FROM meta WHERE name = ?", [name], |row| row.get(0))
+            .optional()
+            .map_err(|error| self.wrong("read the store", &error))
+    }
+
+    /// Sets it.
+    ///
+    /// # Errors
+    /// The database can't be written.
+    pub fn set_meta(&self, name: &str, value: &str) -> Result<()> {
+        self.connection
+            .execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", [name, value])
+            .map(drop)
+            .map_err(|error| self.wrong("write to the store", &error))
+    }
+
+    /// Asks the writing process to clear an alarm.
+    ///
+    /// # Errors
+    /// The database can't be written.
+    pub fn request_clear(&self, alarm: u64, operator: &str) -> Result<()> {
+        self.connection
+            .execute("INSERT INTO request (alarm, operator) VALUES (?, ?)", params![alarm, operator])
+            .map(drop)
+            .map_err(|error| self.wrong("write to the store", &error))
+    }
+
+    /// Takes what was asked for: alarms to clear, and by whom.
+    ///
+    /// # Errors
+    /// The database can't be written.
+    pub fn take_requests(&self) -> Result<Vec<(u64, String)>> {
+        let take = || -> rusqlite::Result<Vec<(u64, String)>> {
+            let waiting: bool =
+                self.connection.query_row("SELECT EXISTS (SELECT 1 FROM request)", [], |row| row.get(0))?;
+            if !waiting {
+                return Ok(Vec::new());
+            }
+            let mut statement = self.connection.prepare_cached("DELETE FROM request RETURNING alarm, operator")?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect()
+        };
+        take().map_err(|error| self.wrong("read the store", &error))
+    }
+
+    /// Deletes what is too old or too much, a bounded part at a time; whether there may be more to do.
+    ///
+    /// # Errors
+    /// The database can't be written.
+    pub fn prune(&mut self, retention: Retention, now: Now) -> Result<bool> {
+        retention::prune(&self.connection, &mut self.age, retention, now)
+            .map_err(|error| self.wrong("clean up the store", &error))
+    }
+
+    /// Bytes of the database that are in use.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn used_bytes(&self) -> Result<u64> {
+        retention::used_bytes(&self.connection).map_err(|error| self.wrong("read the store", &error))
+    }
+}
+
+fn explain(operation: &str, object: &str, error: &rusqlite::Error) -> Error {
+    let way_out = match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DiskFull) => "free some space; what arrives meanwhile waits in the spool",
+        Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
+            "move the directory away and begin a new store"
+        }
+        Some(
+            rusqlite::ErrorCode::PermissionDenied | rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly,
+        ) => "run as its owner",
+        _ => "",
+    };
+    let error = Error::failed(operation, object, error);
+    if way_out.is_empty() { error } else { error.way_out(way_out) }
+}

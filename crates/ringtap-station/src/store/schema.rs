@@ -1,0 +1,46 @@
+//! The layout of the store's database, and how one of the layout before becomes this one.
+
+use ringtap::Error;
+use rusqlite::Connection;
+
+const SCHEMA: &str = "
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS notification (
+    id INTEGER PRIMARY KEY, at_ns INTEGER NOT NULL, source TEXT NOT NULL, kind INTEGER NOT NULL,
+    alarm INTEGER, judgement INTEGER NOT NULL, penalty REAL, raw BLOB NOT NULL, decrypted BLOB);
+CREATE TABLE IF NOT EXISTS alarm (
+    id INTEGER PRIMARY KEY, resource TEXT NOT NULL, condition TEXT NOT NULL, object TEXT NOT NULL, severity TEXT NOT NULL,
+    cleared INTEGER NOT NULL, count INTEGER NOT NULL, changes INTEGER NOT NULL, first_ns INTEGER NOT NULL,
+    last_ns INTEGER NOT NULL, changed_ns INTEGER NOT NULL, last_notification INTEGER NOT NULL, flapping INTEGER NOT NULL,
+    penalty REAL NOT NULL, suppressed INTEGER NOT NULL, operator TEXT, event_type TEXT, probable_cause TEXT);
+CREATE TABLE IF NOT EXISTS request (id INTEGER PRIMARY KEY, alarm INTEGER NOT NULL, operator TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS mark (id INTEGER PRIMARY KEY, age_ns INTEGER NOT NULL);
+";
+/// Of the schema above (PRAGMA user_version).
+pub(super) const VERSION: i64 = 3;
+/// From the layout before: what X.733 says of alarms, which comes when they are raised again, and the marks of retention.
+const FROM_2: &str = "
+ALTER TABLE alarm ADD COLUMN event_type TEXT;
+ALTER TABLE alarm ADD COLUMN probable_cause TEXT;
+CREATE TABLE mark (id INTEGER PRIMARY KEY, age_ns INTEGER NOT NULL);
+";
+
+/// The statements that make this layout of one with that number, whole or not at all; `None`: of that one it can't be made.
+pub(super) fn change_from(version: i64) -> Option<String> {
+    let change = match version {
+        0 | VERSION => SCHEMA,
+        2 => FROM_2,
+        _ => return None,
+    };
+    Some(format!("BEGIN IMMEDIATE; {change} PRAGMA user_version = {VERSION}; COMMIT;"))
+}
+
+/// The number of its layout; 0: it is new.
+pub(super) fn layout(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+pub(super) fn wrong_layout(name: &str, version: i64) -> Error {
+    let cause = format!("its layout {version} is of another version of Ringtap, this one has {VERSION}");
+    Error::failed("open the store", name, cause)
+}
