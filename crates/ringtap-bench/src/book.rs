@@ -155,7 +155,7 @@ pub struct Sample {
     pub cycles_per_packet: Option<f64>,
     /// Receiver core's last-level cache misses per packet received; `None` where the machine counts none.
     pub cache_misses_per_packet: Option<f64>,
-    /// Added event processing, nanoseconds a packet (spec S15, S27); 0 for none.
+    /// Added event processing, nanoseconds a packet ([1] §6, [4] §8); 0 for none.
     pub load_ns: f64,
     /// NAPI pause set for this run, nanoseconds; `None`: the receiver's own.
     pub napi_pause_ns: Option<u64>,
@@ -249,7 +249,7 @@ pub struct Fit {
     pub receiver: String,
     /// The topology.
     pub topology: Topology,
-    /// The formula, in words a reader of the spec knows.
+    /// The formula, in the words of the sources.
     pub formula: String,
     /// Parameters, in order.
     pub parameters: Vec<Parameter>,
@@ -262,7 +262,7 @@ pub struct Fit {
 /// A fitted number.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Parameter {
-    /// Name as in the spec, such as `t_POH`.
+    /// Name as in the sources, such as `t_POH`.
     pub name: String,
     /// Unit, such as `ns`.
     pub unit: String,

@@ -1,4 +1,4 @@
-//! What follows from the figures of a benchmark (spec S16, S20, S27): models fitted, predictions beside measurements.
+//! What follows from the figures of a benchmark ([1] §7.3, [3] §4.2, [4] §8): models fitted, predictions beside measurements.
 //!
 //! Owns the models and nothing that touches the system: it reads a [`Book`] and answers. A model whose samples don't suffice
 //! is left out; it never makes up a number.
@@ -21,7 +21,7 @@ pub use host::{Estimate, HostModel, Ring};
 
 use crate::book::{Book, Fit, Parameter, Topology};
 
-/// Every model for which the samples of `book` suffice, in the order of the spec: core use, C_IO, greatest load,
+/// Every model for which the samples of `book` suffice, in this order: core use, C_IO, greatest load,
 /// capacity, ring, cliff, saturation.
 pub fn fit(book: &Book) -> Vec<Fit> {
     let curves = points::curves(book);

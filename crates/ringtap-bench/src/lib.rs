@@ -1,5 +1,6 @@
-//! `ringtap bench`: the seven criteria of capture (000 §6.1), for every way Ringtap can wait, its ablations and real peers,
-//! in one interleaved run on the same core of a private testbed; and sensor, station and libpcap beside theirs.
+//! `ringtap bench`: the seven criteria of capture ([1] §6.1), for every way Ringtap can wait, its ablations and real peers,
+//! in one interleaved run on the same core of a private testbed; and sensor, station and libpcap beside theirs. [`demo`] is the
+//! short proof of the main job.
 //!
 //! Owns which runs are made, what is kept of them ([`book`]), the models fitted to them and the report. How packets are
 //! made, received and counted belongs to `ringtap-testbed` and `ringtap`.
@@ -9,6 +10,7 @@ pub mod book;
 pub mod catalogue;
 pub mod cost_model;
 pub mod definition;
+pub mod demo;
 pub mod plots;
 mod programs;
 mod record;

@@ -37,6 +37,10 @@ use plot::Plot;
 use rows::Rows;
 use table::{Table, escape};
 
+/// What captions refer to; numbered as in ARCHITECTURE.md.
+const SOURCES: &str = "[1] A. Biswas, A High Performance Real-time Packet Capturing Architecture for Network Management Systems, M.A.Sc. thesis, \
+    Concordia University, 2005. [3] K. Salah, A. Qahtan, Implementation and Experimental Performance Evaluation of a Hybrid Interrupt-Handling Scheme.";
+
 const STYLE: &str = include_str!("report/style.css");
 
 /// What is drawn.
@@ -108,7 +112,7 @@ pub fn html(book: &Book) -> String {
                 }
                 @if !sections.is_empty() { (contents(&sections)) }
                 main { @for section in &sections { (section_html(section)) } }
-                footer { p { "Medians over rounds; bars from the least to the greatest round. The raw samples are in " code { "bench.json" } " beside this page." } }
+                footer { p { "Medians over rounds; bars from the least to the greatest round. The raw samples are in " code { "bench.json" } " beside this page." } p { (SOURCES) } }
             }
         }
     }
@@ -138,6 +142,7 @@ pub fn markdown(book: &Book) -> String {
             text += &format!("\n{}", table.markdown());
         }
     }
+    text += &format!("\n{}\n", escape(SOURCES));
     // A record is searched: plain spaces.
     text.replace('\u{a0}', " ")
 }

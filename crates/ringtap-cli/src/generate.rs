@@ -1,10 +1,9 @@
 //! `ringtap generate`: stamped packets at a set rate, or the packets of a capture file.
 //!
-//! Owns the options, the order of things, the progress line and the exit code. Patterns are read in `traffic`, addresses
-//! found in `target`, results shown in `report`; sending is the testbed crate's (`ringtap_testbed::generate`).
+//! Owns the options, the order of things, the progress line and the exit code. Traffic is read in `traffic` and `traps`, results
+//! are shown in `report`; sending is the testbed crate's (`ringtap_testbed::generate`).
 
 mod report;
-mod target;
 mod traffic;
 mod traps;
 
@@ -13,13 +12,12 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use ringtap::interface::Interface;
 use ringtap::{Error, Result, realtime};
-use ringtap_testbed::generate::{Replay, ReplayPace};
+use ringtap_testbed::generate::{Addresses, Progress, Replay, ReplayPace, Stopped};
 use ringtap_testbed::{Generator, GeneratorBackend, GeneratorConfig, in_testbed_namespace};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -28,8 +26,6 @@ use traffic::Traffic;
 
 /// How much longer than asked a run may take before it is ended: set-up, and a pause that is caught up.
 const OVERTIME: Duration = Duration::from_millis(500);
-/// How often signals, progress and the end are looked for.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Send numbered, time-stamped packets at a set rate, or replay a capture file
 #[derive(Debug, clap::Args)]
@@ -79,10 +75,10 @@ pub struct Args {
     ramp_to: Option<f64>,
 
     /// Ethernet destination [default: the other end's on a veth, else asked for by ARP or neighbour discovery]
-    #[arg(long, value_name = "MAC", value_parser = target::mac, help_heading = "Packets")]
+    #[arg(long, value_name = "MAC", value_parser = traffic::mac, help_heading = "Packets")]
     to_mac: Option<[u8; 6]>,
     /// Ethernet source [default: the interface's]
-    #[arg(long, value_name = "MAC", value_parser = target::mac, help_heading = "Packets")]
+    #[arg(long, value_name = "MAC", value_parser = traffic::mac, help_heading = "Packets")]
     from_mac: Option<[u8; 6]>,
     /// IP destination, IPv4 or IPv6 [default in a testbed: the peer's IPv4, on other veths 198.18.0.2]
     #[arg(long, value_name = "ADDRESS", help_heading = "Packets")]
@@ -156,27 +152,26 @@ pub fn run(args: Args) -> Result<ExitCode> {
         signal_hook::flag::register(signal, interrupted.clone())
             .map_err(|error| Error::os("handle signal", signal.to_string(), &error))?;
     }
-    let priority = (args.priority > 0).then_some(args.priority);
-    let (generator, deadline) = match traffic {
+    let longest = args.duration.map(|duration| duration + OVERTIME);
+    let (generator, longest) = match traffic {
         Traffic::Stamped { profile, sizes, count } => {
-            let frame = target::frame(&args, &interface, sizes, private)?;
             let config = GeneratorConfig {
                 backend: args.backend,
                 count,
                 stream: args.stream.unwrap_or(1),
                 core: args.cpu,
-                priority,
+                priority: args.real_time(),
                 anywhere: args.yes_really,
-                ..GeneratorConfig::new(&args.interface, frame, profile)
+                ..GeneratorConfig::new(&args.interface, args.addresses().frame(&interface, sizes, private)?, profile)
             };
-            (Generator::start(config)?, args.duration.map(|duration| duration + OVERTIME))
+            (Generator::start(config)?, longest)
         }
         Traffic::Traps(storm) => {
-            let generator = traps::start(&args, &interface, private, storm, priority)?;
-            (generator, args.duration.map(|duration| duration + OVERTIME))
+            let frame = args.addresses().frame(&interface, None, private)?;
+            (traps::start(&args, storm, frame)?, longest)
         }
         Traffic::Replay(replay) => {
-            let replay = Replay { core: args.cpu, priority, anywhere: args.yes_really, ..replay };
+            let replay = Replay { core: args.cpu, priority: args.real_time(), anywhere: args.yes_really, ..replay };
             (replay.start()?, None)
         }
     };
@@ -184,15 +179,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
         eprintln!("ringtap: {note}");
     }
     let note = generator.note().map(str::to_owned);
-    let stopped = watch(&generator, deadline, &interrupted)?;
+    let stopped = watch(&generator, longest, &interrupted)?;
     let mut report = generator.join()?;
-    let longest = Duration::from_nanos(report.lateness.max_ns);
-    report.warnings.extend(priority.and_then(|_| realtime::pause_warning(longest)));
+    let latest = Duration::from_nanos(report.lateness.max_ns);
+    report.warnings.extend(args.real_time().and_then(|_| realtime::pause_warning(latest)));
     let outcome = report::Outcome {
         report,
         interface: args.interface,
         asked: args.count,
-        interrupted: stopped == Some(Stopped::BySignal),
+        interrupted: stopped == Some(Stopped::ByCaller),
         timed_out: stopped == Some(Stopped::ByTime),
     };
     if args.json {
@@ -206,46 +201,40 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(if outcome.succeeded() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What ended a run before its own end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stopped {
-    BySignal,
-    ByTime,
+impl Args {
+    fn real_time(&self) -> Option<u8> {
+        (self.priority > 0).then_some(self.priority)
+    }
+
+    fn addresses(&self) -> Addresses {
+        Addresses {
+            to_mac: self.to_mac,
+            from_mac: self.from_mac,
+            to: self.to,
+            from: self.from,
+            port: self.port,
+            from_port: self.from_port,
+            flows: self.flows,
+            vlan: self.vlan,
+        }
+    }
 }
 
 /// Waits for the end, showing progress on a terminal once per second.
-fn watch(generator: &Generator, deadline: Option<Duration>, interrupted: &AtomicBool) -> Result<Option<Stopped>> {
-    let started = Instant::now();
-    let shown = std::io::stderr().is_terminal();
-    let mut last = (started, 0);
-    let mut stopped = None;
-    while !generator.is_finished() {
-        if interrupted.load(Ordering::Relaxed) {
-            stopped = Some(Stopped::BySignal);
-        } else if deadline.is_some_and(|deadline| started.elapsed() > deadline) {
-            stopped = Some(Stopped::ByTime);
-        }
-        if stopped.is_some() {
-            generator.stop()?;
-            break;
-        }
-        thread::sleep(LOOK);
-        let since = last.0.elapsed();
-        if shown && since >= Duration::from_secs(1) {
-            let progress = generator.progress()?;
-            let pps = (progress.stamped - last.1) as f64 / since.as_secs_f64();
-            last = (Instant::now(), progress.stamped);
-            progress_line(&format!(
-                "{} sent, {}, {} late",
-                units::grouped(progress.stamped),
-                units::shown_rate(pps),
-                units::grouped(progress.late)
-            ));
-        }
+fn watch(generator: &Generator, longest: Option<Duration>, interrupted: &AtomicBool) -> Result<Option<Stopped>> {
+    if !std::io::stderr().is_terminal() {
+        return generator.watch(longest, interrupted, None);
     }
-    if shown {
-        progress_line("");
-    }
+    let mut show = |progress: Progress, pps: f64| {
+        progress_line(&format!(
+            "{} sent, {}, {} late",
+            units::grouped(progress.stamped),
+            units::shown_rate(pps),
+            units::grouped(progress.late)
+        ));
+    };
+    let stopped = generator.watch(longest, interrupted, Some(&mut show))?;
+    progress_line("");
     Ok(stopped)
 }
 

@@ -168,7 +168,7 @@ fn hybrid_mode(cell: &Cell) -> Result<Outcome> {
     Ok(with_interrupts(Outcome::of(&wrong, seen(&run)), &run))
 }
 
-/// From one per packet to nearly none, with the change at the threshold (000, figures 7.14 and 7.15).
+/// From one per packet to nearly none, with the change at the threshold ([1] Fig. 7.14, 7.15).
 fn interrupts_per_packet(cell: &Cell) -> Result<Outcome> {
     let mut wrong = Vec::new();
     let mut points = Vec::new();
@@ -207,7 +207,7 @@ fn more_than_a_budget(cell: &Cell) -> Result<Outcome> {
     Ok(with_interrupts(Outcome::of(&wrong, format!("{}; {per_cycle:.0} packets per poll", seen(&run))), &run))
 }
 
-/// The smallest ring serves the rate that it is large enough for (000 §5.5: 64 slots on a real-time platform).
+/// The smallest ring serves the rate that it is large enough for ([1] §5.5: 64 slots on a real-time platform).
 fn small_ring(cell: &Cell) -> Result<Outcome> {
     let mut config = cell.config(timer());
     config.ring_slots = 64;
@@ -456,7 +456,7 @@ fn given_back_on_demand(cell: &Cell) -> Result<Outcome> {
     Ok(Outcome::of(&wrong, format!("ended as told; taken again: {}", seen(&run))))
 }
 
-/// Wake-ups by cyclictest and by the engine, idle and under stress; a ring sized for the worst of them loses nothing (spec S8, S16).
+/// Wake-ups by cyclictest and by the engine, idle and under stress; a ring sized for the worst of them loses nothing ([1] §5.5, §5.7).
 fn bounded_jitter(cell: &Cell) -> Result<Outcome> {
     const PPS: f64 = 5000.0;
     /// As the core's planner does: twice what was seen.
@@ -491,7 +491,7 @@ fn bounded_jitter(cell: &Cell) -> Result<Outcome> {
             outcome = outcome.figure(&format!("{name}_{what}"), value.round());
         }
     }
-    // 000 §5.5: what can come between two looks at the ring, with nothing left to luck.
+    // [1] §5.5: what can come between two looks at the ring, with nothing left to luck.
     let slots = ((PERIOD_NS as f64 / 1e9 + worst_us / 1e6) * PPS * SAFETY).ceil() as u32;
     let ring_slots = slots.next_power_of_two().max(64);
     let mut config = cell.config(timer());

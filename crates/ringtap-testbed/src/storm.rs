@@ -1,9 +1,10 @@
 //! Storms: valid traps of thousands of nodes, numbered, for the generator and for tests that know the truth.
 //!
 //! Owns the order of events of a profile. The number is a varbind of its own, so whoever decodes a trap knows which are
-//! missing. Versions and addresses are [`form`]'s. Nothing here sends.
+//! missing. Versions and addresses are [`form`]'s, frames are made in `frames`. Nothing here sends.
 
 pub mod form;
+mod frames;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,4 +1,4 @@
-//! No-loss capacity: the least of what the processor, the ring and the line allow (spec S16, S27).
+//! No-loss capacity: the least of what the processor, the ring and the line allow ([1] §5.7, [4] §8).
 //!
 //! Owns the three bounds and their comparison with what the search found.
 

@@ -1,4 +1,4 @@
-//! One price list for all of Ringtap's ways to wait in a topology: the regression of 000 §7.3.1, which varies the poll rate
+//! One price list for all of Ringtap's ways to wait in a topology: the regression of [1] §7.3.1, which varies the poll rate
 //! and the packet rate.
 //!
 //! Owns which receivers are of one kind, and the list. A single receiver whose timer has one rate can't tell t_POH from
@@ -148,7 +148,7 @@ impl Pooled {
                 "{} on the medians of the rounds of all receivers together, f_poll as measured; {}",
                 match self.prices {
                     Prices::One =>
-                        "η = t_POH·f_poll + t_PP·f_pkt + η_BG (000 Eqn. 7.1), one price for every wake-up; ordinary least squares",
+                        "η = t_POH·f_poll + t_PP·f_pkt + η_BG ([1] Eqn. 7.1), one price for every wake-up; ordinary least squares",
                     Prices::ByCause =>
                         "η = t_timer·f_timer + s_timer·√f_timer + t_interrupt·f_interrupt + s_interrupt·√f_interrupt + t_PP·f_pkt \
                          + η_BG, as one price for every wake-up is wrong by more than 10 %; terms not listed are 0; least \

@@ -1,4 +1,4 @@
-//! How delays are distributed: the share of packets that took longer, by delay (000 Fig. 7.5–7.12).
+//! How delays are distributed: the share of packets that took longer, by delay ([1] Fig. 7.5–7.12).
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub fn figure(samples: &[&Sample], looks: &Looks, prefix: &str) -> Option<Figure
     (!plot.is_empty()).then(|| Figure {
         id: format!("{prefix}-delivery-distribution"),
         title: format!("Delivery latency, distribution at {} packets/s", si(rate)),
-        caption: "Share of packets that took longer than the abscissa, all rounds together: the tail is what a time bound is about (000 Fig. 7.5–7.11).".into(),
+        caption: "Share of packets that took longer than the abscissa, all rounds together: the tail is what a time bound is about ([1] Fig. 7.5–7.11).".into(),
         drawing: Drawing::Plot(plot),
         table,
     })

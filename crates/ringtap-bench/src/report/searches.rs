@@ -23,23 +23,23 @@ pub struct Found {
     write: fn(f64) -> String,
 }
 
-/// Criterion (i) of 000 §6.1.
+/// Criterion (i) of [1] §6.1.
 pub const CAPACITY: Found = Found {
     quantity: "no_loss_capacity_pps",
     key: "capacity",
     title: "No-loss capacity",
-    caption: "Greatest rate at which every repetition lost nothing, searched in the manner of RFC 2544; an arrow: the generator gave no more (000 Table 7.2).",
+    caption: "Greatest rate at which every repetition lost nothing, searched in the manner of RFC 2544; an arrow: the generator gave no more ([1] Table 7.2).",
     label: "no-loss capacity, packets/s",
     kind: Kind::Log,
     write: si,
 };
 
-/// Criterion (vi) of 000 §6.1.
+/// Criterion (vi) of [1] §6.1.
 pub const GREATEST_LOAD: Found = Found {
     quantity: "greatest_load_percent",
     key: "greatest-load",
     title: "Greatest added load carried without loss",
-    caption: "Event processing added to each packet, as a share of the core, until packets were lost (000 Table 7.6).",
+    caption: "Event processing added to each packet, as a share of the core, until packets were lost ([1] Table 7.6).",
     label: "added load, % of one core",
     kind: Kind::Linear,
     write: plain,
@@ -118,7 +118,7 @@ pub fn memory(book: &Book, looks: &Looks, topology: Topology) -> Option<Figure> 
     (!rows.is_empty()).then(|| Figure {
         id: format!("{}-memory", topology_name(topology)),
         title: "Buffer memory".into(),
-        caption: format!("Rings with their frames and socket buffers at {} packets/s, as each receiver was set, and the least ring that lost nothing (000 Table 7.5).", or_none(rate, si)),
+        caption: format!("Rings with their frames and socket buffers at {} packets/s, as each receiver was set, and the least ring that lost nothing ([1] Table 7.5).", or_none(rate, si)),
         drawing: Drawing::Rows(Rows { x, kinds: vec!["as run".into(), "least ring without loss".into()], rows }),
         table,
     })

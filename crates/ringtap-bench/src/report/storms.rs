@@ -1,4 +1,4 @@
-//! Robustness: what was lost while storms of disk, fork, page-fault and timer work ran beside (000 §7.2.5, Table 7.7).
+//! Robustness: what was lost while storms of disk, fork, page-fault and timer work ran beside ([1] §7.2.5, Table 7.7).
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ pub fn section(book: &Book, looks: &Looks, topology: Topology) -> Section {
     }
     section.text.push(
         "Other work on the machine while packets come at the greatest rate: a receiver passes when its worst round lost \
-         nothing (000 Table 7.7)."
+         nothing ([1] Table 7.7)."
             .into(),
     );
     let mut verdicts = Table::new("Packets lost beside each storm, worst round", ["receiver"]);

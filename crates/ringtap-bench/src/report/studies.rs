@@ -91,7 +91,7 @@ fn bursts(book: &Book, looks: &Looks, topology: Topology) -> Option<Figure> {
     (!plot.is_empty()).then(|| Figure {
         id: format!("{}-bursts", topology_name(topology)),
         title: "Runs of lost packets".into(),
-        caption: "How losses cluster: runs of consecutive packets lost that are at least as long as the abscissa, at each receiver's greatest rate (000 §6.2.1).".into(),
+        caption: "How losses cluster: runs of consecutive packets lost that are at least as long as the abscissa, at each receiver's greatest rate ([1] §6.2.1).".into(),
         drawing: Drawing::Plot(plot),
         table,
     })
@@ -131,7 +131,7 @@ const RING: Against = Against {
     study: "ring",
     key: "ring-loss",
     title: "Loss against ring size",
-    caption: "The ring holds what comes while the receiver is late: slots ≥ worst poll period × rate (000 §2, spec S16).",
+    caption: "The ring holds what comes while the receiver is late: slots ≥ worst poll period × rate ([1] §2 and §5.7).",
     x_name: "receive ring, slots",
     x_kind: Kind::Log2,
     y_name: "lost, % of sent",
@@ -145,7 +145,7 @@ const SIZES: Against = Against {
     study: "sizes",
     key: "sizes",
     title: "Core use against frame size",
-    caption: "Level where packets stay in place; rising where each byte is copied (000 §7.3.3).",
+    caption: "Level where packets stay in place; rising where each byte is copied ([1] §7.3.3).",
     x_name: "frame without FCS, bytes",
     x_kind: Kind::Linear,
     y_name: "core use, % of one core",
@@ -249,7 +249,7 @@ fn arrivals(book: &Book, looks: &Looks, topology: Topology) -> Option<Figure> {
     })
 }
 
-/// Budget and weight: each setting a line of its own (001 Fig. 6).
+/// Budget and weight: each setting a line of its own ([3] Fig. 6).
 fn napi(book: &Book, topology: Topology) -> Section {
     let name = topology_name(topology);
     let mut section = Section::new(format!("{name}-napi"), format!("{name}: NAPI budget and weight"));
@@ -262,7 +262,7 @@ fn napi(book: &Book, topology: Topology) -> Section {
     let samples: Vec<&Sample> = settings.samples.iter().collect();
     section.text.push(format!(
         "{} Receivers with the budget and the weight of the kernel's receive softirq behind their names: packets in one turn of \
-         the softirq, and from one device in it (net.core.netdev_budget and dev_weight; 001 Fig. 6).",
+         the softirq, and from one device in it (net.core.netdev_budget and dev_weight; [3] Fig. 6).",
         sweep::traffic(&samples)
     ));
     let keys =

@@ -1,4 +1,4 @@
-//! What depends on the offered rate: core use, delivery, loss, interrupts, polls, latency (000 Fig. 7.1–7.15, 001 Fig. 7).
+//! What depends on the offered rate: core use, delivery, loss, interrupts, polls, latency ([1] Fig. 7.1–7.15, [3] Fig. 7).
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ struct Quantity {
 const SOAKED: Quantity = Quantity {
     key: "core-use-soaker",
     title: "Core use by the soaker",
-    caption: "What a lowest-priority thread on the same core could not do, in runs of their own between the others (spec S15). It contains steal and slower clocks, and \
+    caption: "What a lowest-priority thread on the same core could not do, in runs of their own between the others ([1] §6). It contains steal and slower clocks, and \
               the core never idles, so that a wake-up costs less.",
     x_kind: Kind::Log,
     label: "work not done, % of one core",
@@ -50,7 +50,7 @@ const QUANTITIES: [Quantity; 16] = [
     Quantity {
         key: "core-use",
         title: "Core use against offered rate",
-        caption: "The receiver's core, all that ran on it; the rest is left to the analysis (000 Fig. 7.3, 001 Fig. 7f).",
+        caption: "The receiver's core, all that ran on it; the rest is left to the analysis ([1] Fig. 7.3, [3] Fig. 7f).",
         x_kind: Kind::Log,
         label: "core use, % of one core",
         kind: Kind::Linear,
@@ -61,7 +61,7 @@ const QUANTITIES: [Quantity; 16] = [
     Quantity {
         key: "core-use-log",
         title: "Core use, small shares",
-        caption: "The same on a logarithmic axis, where a factor is a distance (000 Fig. 7.4).",
+        caption: "The same on a logarithmic axis, where a factor is a distance ([1] Fig. 7.4).",
         x_kind: Kind::Log,
         label: "core use, % of one core",
         kind: Kind::Log,
@@ -83,7 +83,7 @@ const QUANTITIES: [Quantity; 16] = [
     Quantity {
         key: "delivered-linear",
         title: "Delivered past saturation",
-        caption: "The same on linear axes, where the greatest rates can be told apart (000 Fig. 7.2, 001 Fig. 7a).",
+        caption: "The same on linear axes, where the greatest rates can be told apart ([1] Fig. 7.2, [3] Fig. 7a).",
         x_kind: Kind::Linear,
         label: "delivered, packets/s",
         kind: Kind::Linear,
@@ -94,7 +94,7 @@ const QUANTITIES: [Quantity; 16] = [
     Quantity {
         key: "loss",
         title: "Loss against offered rate",
-        caption: "Share of the packets sent that never reached the handler; 0 has its own place below the decades (000 Fig. 7.1, 001 Fig. 7b).",
+        caption: "Share of the packets sent that never reached the handler; 0 has its own place below the decades ([1] Fig. 7.1, [3] Fig. 7b).",
         x_kind: Kind::Log,
         label: "lost, % of sent",
         kind: Kind::LogAndZero,
@@ -105,7 +105,7 @@ const QUANTITIES: [Quantity; 16] = [
     Quantity {
         key: "core-interrupts",
         title: "Interrupts per packet",
-        caption: "Interrupts of every kind on the receiver's core, timer and rescheduling included, per packet received (000 Fig. 7.15, 001 Fig. 7e).",
+        caption: "Interrupts of every kind on the receiver's core, timer and rescheduling included, per packet received ([1] Fig. 7.15, [3] Fig. 7e).",
         x_kind: Kind::Log,
         label: "interrupts per packet",
         kind: Kind::LogAndZero,
@@ -116,7 +116,7 @@ const QUANTITIES: [Quantity; 16] = [
     Quantity {
         key: "interrupt-wakes",
         title: "Wake-ups by interrupt per packet",
-        caption: "Ringtap's own: 1 while every packet comes with an interrupt, 0 once the timer has taken over (000 Fig. 7.14).",
+        caption: "Ringtap's own: 1 while every packet comes with an interrupt, 0 once the timer has taken over ([1] Fig. 7.14).",
         x_kind: Kind::Log,
         label: "wake-ups per packet",
         kind: Kind::LogAndZero,
@@ -127,7 +127,7 @@ const QUANTITIES: [Quantity; 16] = [
     Quantity {
         key: "packets-per-poll",
         title: "Packets per poll",
-        caption: "Packets found by one look at the ring that found any: what the cost of a wake-up is spread over (000 Table 7.8).",
+        caption: "Packets found by one look at the ring that found any: what the cost of a wake-up is spread over ([1] Table 7.8).",
         x_kind: Kind::Log,
         label: "packets per poll",
         kind: Kind::Log,
@@ -138,7 +138,7 @@ const QUANTITIES: [Quantity; 16] = [
     Quantity {
         key: "delivery-p50",
         title: "Delivery latency, median",
-        caption: "From the generator's transmit stamp to the handler (000 Table 7.4, 001 Fig. 7c).",
+        caption: "From the generator's transmit stamp to the handler ([1] Table 7.4, [3] Fig. 7c).",
         x_kind: Kind::Log,
         label: "delivery latency p50, µs",
         kind: Kind::Log,
@@ -149,7 +149,7 @@ const QUANTITIES: [Quantity; 16] = [
     Quantity {
         key: "delivery-p99",
         title: "Delivery latency, 99th percentile",
-        caption: "From the generator's transmit stamp to the handler (000 Table 7.4).",
+        caption: "From the generator's transmit stamp to the handler ([1] Table 7.4).",
         x_kind: Kind::Log,
         label: "delivery latency p99, µs",
         kind: Kind::Log,
@@ -171,7 +171,7 @@ const QUANTITIES: [Quantity; 16] = [
     Quantity {
         key: "poll-period-p99",
         title: "Poll period, 99th percentile",
-        caption: "Between two looks at the ring in timer mode (000 Fig. 7.12).",
+        caption: "Between two looks at the ring in timer mode ([1] Fig. 7.12).",
         x_kind: Kind::Log,
         label: "poll period p99, µs",
         kind: Kind::Log,
@@ -182,7 +182,7 @@ const QUANTITIES: [Quantity; 16] = [
     Quantity {
         key: "mode-switches",
         title: "Mode switches",
-        caption: "Changes between interrupt and timer; many of them in a narrow band around the threshold are the price of changing (000 §7.3.1).",
+        caption: "Changes between interrupt and timer; many of them in a narrow band around the threshold are the price of changing ([1] §7.3.1).",
         x_kind: Kind::Log,
         label: "mode switches per second",
         kind: Kind::LogAndZero,

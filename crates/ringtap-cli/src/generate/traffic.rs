@@ -1,10 +1,10 @@
-//! From options to traffic: patterns, sizes, pace and what contradicts itself.
+//! From options to traffic: addresses, patterns, sizes, pace and what contradicts itself.
 //!
-//! Owns the words of wrong usage. Ranges of rates and sizes are checked where they are used
-//! (`ringtap_testbed::generate`), addresses are `target`'s.
+//! Owns the words of wrong usage. Ranges of rates and sizes are checked, and addresses that were not given found, where they are
+//! used (`ringtap_testbed::generate`).
 
 use ringtap::{Error, Result};
-use ringtap_testbed::generate::{RATE_PPS, Replay, ReplayPace, Segment};
+use ringtap_testbed::generate::{RATE_PPS, Replay, ReplayPace, Segment, read_mac};
 use ringtap_testbed::{GeneratorBackend, Pattern, Profile};
 
 use super::Args;
@@ -60,6 +60,13 @@ pub(super) fn pace(text: &str) -> Result<ReplayPace, String> {
             _ => Err(format!("{text:?} is no pace; give recorded, fast, or a multiple above 0 such as 2x or 0.5x")),
         },
     }
+}
+
+/// Reads `02:00:00:00:00:01`.
+pub(super) fn mac(text: &str) -> Result<[u8; 6], String> {
+    read_mac(text).ok_or_else(|| {
+        format!("{text:?} is no MAC address; give six pairs of hexadecimal digits such as 02:00:00:00:00:01")
+    })
 }
 
 /// Reads a back end's name.
@@ -186,6 +193,7 @@ mod tests {
         for bad in ["", "x", "0x", "-1x", "2", "infx", "NaNx", "slow"] {
             assert!(pace(bad).unwrap_err().contains("such as"), "{bad}");
         }
+        assert!(mac("02:00").unwrap_err().contains("such as"));
         assert!(backend("xdp").unwrap_err().contains("auto, kernel or ring"));
     }
 }

@@ -1,23 +1,16 @@
-//! `ringtap generate --traps`: a storm's datagrams in frames, each from its node's address.
-//!
-//! Owns the options' part of it; what is said when, and sending, is the testbed crate's.
+//! `ringtap generate --traps`: the options of a storm. What is said when, its frames and sending are the testbed crate's.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use clap::ValueEnum;
-use ringtap::clock;
-use ringtap::interface::Interface;
-use ringtap::{Error, Result};
+use ringtap::{Error, Result, clock};
 use ringtap_station::config::Config;
-use ringtap_testbed::Generator;
 use ringtap_testbed::generate::Prepared;
 use ringtap_testbed::storm::form::{Engines, Form};
 use ringtap_testbed::storm::{Script, Storm};
-use ringtap_wire::UdpFrame;
+use ringtap_testbed::{FrameSpec, Generator};
 
-use super::{Args, target};
+use super::Args;
 
 /// The port of SNMP notifications.
 const TRAP_PORT: u16 = 162;
@@ -77,39 +70,14 @@ pub(super) fn read(args: &Args) -> Result<Option<Storm>> {
 }
 
 /// Starts sending.
-pub(super) fn start(
-    args: &Args,
-    interface: &Interface,
-    private: bool,
-    storm: Storm,
-    priority: Option<u8>,
-) -> Result<Generator> {
-    let spec = target::frame(args, interface, None, private)?;
-    let storm = Storm { ipv6: spec.destination.is_ipv6(), ..storm };
-    let to = SocketAddr::new(spec.destination, args.port.unwrap_or(TRAP_PORT));
-    let (count, from_port) = (storm.count, spec.source_port);
-    let started = Instant::now();
-    let make = move |number: u64, room: &mut [u8]| {
-        let (node, datagram) = storm.datagram(number, started.elapsed().as_secs() as u32);
-        let frame = UdpFrame {
-            source_mac: spec.source_mac,
-            destination_mac: spec.destination_mac,
-            vlan: spec.vlan,
-            source: SocketAddr::new(node, from_port),
-            destination: to,
-            hop_limit: 64,
-            traffic_class: 0,
-            identification: number as u16,
-        };
-        frame.write(room, &datagram).unwrap_or(0)
-    };
+pub(super) fn start(args: &Args, storm: Storm, frame: FrameSpec) -> Result<Generator> {
     Prepared {
         interface: args.interface.clone(),
         pps: args.rate,
-        count,
-        make: Box::new(make),
+        count: storm.count,
+        make: storm.frames(frame, args.port.unwrap_or(TRAP_PORT)),
         core: args.cpu,
-        priority,
+        priority: args.real_time(),
         anywhere: args.yes_really,
     }
     .start()

@@ -5,9 +5,11 @@
 //!
 //! Owns what can be asked for and the running generator as others see it. In the kernel: `run` has the loop, `program` the
 //! BPF side. In user space: `ring` has the loop, `pace` and `fill` mirror the BPF program, `sender` waits and sends,
-//! `replay` and `playlist` are capture files, `prepared` are frames that the caller makes. For both: `schedule` the patterns, `frame` the headers, `check` what is refused
-//! beforehand, `report` the result.
+//! `replay` and `playlist` are capture files, `prepared` are frames that the caller makes. For both: `schedule` the patterns,
+//! `frame` the headers, `addresses` and `peers` what goes into them, `check` what is refused beforehand, `watch` the time until
+//! the end, `report` the result.
 
+mod addresses;
 mod check;
 mod fill;
 mod frame;
@@ -24,9 +26,10 @@ mod ring;
 mod run;
 mod schedule;
 mod sender;
+mod watch;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -34,12 +37,14 @@ use ringtap::error::ErrorKind;
 use ringtap::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+pub use addresses::Addresses;
 pub use frame::{DEFAULT_PORT, FrameSpec, MAX_FRAME_BYTES, MAX_SIZES, MIN_FRAME_BYTES};
-pub use peers::{Neighbour, ask_for, neighbours_here};
-pub use prepared::Prepared;
+pub use peers::{Neighbour, ask_for, neighbours_here, read_mac};
+pub use prepared::{MakeFrame, Prepared};
 pub use replay::{Replay, ReplayPace, Replayed};
 pub use report::{GeneratorReport, Lateness, RATE_TOLERANCE};
 pub use schedule::{MAX_SEGMENTS, Pattern, Profile, RATE_PPS, Segment};
+pub use watch::Stopped;
 
 use crate::drops::DeviceCounters;
 use crate::testbed::Testbed;
@@ -266,21 +271,6 @@ impl Generator {
     /// The kernel refused to go on.
     pub fn join(mut self) -> Result<GeneratorReport> {
         self.finish()
-    }
-
-    /// As [`Generator::join`], but stops when `stop` becomes true (looked at every 20 ms).
-    ///
-    /// # Errors
-    /// The kernel refused to go on.
-    pub fn join_or_stop(self, stop: &AtomicBool) -> Result<GeneratorReport> {
-        while !self.is_finished() {
-            if stop.load(Ordering::Relaxed) {
-                self.stop()?;
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        self.join()
     }
 
     fn finish(&mut self) -> Result<GeneratorReport> {

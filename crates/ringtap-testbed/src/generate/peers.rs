@@ -69,17 +69,37 @@ fn parse(text: &str) -> Result<Vec<Neighbour>, serde_json::Error> {
 }
 
 fn neighbour(entry: &Value) -> Option<Neighbour> {
+    Some(Neighbour { address: entry["dst"].as_str()?.parse().ok()?, mac: read_mac(entry["lladdr"].as_str()?)? })
+}
+
+/// Reads six pairs of hexadecimal digits with colons or hyphens between them: `02:00:00:00:00:01`.
+pub fn read_mac(text: &str) -> Option<[u8; 6]> {
     let mut mac = [0; 6];
-    let mut parts = entry["lladdr"].as_str()?.split(':');
+    let mut parts = text.split([':', '-']);
     for byte in &mut mac {
-        *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
+        let part = parts.next()?;
+        if part.len() != 2 || !part.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        *byte = u8::from_str_radix(part, 16).ok()?;
     }
-    Some(Neighbour { address: entry["dst"].as_str()?.parse().ok()?, mac })
+    parts.next().is_none().then_some(mac)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mac_addresses() {
+        assert_eq!(read_mac("02:00:00:00:00:fe"), Some([2, 0, 0, 0, 0, 254]));
+        assert_eq!(read_mac("02-00-00-00-00-FE"), Some([2, 0, 0, 0, 0, 254]));
+        for bad in
+            ["", "02:00:00:00:00", "02:00:00:00:00:00:00", "02:00:00:00:00:0g", "2:0:0:0:0:1", "02:00:00:00:00:+1"]
+        {
+            assert_eq!(read_mac(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn answers_of_ip_are_read() {

@@ -1,4 +1,4 @@
-//! Any device of any libpcap as a source (spec S23–S24): "any", and what patched libpcaps bring: netmap, PF_RING, DAG, DPDK.
+//! Any device of any libpcap as a source: "any", and what patched libpcaps bring: netmap, PF_RING, DAG, DPDK.
 //!
 //! Owns when the library's counters are read and what they mean. The C interface is in sys/pcap. Each packet is copied once,
 //! as libpcap lends it for the length of a callback; a look at the device may be a system call, which is the library's way.

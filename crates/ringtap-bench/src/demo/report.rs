@@ -11,8 +11,6 @@ use ringtap_testbed::trial::TrialReport;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Args;
-
 /// One act with Ringtap as the receiver. Field names are the demo's promise (`--json`).
 #[derive(Debug, Serialize)]
 pub struct Act {
@@ -156,10 +154,10 @@ pub struct SideBySide {
     pub warning: Option<String>,
 }
 
-pub fn opening(args: &Args, plan: &Plan, testbed: &TestbedConfig) -> String {
+pub fn opening(max_latency: Duration, plan: &Plan, testbed: &TestbedConfig) -> String {
     format!(
         "Two private hosts joined by a veth pair; sender on CPU {}, receiver on CPU {}. Bound {:?}:\n{plan}",
-        testbed.generator_core, testbed.receiver_core, args.max_latency
+        testbed.generator_core, testbed.receiver_core, max_latency
     )
 }
 
