@@ -1,6 +1,7 @@
-//! Outputs that take lines of any kind: a file, a Unix socket, syslog. Each failure is counted and the next line tried.
+//! Outputs that take lines of any kind: a file, a Unix socket, syslog; and a webhook, which takes batches of JSON texts. Each
+//! failure is counted and the next line tried.
 //!
-//! Owns no queue and no thread: [`Queue`] has both. Whoever writes lines may block; the data path only pushes records.
+//! Outputs own no queue and no thread: [`Queue`] has both. Whoever writes lines may block; the data path only pushes records.
 
 #![forbid(unsafe_code)]
 
@@ -11,6 +12,7 @@ mod severity;
 mod socket;
 mod syslog;
 pub mod time;
+mod webhook;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,6 +22,7 @@ pub use queue::{Producer, Queue, Work};
 pub use severity::Severity;
 pub use socket::UnixOutput;
 pub use syslog::{Protocol, SyslogOutput};
+pub use webhook::Webhook;
 
 /// What became of lines; written by the output thread, read by any.
 #[derive(Debug, Default)]

@@ -67,12 +67,10 @@ enum EffectName {
     Event,
 }
 
-/// Where announced alarms are posted.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Webhook {
-    /// `http://HOST[:PORT]/PATH`.
-    pub url: String,
+struct Webhook {
+    url: String,
 }
 
 /// The configuration.
@@ -109,9 +107,9 @@ impl Config {
         &self.trap.mibs
     }
 
-    /// Where announced alarms are posted.
-    pub fn webhook(&self) -> Option<&Webhook> {
-        self.trap.webhook.as_ref()
+    /// Where announced alarms are posted: `http://HOST[:PORT]/PATH`.
+    pub fn webhook(&self) -> Option<&str> {
+        self.trap.webhook.as_ref().map(|webhook| webhook.url.as_str())
     }
 
     /// The judge, going on from what the store holds.

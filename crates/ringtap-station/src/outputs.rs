@@ -1,35 +1,26 @@
 //! Announced alarms to the outside: JSON lines to a file, a Unix socket or syslog, and HTTP POST with retry.
 //!
 //! Owns two threads at most, one of lines and one of POSTs, and a bounded queue in front of each: a slow receiver delays no alarm
-//! and no store; what it can't take is counted. The store has everything. How lines are written is `ringtap_output`'s.
+//! and no store; what it can't take is counted. The store has everything. How lines are written and posted is `ringtap_output`'s.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringtap::{Error, Result};
-use ringtap_output::{Counts, FileOutput, LogServer, Output, UnixOutput};
+use ringtap_output::{Counts, FileOutput, LogServer, Output, UnixOutput, Webhook};
 use ringtap_snmp::names::Names;
 
-use crate::config::Webhook;
 use crate::judge::Announcement;
 use crate::render;
 
 /// Announcements that may wait.
 const QUEUE: usize = 1 << 16;
-/// Announcements of one POST.
-const POST: usize = 500;
-/// Tries of one POST, each pause twice the one before.
-const TRIES: u32 = 5;
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// Longest wait for a receiver's answer.
-const HTTP_TIMEOUT: Duration = Duration::from_secs(5);
-/// Once the station ends: what a receiver has not taken after so long, or after the first failure, is given up and counted.
-const LAST: Duration = Duration::from_secs(5);
-
+/// Announcements that are written before lines that were not taken are counted.
+const BATCH: usize = 500;
 /// How often files that were moved away are looked for when nothing is told.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -54,10 +45,10 @@ pub(crate) struct Outputs {
     ending: Arc<AtomicBool>,
 }
 
-/// Opens the outputs; when `reopen` becomes true, files are opened again.
+/// Opens the outputs, `webhook` being a URL; when `reopen` becomes true, files are opened again.
 pub(crate) fn start(
     wanted: &LineOutputs,
-    webhook: Option<&Webhook>,
+    webhook: Option<&str>,
     names: &Arc<Names>,
     reopen: Arc<AtomicBool>,
 ) -> Result<Outputs> {
@@ -80,10 +71,10 @@ pub(crate) fn start(
         let (names, not_told) = (Arc::clone(names), Arc::clone(&outputs.not_told));
         outputs.add(move |queue| write(&queue, lines, &names, &reopen, &not_told))?;
     }
-    if let Some(webhook) = webhook {
-        let (url, not_told) = (webhook.url.clone(), Arc::clone(&outputs.not_told));
-        let (names, ending) = (Arc::clone(names), Arc::clone(&outputs.ending));
-        outputs.add(move |queue| post(&queue, &url, &names, &not_told, &ending))?;
+    if let Some(url) = webhook {
+        let mut webhook = Webhook::new(url, Arc::clone(&outputs.ending));
+        let (names, not_told) = (Arc::clone(names), Arc::clone(&outputs.not_told));
+        outputs.add(move |queue| post(&queue, &mut webhook, &names, &not_told))?;
     }
     Ok(outputs)
 }
@@ -168,7 +159,7 @@ fn write(
         }
         match next {
             Ok(first) => {
-                for announcement in std::iter::once(first).chain(queue.try_iter().take(POST)) {
+                for announcement in std::iter::once(first).chain(queue.try_iter().take(BATCH)) {
                     line.clear();
                     line.extend_from_slice(render::announcement(&announcement, names).to_string().as_bytes());
                     line.push(b'\n');
@@ -186,43 +177,13 @@ fn write(
     }
 }
 
-fn post(queue: &Receiver<Arc<Announcement>>, url: &str, names: &Names, not_told: &AtomicU64, ending: &AtomicBool) {
-    let agent: ureq::Agent =
-        ureq::Agent::config_builder().timeout_global(Some(HTTP_TIMEOUT)).max_redirects(0).build().into();
-    let mut failed = false;
-    let mut until: Option<Instant> = None;
+/// Posts announcements until the station ends. What the receiver did not take is counted.
+fn post(queue: &Receiver<Arc<Announcement>>, webhook: &mut Webhook, names: &Names, not_told: &AtomicU64) {
     while let Ok(first) = queue.recv() {
-        let mut lines = vec![first];
-        lines.extend(queue.try_iter().take(POST - 1));
-        if ending.load(Ordering::Relaxed) && *until.get_or_insert_with(|| Instant::now() + LAST) <= Instant::now() {
-            not_told.fetch_add(lines.len() as u64, Ordering::Relaxed);
-            continue;
-        }
-        let texts: Vec<String> =
-            lines.iter().map(|announcement| render::announcement(announcement, names).to_string()).collect();
-        let body = format!("[{}]", texts.join(","));
-        let mut pause = FIRST_PAUSE;
-        for attempt in 1..=TRIES {
-            match agent.post(url).header("content-type", "application/json").send(body.as_str()) {
-                Ok(_) => {
-                    failed = false;
-                    break;
-                }
-                Err(error) if attempt == TRIES || ending.load(Ordering::Relaxed) => {
-                    not_told.fetch_add(lines.len() as u64, Ordering::Relaxed);
-                    if !std::mem::replace(&mut failed, true) {
-                        eprintln!("ringtap: {}", Error::failed("post alarms to", url, error));
-                    }
-                    if ending.load(Ordering::Relaxed) {
-                        until = Some(Instant::now());
-                    }
-                    break;
-                }
-                Err(_) => {
-                    std::thread::sleep(pause);
-                    pause *= 2;
-                }
-            }
+        let mut batch = vec![first];
+        batch.extend(queue.try_iter().take(Webhook::BATCH - 1));
+        if !webhook.post(batch.iter().map(|announcement| render::announcement(announcement, names).to_string())) {
+            not_told.fetch_add(batch.len() as u64, Ordering::Relaxed);
         }
     }
 }
