@@ -3,6 +3,7 @@
 
 pub(crate) mod codec;
 mod query;
+mod sound;
 mod version;
 
 use alloc::boxed::Box;
