@@ -176,34 +176,37 @@ impl fmt::Display for Summary {
             shown_rate(self.tally.packets as f64 / seconds.max(1e-9)),
             shown_size(self.tally.bytes)
         )?;
-        let known = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), grouped);
-        let ledger = &self.ledger;
-        line(f, "ledger", format_args!("{:>16} offered", known(ledger.offered)))?;
-        line(f, "", format_args!("{:>16} delivered", grouped(ledger.delivered)))?;
-        line(f, "", format_args!("{:>16} filtered", known(ledger.filtered)))?;
-        for (cause, count) in ledger.drops.iter().filter(|(_, count)| **count != Some(0)) {
-            let share = count.map_or_else(String::new, |count| share(count, ledger));
-            line(f, "", format_args!("{:>16} {}{share}", known(*count), cause.name()))?;
-        }
-        if ledger.lost() == 0 {
-            line(f, "", format_args!("{:>16} lost", 0))?;
-        }
-        let unaccounted = ledger.unaccounted().map_or_else(|| "unknown".to_owned(), |count| count.to_string());
-        line(f, "", format_args!("{unaccounted:>16} unaccounted"))?;
-        if ledger.cut > 0 {
-            line(
-                f,
-                "",
-                format_args!("{:>16} of the delivered are cut: not all of their bytes are kept", grouped(ledger.cut)),
-            )?;
-        }
-        if ledger.cut_before > 0 {
-            line(f, "", format_args!("{:>16} of these were cut before, in the file", grouped(ledger.cut_before)))?;
-        }
-
+        ledger_lines(f, &self.ledger)?;
         for advice in &self.advice {
             line(f, "advice", advice)?;
         }
+        self.latency_lines(f)?;
+        self.waiting_lines(f)?;
+        for (cpu, engines) in by_cpu(&self.cpus) {
+            line(f, "core", core_words(&cpu, engines))?;
+        }
+        for source in source_lines(&self.facts.sources) {
+            line(f, "source", source)?;
+        }
+        if let Some(filter) = &self.facts.filter {
+            line(f, "filter", filter)?;
+        }
+        for (name, value) in &self.driver_counters {
+            line(f, "driver", format_args!("{name} {}", grouped(*value)))?;
+        }
+        if let Some(record) = &self.record {
+            record_lines(f, record)?;
+        }
+        for warning in &self.warnings {
+            line(f, "warning", warning)?;
+        }
+        Ok(())
+    }
+}
+
+impl Summary {
+    /// How late packets reached the handler, and which came before it was there.
+    fn latency_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counters = &self.counters;
         let latency = counters.latency.quantiles_us();
         if latency.count > 0 {
@@ -225,6 +228,12 @@ impl fmt::Display for Summary {
                 ),
             )?;
         }
+        Ok(())
+    }
+
+    /// By what the engines waited, and how well.
+    fn waiting_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counters = &self.counters;
         if let Some(policy) = &self.facts.policy {
             line(f, "waiting", policy_words(policy))?;
             line(
@@ -247,37 +256,48 @@ impl fmt::Display for Summary {
             let missed = counters.missed_ticks;
             line(f, "ticks late", format_args!("{}  ({missed} missed)", quantile_words(&lateness)))?;
         }
-        for (cpu, engines) in by_cpu(&self.cpus) {
-            line(f, "core", core_words(&cpu, engines))?;
-        }
-        for source in source_lines(&self.facts.sources) {
-            line(f, "source", source)?;
-        }
-        if let Some(filter) = &self.facts.filter {
-            line(f, "filter", filter)?;
-        }
-        for (name, value) in &self.driver_counters {
-            line(f, "driver", format_args!("{name} {}", grouped(*value)))?;
-        }
-        if let Some(record) = &self.record {
-            let plain = match record.plain_bytes {
-                plain if plain != record.bytes => format!(" compressed from {}", shown_size(plain)),
-                _ => String::new(),
-            };
-            let size = shown_size(record.bytes);
-            line(f, "written", format_args!("{} packets, {size}{plain}", grouped(record.packets)))?;
-            for file in &record.files {
-                line(f, "file", file.display())?;
-            }
-            if record.deleted > 0 {
-                line(f, "", format_args!("{} older ones deleted", record.deleted))?;
-            }
-        }
-        for warning in &self.warnings {
-            line(f, "warning", warning)?;
-        }
         Ok(())
     }
+}
+
+fn ledger_lines(f: &mut fmt::Formatter<'_>, ledger: &Ledger) -> fmt::Result {
+    let known = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), grouped);
+    line(f, "ledger", format_args!("{:>16} offered", known(ledger.offered)))?;
+    line(f, "", format_args!("{:>16} delivered", grouped(ledger.delivered)))?;
+    line(f, "", format_args!("{:>16} filtered", known(ledger.filtered)))?;
+    for (cause, count) in ledger.drops.iter().filter(|(_, count)| **count != Some(0)) {
+        let share = count.map_or_else(String::new, |count| share(count, ledger));
+        line(f, "", format_args!("{:>16} {}{share}", known(*count), cause.name()))?;
+    }
+    if ledger.lost() == 0 {
+        line(f, "", format_args!("{:>16} lost", 0))?;
+    }
+    let unaccounted = ledger.unaccounted().map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+    line(f, "", format_args!("{unaccounted:>16} unaccounted"))?;
+    if ledger.cut > 0 {
+        let cut = grouped(ledger.cut);
+        line(f, "", format_args!("{cut:>16} of the delivered are cut: not all of their bytes are kept"))?;
+    }
+    if ledger.cut_before > 0 {
+        line(f, "", format_args!("{:>16} of these were cut before, in the file", grouped(ledger.cut_before)))?;
+    }
+    Ok(())
+}
+
+fn record_lines(f: &mut fmt::Formatter<'_>, record: &RecordSummary) -> fmt::Result {
+    let plain = match record.plain_bytes {
+        plain if plain != record.bytes => format!(" compressed from {}", shown_size(plain)),
+        _ => String::new(),
+    };
+    let size = shown_size(record.bytes);
+    line(f, "written", format_args!("{} packets, {size}{plain}", grouped(record.packets)))?;
+    for file in &record.files {
+        line(f, "file", file.display())?;
+    }
+    if record.deleted > 0 {
+        line(f, "", format_args!("{} older ones deleted", record.deleted))?;
+    }
+    Ok(())
 }
 
 /// Time that the hypervisor took from CPUs, since the beginning of a run.

@@ -244,6 +244,110 @@ fn tagged_packets_as_suricata_sees_them() {
     }
 }
 
+/// Two pieces that overlap, behind a hole that is filled at last.
+struct Overlap {
+    /// Bytes of the later piece, in [`Overlap::EARLIER`]'s counting.
+    later: (usize, usize),
+    to: [u8; 4],
+    ports: (u16, u16),
+    /// Identification of the fragments.
+    id: u16,
+    /// The first of four rules.
+    sid: usize,
+}
+
+impl Overlap {
+    /// The earlier piece.
+    const EARLIER: (usize, usize) = (4, 8);
+    /// Later pieces in each place there is.
+    const LATER: [(usize, usize); 9] = [(2, 5), (2, 8), (2, 10), (4, 6), (4, 8), (4, 10), (5, 7), (6, 8), (6, 10)];
+
+    fn begin(&self) -> usize {
+        self.later.0.min(Self::EARLIER.0)
+    }
+
+    fn end(&self) -> usize {
+        self.later.1.max(Self::EARLIER.1)
+    }
+
+    /// What a host has that takes the earlier or the later bytes.
+    fn whole(&self, earlier_wins: bool) -> String {
+        let owner = |at: usize| {
+            let [earlier, later] = [Self::EARLIER, self.later].map(|(from, until)| (from..until).contains(&at));
+            if at < self.begin() {
+                'x'
+            } else if earlier && (earlier_wins || !later) {
+                'A'
+            } else {
+                'B'
+            }
+        };
+        (0..self.end()).map(owner).collect()
+    }
+
+    /// A rule for each way to take them, as segments and as fragments.
+    fn rules(&self) -> String {
+        let (address, port) = (dotted(self.to), self.ports.1);
+        let rule = |(offset, earlier_wins): (usize, bool)| {
+            let (stream, sid) = (self.whole(earlier_wins), self.sid + offset);
+            // The first unit of the fragments is the UDP header.
+            let packet: String = stream.chars().skip(1).chain(['e']).flat_map(|unit| [unit; 8]).collect();
+            format!(
+                "alert tcp any any -> {address} {port} (msg:\"x\"; content:\"{stream}end\"; sid:{sid};)\n\
+                 alert udp any any -> {address} {port} (msg:\"x\"; content:\"{packet}\"; sid:{};)\n",
+                sid + 2
+            )
+        };
+        [(0, true), (1, false)].map(rule).concat()
+    }
+
+    /// As segments of a connection.
+    fn segments(&self) -> Vec<Vec<u8>> {
+        let (to, back, ports) = ([A, self.to], [self.to, A], self.ports);
+        let client = |at: usize, flags: u8, payload: &[u8]| {
+            ipv4(6, to, at as u16, 0, &tcp(ports, 1000 + at as u32, 5001, flags, payload))
+        };
+        let server = |at: usize, sequence: u32, flags: u8| {
+            ipv4(6, back, at as u16, 0, &tcp((ports.1, ports.0), sequence, 1000 + at as u32, flags, b""))
+        };
+        let (begin, end, (first, last)) = (self.begin(), self.end(), self.later);
+        vec![
+            client(0, 2, b""),
+            server(1, 5000, 18),
+            client(1, 16, b""),
+            client(1 + Self::EARLIER.0, 24, &b"AAAA"[..Self::EARLIER.1 - Self::EARLIER.0]),
+            client(1 + first, 24, &b"BBBBBBBB"[..last - first]),
+            client(1, 24, &b"xxxx"[..begin]),
+            client(1 + end, 24, b"end"),
+            client(4 + end, 17, b""),
+            server(5 + end, 5001, 17),
+        ]
+    }
+
+    /// As fragments of a datagram, in units of eight bytes.
+    fn fragments(&self) -> Vec<Vec<u8>> {
+        let (begin, end, (first, last)) = (self.begin(), self.end(), self.later);
+        let fragment = |from: usize, until: usize, unit: u8, more: bool| {
+            let mut payload = vec![unit; (until - from) * 8];
+            if from == 0 {
+                let header = udp(self.ports, &vec![0; end * 8]);
+                payload[..8].copy_from_slice(&header[..8]);
+            }
+            ipv4(17, [A, self.to], self.id, from as u16 | u16::from(more) << 13, &payload)
+        };
+        vec![
+            fragment(Self::EARLIER.0, Self::EARLIER.1, b'A', true),
+            fragment(first, last, b'B', true),
+            fragment(end, end + 1, b'e', false),
+            fragment(0, begin, b'x', true),
+        ]
+    }
+}
+
+fn dotted(address: [u8; 4]) -> String {
+    address.map(|byte| byte.to_string()).join(".")
+}
+
 /// Two pieces that overlap in each way there is, to hosts of each system, as segments and as fragments: whose bytes count.
 #[test]
 fn overlaps_as_suricata_sees_them() {
@@ -263,73 +367,22 @@ fn overlaps_as_suricata_sees_them() {
         "vista",
         "windows2k3",
     ];
-    /// The earlier piece, and what the later one covers: both begin behind a hole, which is filled at last.
-    const EARLIER: (usize, usize) = (4, 8);
-    const LATER: [(usize, usize); 9] = [(2, 5), (2, 8), (2, 10), (4, 6), (4, 8), (4, 10), (5, 7), (6, 8), (6, 10)];
     let folder = tempfile::tempdir().unwrap();
     let (capture, rules) = (folder.path().join("x.pcap"), folder.path().join("x.rules"));
     let host = |system: usize| [10, 0, 0, 1 + system as u8];
     let (mut frames, mut text) = (Vec::new(), String::new());
     for system in 0..SYSTEMS.len() {
-        let (to, back) = ([A, host(system)], [host(system), A]);
-        for (number, (first, last)) in LATER.into_iter().enumerate() {
-            let (begin, end) = (first.min(EARLIER.0), last.max(EARLIER.1));
-            let whole = |earlier_wins: bool| -> String {
-                let owner = |at: usize| {
-                    let [earlier, later] = [EARLIER, (first, last)].map(|(from, until)| (from..until).contains(&at));
-                    if at < begin {
-                        'x'
-                    } else if earlier && (earlier_wins || !later) {
-                        'A'
-                    } else {
-                        'B'
-                    }
-                };
-                (0..end).map(owner).collect()
+        for (number, later) in Overlap::LATER.into_iter().enumerate() {
+            let overlap = Overlap {
+                later,
+                to: host(system),
+                ports: (20_000 + number as u16, 8000 + number as u16),
+                id: (1 + system * Overlap::LATER.len() + number) as u16,
+                sid: 1 + system * 100 + number * 4,
             };
-            let sid = 1 + system * 100 + number * 4;
-            let (address, port) = (host(system).map(|byte| byte.to_string()).join("."), 8000 + number as u16);
-            for (offset, earlier_wins) in [(0, true), (1, false)] {
-                let (stream, sid) = (whole(earlier_wins), sid + offset);
-                // The first unit of the fragments is the UDP header.
-                let packet: String = stream.chars().skip(1).chain(['e']).flat_map(|unit| [unit; 8]).collect();
-                text.push_str(&format!(
-                    "alert tcp any any -> {address} {port} (msg:\"x\"; content:\"{stream}end\"; sid:{sid};)\n\
-                     alert udp any any -> {address} {port} (msg:\"x\"; content:\"{packet}\"; sid:{};)\n",
-                    sid + 2
-                ));
-            }
-            let ports = (20_000 + number as u16, port);
-            let client = |at: usize, flags: u8, payload: &[u8]| {
-                ipv4(6, to, at as u16, 0, &tcp(ports, 1000 + at as u32, 5001, flags, payload))
-            };
-            let server = |at: usize, sequence: u32, flags: u8| {
-                ipv4(6, back, at as u16, 0, &tcp((ports.1, ports.0), sequence, 1000 + at as u32, flags, b""))
-            };
-            frames.extend([
-                client(0, 2, b""),
-                server(1, 5000, 18),
-                client(1, 16, b""),
-                client(1 + EARLIER.0, 24, &b"AAAA"[..EARLIER.1 - EARLIER.0]),
-                client(1 + first, 24, &b"BBBBBBBB"[..last - first]),
-                client(1, 24, &b"xxxx"[..begin]),
-                client(1 + end, 24, b"end"),
-                client(4 + end, 17, b""),
-                server(5 + end, 5001, 17),
-            ]);
-            let id = (1 + system * LATER.len() + number) as u16;
-            let mut fragment = |from: usize, until: usize, unit: u8, more: bool| {
-                let mut payload = vec![unit; (until - from) * 8];
-                if from == 0 {
-                    let header = udp(ports, &vec![0; end * 8]);
-                    payload[..8].copy_from_slice(&header[..8]);
-                }
-                frames.push(ipv4(17, to, id, from as u16 | u16::from(more) << 13, &payload));
-            };
-            fragment(EARLIER.0, EARLIER.1, b'A', true);
-            fragment(first, last, b'B', true);
-            fragment(end, end + 1, b'e', false);
-            fragment(0, begin, b'x', true);
+            text += &overlap.rules();
+            frames.extend(overlap.segments());
+            frames.extend(overlap.fragments());
         }
     }
     std::fs::write(&rules, text).unwrap();
@@ -338,7 +391,7 @@ fn overlaps_as_suricata_sees_them() {
         .iter()
         .enumerate()
         .map(|(system, name)| {
-            let address = host(system).map(|byte| byte.to_string()).join(".");
+            let address = dotted(host(system));
             (format!("{name} = [\"{address}\"]\n"), format!("host-os-policy.{name}.0={address}/32"))
         })
         .unzip();
@@ -348,5 +401,5 @@ fn overlaps_as_suricata_sees_them() {
     let ours = count(&replay(&[&capture], &rules, &options), false);
     let theirs = count(&suricata(TEST, &capture, &rules, &settings), false);
     assert_eq!(ours, theirs);
-    assert_eq!(ours.len(), 2 * SYSTEMS.len() * LATER.len(), "one way or the other, each of them");
+    assert_eq!(ours.len(), 2 * SYSTEMS.len() * Overlap::LATER.len(), "one way or the other, each of them");
 }

@@ -294,21 +294,34 @@ fn stage_one() -> Vec<Tunables> {
     settings
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (mut out, mut interrupt_ns, mut packet_ns) = (PathBuf::from("benchmarks/record"), 5_000, 200);
+/// What is asked for, and the words it was asked with.
+struct Asked {
+    out: PathBuf,
+    interrupt_ns: u64,
+    packet_ns: u64,
+    command: String,
+}
+
+fn asked() -> Result<Asked, Box<dyn std::error::Error>> {
+    let command = "cargo run --release -p ringtap --example forecast_sweep".to_owned();
+    let mut asked = Asked { out: PathBuf::from("benchmarks/record"), interrupt_ns: 5_000, packet_ns: 200, command };
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     for pair in arguments.chunks(2) {
         match pair {
-            [flag, value] if flag == "--out" => out = value.into(),
-            [flag, value] if flag == "--interrupt-ns" => interrupt_ns = value.parse()?,
-            [flag, value] if flag == "--packet-ns" => packet_ns = value.parse()?,
+            [flag, value] if flag == "--out" => asked.out = value.into(),
+            [flag, value] if flag == "--interrupt-ns" => asked.interrupt_ns = value.parse()?,
+            [flag, value] if flag == "--packet-ns" => asked.packet_ns = value.parse()?,
             _ => return Err(format!("{pair:?}: expected --out DIR, --interrupt-ns N or --packet-ns N").into()),
         }
     }
-    let mut command = "cargo run --release -p ringtap --example forecast_sweep".to_owned();
     if !arguments.is_empty() {
-        write!(command, " -- {}", arguments.join(" "))?;
+        write!(asked.command, " -- {}", arguments.join(" "))?;
     }
+    Ok(asked)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let Asked { out, interrupt_ns, packet_ns, command } = asked()?;
     let scenarios = scenarios(interrupt_ns, packet_ns);
     let build = |(alpha, n, h, ceiling)| hybrid(alpha, n, h, ceiling);
 

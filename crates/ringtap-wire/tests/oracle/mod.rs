@@ -1,10 +1,12 @@
 //! Owns: what must hold for any bytes ([`check`]), and the comparison with etherparse ([`agree`]).
 //! Does not: make packets. Shared by the tests and by the fuzz target.
 
-use etherparse::{LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket, LinkSlice, TransportSlice};
+use etherparse::{
+    LaxIpv4Slice, LaxIpv6Slice, LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket, LinkSlice, TransportSlice,
+};
 use ringtap_wire::{
-    Direction, FlowKey, Header, Ip, IpVersion, Layers, LinkType, MAX_IP_HEADERS, MAX_MPLS_LABELS, MAX_VLAN_TAGS, Stop,
-    TcpOption, Transport, is_extension, protocol,
+    Direction, FlowKey, Header, Ip, IpSpan, IpVersion, Layers, LinkType, MAX_IP_HEADERS, MAX_MPLS_LABELS,
+    MAX_VLAN_TAGS, Stop, TcpOption, Transport, is_extension, protocol,
 };
 
 /// Parses `data`, uses every accessor, and checks what must hold for any bytes.
@@ -168,44 +170,14 @@ pub(crate) fn agree(data: &[u8], link: LinkType) -> Compared {
             compared.arp += 1;
             return compared;
         }
-        Some(LaxNetSlice::Ipv4(ip)) => {
-            let header = ip.header();
-            let total = usize::from(header.total_len());
-            if total != 0 && total < header.slice().len() {
-                // etherparse's lax form falls back to the slice, we stop.
-                assert_eq!(ours.stop(), Stop::BadLength(Header::Ipv4));
-                return compared;
-            }
-            let span = ours.outer_ip().expect("etherparse finds an IPv4 header");
-            let Some(Ip::V4(view)) = span.view(data) else { panic!("not IPv4: {ours:?}") };
-            assert_eq!(offset(data, header.slice()), span.at());
-            assert_eq!(header.slice(), view.header());
-            assert_eq!((header.source_addr(), header.destination_addr()), (view.source(), view.destination()));
-            assert_eq!((header.ttl(), header.protocol().0), (view.ttl(), view.protocol()));
-            assert_eq!((header.dcp().value(), header.ecn().value()), (view.dscp(), view.ecn()));
-            assert_eq!(usize::from(header.fragments_offset().value()) * 8, view.fragment_offset());
-            assert_eq!(header.more_fragments(), view.more_fragments());
-            (span, ip.payload())
-        }
-        Some(LaxNetSlice::Ipv6(ip)) => {
-            let header = ip.header();
-            let span = ours.outer_ip().expect("etherparse finds an IPv6 header");
-            let Some(Ip::V6(view)) = span.view(data) else { panic!("not IPv6: {ours:?}") };
-            assert_eq!(offset(data, header.slice()), span.at());
-            assert_eq!((header.source_addr(), header.destination_addr()), (view.source(), view.destination()));
-            assert_eq!((header.hop_limit(), header.next_header().0), (view.hop_limit(), view.next_header()));
-            assert_eq!(
-                (header.traffic_class(), header.flow_label().value()),
-                (view.traffic_class(), view.flow_label())
-            );
-            // etherparse takes a length of 0 for unknown in all cases.
-            if header.payload_length() == 0
-                && matches!(header.next_header().0, protocol::HOP_BY_HOP | protocol::NO_NEXT)
-            {
-                return compared;
-            }
-            (span, ip.payload())
-        }
+        Some(LaxNetSlice::Ipv4(ip)) => match same_ipv4(&ours, ip, data) {
+            Some(span) => (span, ip.payload()),
+            None => return compared,
+        },
+        Some(LaxNetSlice::Ipv6(ip)) => match same_ipv6(&ours, ip, data) {
+            Some(span) => (span, ip.payload()),
+            None => return compared,
+        },
     };
     compared.ip += 1;
     let end = offset(data, payload.payload) + payload.payload.len();
@@ -228,6 +200,41 @@ pub(crate) fn agree(data: &[u8], link: LinkType) -> Compared {
     assert_eq!(payload.ip_number.0, ip.protocol());
     compare_transport(&ours, &theirs, data, &mut compared);
     compared
+}
+
+/// The IPv4 header that both find. `None`: its length is too short for itself, which etherparse bears.
+fn same_ipv4<'a>(ours: &'a Layers, ip: &LaxIpv4Slice<'_>, data: &[u8]) -> Option<&'a IpSpan> {
+    let header = ip.header();
+    let total = usize::from(header.total_len());
+    if total != 0 && total < header.slice().len() {
+        // etherparse's lax form falls back to the slice, we stop.
+        assert_eq!(ours.stop(), Stop::BadLength(Header::Ipv4));
+        return None;
+    }
+    let span = ours.outer_ip().expect("etherparse finds an IPv4 header");
+    let Some(Ip::V4(view)) = span.view(data) else { panic!("not IPv4: {ours:?}") };
+    assert_eq!(offset(data, header.slice()), span.at());
+    assert_eq!(header.slice(), view.header());
+    assert_eq!((header.source_addr(), header.destination_addr()), (view.source(), view.destination()));
+    assert_eq!((header.ttl(), header.protocol().0), (view.ttl(), view.protocol()));
+    assert_eq!((header.dcp().value(), header.ecn().value()), (view.dscp(), view.ecn()));
+    assert_eq!(usize::from(header.fragments_offset().value()) * 8, view.fragment_offset());
+    assert_eq!(header.more_fragments(), view.more_fragments());
+    Some(span)
+}
+
+/// The IPv6 header that both find. `None`: where its payload ends is understood in two ways.
+fn same_ipv6<'a>(ours: &'a Layers, ip: &LaxIpv6Slice<'_>, data: &[u8]) -> Option<&'a IpSpan> {
+    let header = ip.header();
+    let span = ours.outer_ip().expect("etherparse finds an IPv6 header");
+    let Some(Ip::V6(view)) = span.view(data) else { panic!("not IPv6: {ours:?}") };
+    assert_eq!(offset(data, header.slice()), span.at());
+    assert_eq!((header.source_addr(), header.destination_addr()), (view.source(), view.destination()));
+    assert_eq!((header.hop_limit(), header.next_header().0), (view.hop_limit(), view.next_header()));
+    assert_eq!((header.traffic_class(), header.flow_label().value()), (view.traffic_class(), view.flow_label()));
+    // etherparse takes a length of 0 for unknown in all cases.
+    let jumbo_or_none = matches!(header.next_header().0, protocol::HOP_BY_HOP | protocol::NO_NEXT);
+    (header.payload_length() != 0 || !jumbo_or_none).then_some(span)
 }
 
 /// Whether the frame has an IEEE 802.3 length, which may end the packet before etherparse does.

@@ -11,8 +11,7 @@ use super::words::{rate, time};
 use super::{Calibration, interpolate, rate_at};
 use crate::error::{Error, Result};
 use crate::napi::NapiPause;
-use crate::pacer::model;
-use crate::pacer::{Hybrid, Policy};
+use crate::pacer::{Hybrid, Policy, formulas};
 use crate::source::xdp::XdpSource;
 use crate::sys::xsk::STAMP_BYTES;
 
@@ -75,6 +74,20 @@ impl Default for Wishes {
 }
 
 impl Wishes {
+    /// The latency bound in nanoseconds, when both wishes are in their ranges.
+    fn checked_bound_ns(&self) -> Result<u64> {
+        let bound_ns = u64::try_from(self.max_latency.as_nanos()).unwrap_or(u64::MAX);
+        if !(10_000..=1_000_000_000).contains(&bound_ns) {
+            return Err(Error::usage("plan for", format!("--max-latency {}us", bound_ns as f64 / 1e3), "out of range")
+                .way_out("use 10us to 1s"));
+        }
+        if !(self.peak_pps > 0.0 && self.peak_pps <= 1e9) {
+            return Err(Error::usage("plan for", format!("--peak-rate {}", self.peak_pps), "out of range")
+                .way_out("use 1 to 1000M packets per second"));
+        }
+        Ok(bound_ns)
+    }
+
     /// The pause of the kernel's NAPI beside a timer of ours: as told, or what the peak rate and the bound leave room for.
     pub fn napi_pause(&self) -> NapiPause {
         if let Some(told_ns) = self.napi_pace_ns {
@@ -155,15 +168,7 @@ impl Calibration {
     /// # Errors
     /// A wish out of range.
     pub fn plan(&self, wishes: &Wishes) -> Result<Plan> {
-        let bound_ns = u64::try_from(wishes.max_latency.as_nanos()).unwrap_or(u64::MAX);
-        if !(10_000..=1_000_000_000).contains(&bound_ns) {
-            return Err(Error::usage("plan for", format!("--max-latency {}us", bound_ns as f64 / 1e3), "out of range")
-                .way_out("use 10us to 1s"));
-        }
-        if !(wishes.peak_pps > 0.0 && wishes.peak_pps <= 1e9) {
-            return Err(Error::usage("plan for", format!("--peak-rate {}", wishes.peak_pps), "out of range")
-                .way_out("use 1 to 1000M packets per second"));
-        }
+        let bound_ns = wishes.checked_bound_ns()?;
         let per_packet = wishes.peak_pps * self.per_packet_ns / 1e9;
         let wait_ns = bound_ns as f64 / REPORTING - self.jitter_p99_ns as f64;
         let longest_ns = |wait_ns: f64| (wait_ns / (1.0 + per_packet)).max(0.0) as u64;
@@ -284,7 +289,7 @@ impl Calibration {
         let pause_ns = self.jitter_max_ns.max(if self.virtual_machine { VIRTUAL_PAUSE_NS } else { PAUSE_NS });
         let worst_ns = wait_ns + pause_ns;
         let wanted_of =
-            |frames_per_s: f64| model::ring_slots(worst_ns, frames_per_s as u64, RING_SAFETY).unwrap_or(u32::MAX);
+            |frames_per_s: f64| formulas::ring_slots(worst_ns, frames_per_s as u64, RING_SAFETY).unwrap_or(u32::MAX);
         let slots_of = |frames_per_s: f64| wanted_of(frames_per_s).clamp(FEWEST_SLOTS, MOST_SLOTS);
         let frames = packed_frames_per_packet(peak_pps);
         let (slots, packed_slots) = (slots_of(peak_pps), slots_of(peak_pps * frames));

@@ -163,6 +163,8 @@ impl XskSocket {
     ///
     /// # Errors
     /// Each step's error with interface and queue; EBUSY when another program owns the queue.
+    // The kernel's steps in the kernel's order, each with what its error means.
+    #[allow(clippy::too_many_lines)]
     pub(crate) fn open(config: &XskConfig) -> Result<(Self, Option<XskTransmit>)> {
         let object = format!("{} queue {}", config.interface, config.queue);
         let failed = |operation: &str, error: &io::Error| Error::os(operation, object.clone(), error);
