@@ -90,7 +90,7 @@ pub struct Args {
 
     /// How packets are taken: auto takes AF_XDP only where the host itself does not miss them
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Taking packets")]
-    backend: Backend,
+    backend: BackendName,
     /// The libpcap of --backend pcap [default: the system's]
     #[arg(long, value_name = "FILE", help_heading = "Taking packets")]
     pcap_library: Option<PathBuf>,
@@ -234,7 +234,7 @@ enum Wait {
 
 /// How packets are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Backend {
+enum BackendName {
     /// AF_XDP where the host does not use the interface itself, else a packet ring
     Auto,
     /// AF_XDP: the host does not see these packets
@@ -350,7 +350,7 @@ impl Args {
             return refuse("--comment", "pcap files hold no comment", "write pcapng");
         }
         let is_replay = !self.read.is_empty();
-        if is_replay && (self.take || self.xdp.is_some() || self.backend != Backend::Auto) {
+        if is_replay && (self.take || self.xdp.is_some() || self.backend != BackendName::Auto) {
             return refuse("--backend, --xdp or --take", "a file is replayed", "leave them out, or capture with -i");
         }
         if !is_replay && self.pace != Pace::AsFast {
@@ -450,15 +450,15 @@ impl Args {
     }
 }
 
-impl From<Backend> for receiver::Backend {
-    fn from(backend: Backend) -> Self {
+impl From<BackendName> for receiver::Backend {
+    fn from(backend: BackendName) -> Self {
         match backend {
-            Backend::Auto => Self::Auto,
-            Backend::Xdp => Self::Xdp,
-            Backend::Packet => Self::Packet,
-            Backend::Socket => Self::Socket,
-            Backend::Pcap => Self::Pcap,
-            Backend::Vfio => Self::Vfio,
+            BackendName::Auto => Self::Auto,
+            BackendName::Xdp => Self::Xdp,
+            BackendName::Packet => Self::Packet,
+            BackendName::Socket => Self::Socket,
+            BackendName::Pcap => Self::Pcap,
+            BackendName::Vfio => Self::Vfio,
         }
     }
 }

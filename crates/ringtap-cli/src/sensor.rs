@@ -131,7 +131,7 @@ pub struct Args {
     peak_rate: f64,
     /// How packets are taken
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Live")]
-    backend: Backend,
+    backend: BackendName,
     /// Receive queues, each with an engine thread of its own: all, a number of them, or a list such as 0-3,5
     ///
     /// A flow stays on its queue, as the device (AF_XDP) or the kernel's fanout by flow (packet ring) has it.
@@ -189,7 +189,7 @@ first too. An alert that the output thread could not take in time is counted, as
 
 /// How packets are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Backend {
+enum BackendName {
     /// AF_XDP where the host itself does not miss the packets, else a packet ring
     Auto,
     /// AF_XDP: the host does not see these packets
@@ -213,12 +213,12 @@ enum Event {
     Packet,
 }
 
-impl From<Backend> for receiver::Backend {
-    fn from(backend: Backend) -> Self {
+impl From<BackendName> for receiver::Backend {
+    fn from(backend: BackendName) -> Self {
         match backend {
-            Backend::Auto => Self::Auto,
-            Backend::Xdp => Self::Xdp,
-            Backend::Packet => Self::Packet,
+            BackendName::Auto => Self::Auto,
+            BackendName::Xdp => Self::Xdp,
+            BackendName::Packet => Self::Packet,
         }
     }
 }

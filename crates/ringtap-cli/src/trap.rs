@@ -45,7 +45,7 @@ pub struct Args {
     store: PathBuf,
     /// How the ring takes packets; auto takes AF_XDP, then the packet socket
     #[arg(long, value_name = "HOW", default_value = "auto", requires = "interface")]
-    backend: Backend,
+    backend: BackendName,
     /// Configuration: communities, users, rules, outputs; readable by its owner only
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -67,7 +67,7 @@ pub struct Args {
     /// Announced alarms to a syslog server (RFC 5424), udp:ADDRESS:PORT or tcp:ADDRESS:PORT
     #[arg(long, value_name = "SERVER", value_parser = LogServer::parse, help_heading = "Outputs")]
     output_syslog: Option<LogServer>,
-    /// Memory between receiving and decoding
+    /// Memory for what was received until it is on the disk; what finds no room is lost, and counted
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size)]
     spool: u64,
     /// Receive buffer of each socket, or of each ring
@@ -127,7 +127,7 @@ Configuration (TOML), all of it optional:
 
 /// How the ring takes packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Backend {
+enum BackendName {
     /// AF_XDP, else the packet socket
     Auto,
     /// AF_XDP: taken out of the host's stack
@@ -183,9 +183,9 @@ impl Args {
         Options {
             interface: self.interface,
             backend: match self.backend {
-                Backend::Auto => receiver::Backend::Auto,
-                Backend::Xdp => receiver::Backend::Xdp,
-                Backend::Packet => receiver::Backend::Packet,
+                BackendName::Auto => receiver::Backend::Auto,
+                BackendName::Xdp => receiver::Backend::Xdp,
+                BackendName::Packet => receiver::Backend::Packet,
             },
             snmp,
             syslog,

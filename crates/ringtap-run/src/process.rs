@@ -80,7 +80,7 @@ impl Process {
     /// threads. Adds to `warnings` what could not be had.
     ///
     /// # Errors
-    /// A thread can't be started, or [`Self::confine`] fails.
+    /// There is not one handler for each queue, a thread can't be started, or [`Self::confine`] fails.
     pub fn start<H: Handler + Send + 'static>(
         &self,
         receiver: Receiver,
@@ -88,17 +88,9 @@ impl Process {
         needs: Needs<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Running<H>> {
-        let running = start(receiver, handlers)?;
+        let running = receiver.start(handlers)?;
         warnings.extend(self.confine(needs)?);
         warnings.extend(running.warnings().iter().cloned());
         Ok(running)
     }
-}
-
-/// Starts one engine per queue, each with the handler of its number.
-///
-/// # Errors
-/// There is not one handler for each queue; a thread can't be started.
-pub fn start<H: Handler + Send + 'static>(receiver: Receiver, handlers: Vec<H>) -> Result<Running<H>> {
-    receiver.start(handlers)
 }

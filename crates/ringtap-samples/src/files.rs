@@ -55,7 +55,7 @@ impl Format {
     }
 }
 
-/// When packet `index` came: nanoseconds since 1970, a little over a millisecond apart.
+/// When packet `index` came: nanoseconds since 1970, a little over a second apart.
 #[must_use]
 pub fn stamp_ns(index: usize) -> u64 {
     1_700_000_000_000_000_000 + index as u64 * 1_001_002_003

@@ -2,8 +2,8 @@
 //!
 //! Owns the settings in force of one receiver. Each change is noted in `/run/ringtap` before it is made (`note`), and made on the
 //! `device`. The old values come back when the last receiver that changed a setting ends. Who puts them back: the receiver itself;
-//! where it has given up the right by then, the keeper (`sys::keeper`) or, beneath programs that are not ours, a grant
-//! (`sys::grant`); after a kill -9 of all of these, the next start.
+//! where it has given up the right by then, the keeper (`sys::keeper`) or, beneath programs that are not ours, a right
+//! to write that outlives privileges (`sys::write_right`); after a kill -9 of all of these, the next start.
 //! What goes by itself when a process ends (XDP programs on their link, promiscuous mode of a packet socket) is not here.
 
 mod device;
@@ -59,7 +59,7 @@ impl Settings {
         let mut in_force = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let InForce { device, note, beneath_others, .. } = &mut *in_force;
         if *beneath_others {
-            device.grant(&setting)?;
+            device.keep_right(&setting)?;
         }
         // What is not there needs no note.
         device.read(&setting)?;

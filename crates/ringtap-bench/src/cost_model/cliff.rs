@@ -2,7 +2,7 @@
 //!
 //! Owns where the two times come from and the comparison with the cliff that was searched; the formula is the core's.
 
-use ringtap::pacer::model::cliff_pps;
+use ringtap::pacer::formulas::cliff_pps;
 
 use super::core_use::CoreUse;
 use super::parameter;

@@ -2,7 +2,7 @@
 //!
 //! Owns the worst wait of each receiver and the comparison with the least ring that the search found.
 
-use ringtap::pacer::model::ring_slots;
+use ringtap::pacer::formulas::ring_slots;
 
 use super::parameter;
 use super::points::{median, sound};

@@ -22,7 +22,7 @@ use ringtap::transmit::Outbox;
 use ringtap::{Error, Result};
 use ringtap_run::filter::Filter;
 use ringtap_run::live::Live;
-use ringtap_run::{notes, process};
+use ringtap_run::notes;
 use ringtap_wire::{Layers, LinkType};
 
 use super::sockets::Bound;
@@ -187,7 +187,7 @@ pub(crate) fn start(
         consumers.push(consumer);
         handlers.push(Copier { spool, ports: Arc::clone(&ports), counts, is_realtime, offset_ns: offset_ns() });
     }
-    let running = process::start(receiver, handlers)?;
+    let running = receiver.start(handlers)?;
     for warning in running.warnings() {
         notes::say(warning);
     }

@@ -13,8 +13,8 @@
 //! ```
 
 mod forecast;
+pub mod formulas;
 mod grid;
-pub mod model;
 mod policy;
 mod windowed;
 

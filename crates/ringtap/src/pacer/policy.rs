@@ -130,7 +130,7 @@ fn default_ceiling() -> f64 {
 /// The tunables of the windowed policy ([3] §2–4).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Windowed {
-    /// λ_cliff in packets per second, measured or from [`cliff_pps`](super::model::cliff_pps); finite and above 0.
+    /// λ_cliff in packets per second, measured or from [`cliff_pps`](super::formulas::cliff_pps); finite and above 0.
     pub cliff_pps: f64,
     /// Poll period above the cliff in nanoseconds, 1 to [`MAX_PERIOD_NS`].
     pub period_ns: u64,

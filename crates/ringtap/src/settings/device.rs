@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::sys::ethtool::{self, RssHash};
-use crate::sys::grant::Grant;
+use crate::sys::write_right::WriteRight;
 
 /// What can be changed. A further kind is a variant here and its two lines in [`Device::read`] and [`Device::write`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub(crate) enum Setting {
     RssHash,
 }
 
-/// Files of /sys by their place in [`Device::files`] and in the grant.
+/// Files of /sys by their place in [`Device::files`] and in the kept right.
 const FILES: [&str; 2] = ["gro_flush_timeout", "napi_defer_hard_irqs"];
 
 /// A device of one network namespace, found again by its index whatever its name is.
@@ -39,7 +39,7 @@ pub(crate) struct Device {
     namespace: String,
     /// Kept open, as the root directory may change.
     files: [Option<File>; 2],
-    grant: Option<Grant>,
+    right: Option<WriteRight>,
 }
 
 impl Device {
@@ -47,7 +47,7 @@ impl Device {
     pub(super) fn of(ifindex: u32) -> io::Result<Self> {
         let socket = ethtool::socket()?;
         let namespace = ethtool::namespace_of(socket.as_fd())?;
-        Ok(Self { ifindex, socket, namespace, files: [None, None], grant: None })
+        Ok(Self { ifindex, socket, namespace, files: [None, None], right: None })
     }
 
     /// What tells the calling thread's network namespace from all others of this boot.
@@ -66,19 +66,19 @@ impl Device {
     }
 
     /// Has a right to write kept that outlives privileges.
-    pub(super) fn grant(&mut self, setting: &Setting) -> io::Result<()> {
+    pub(super) fn keep_right(&mut self, setting: &Setting) -> io::Result<()> {
         if file_of(setting).is_none() {
             return Err(io::Error::other("it could not be put back once this program gave up its privileges"));
         }
-        if self.grant.is_none() {
+        if self.right.is_none() {
             for number in 0..FILES.len() {
                 self.open(number)?;
             }
             let files: Vec<_> = self.files.iter().flatten().map(File::as_fd).collect();
-            let grant = Grant::new(&files).map_err(|error| {
+            let right = WriteRight::new(&files).map_err(|error| {
                 io::Error::other(format!("io_uring, to put it back without privileges, is not to be had: {error}"))
             });
-            self.grant = Some(grant?);
+            self.right = Some(right?);
         }
         Ok(())
     }
@@ -124,8 +124,8 @@ impl Device {
                 let number = number.unwrap_or_default();
                 let file = self.open(number)?;
                 let written = file.rewind().and_then(|()| file.write_all(value.as_bytes()));
-                match &mut self.grant {
-                    Some(grant) if written.is_err() => grant.write(number as u32, value),
+                match &mut self.right {
+                    Some(right) if written.is_err() => right.write(number as u32, value),
                     _ => written,
                 }
             }

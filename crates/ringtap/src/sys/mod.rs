@@ -13,7 +13,6 @@ pub(crate) mod disk;
 pub(crate) mod ethtool;
 pub(crate) mod event;
 pub(crate) mod file_lock;
-pub(crate) mod grant;
 pub mod keeper;
 pub(crate) mod memory;
 pub mod netdev;
@@ -29,6 +28,7 @@ pub mod sched;
 pub(crate) mod spare_pages;
 pub(crate) mod uses;
 pub(crate) mod vfio;
+pub(crate) mod write_right;
 pub(crate) mod xsk;
 pub(crate) mod xsk_transmit;
 

@@ -12,18 +12,18 @@ use io_uring::squeue::Flags;
 use io_uring::{IoUring, opcode, types};
 
 /// The right to write to some files, which outlives privileges, a change of the root directory, and fork(2).
-pub struct Grant {
+pub struct WriteRight {
     ring: IoUring,
     personality: u16,
 }
 
-impl std::fmt::Debug for Grant {
+impl std::fmt::Debug for WriteRight {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Grant").field("personality", &self.personality).finish_non_exhaustive()
+        f.debug_struct("WriteRight").field("personality", &self.personality).finish_non_exhaustive()
     }
 }
 
-impl Grant {
+impl WriteRight {
     /// For these files, which may be closed afterwards, with the calling thread's credentials.
     ///
     /// # Errors
@@ -77,28 +77,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_granted_is_written_and_nothing_else() {
+    fn named_files_are_written_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let paths = ["one", "two"].map(|name| folder.path().join(name));
         let files = paths.each_ref().map(|path| File::create(path).unwrap());
-        let mut grant = Grant::new(&[files[0].as_fd(), files[1].as_fd()])
-            .unwrap_or_else(|error| panic!("did not run: what_was_granted: io_uring is not to be had: {error}"));
+        let mut right = WriteRight::new(&[files[0].as_fd(), files[1].as_fd()])
+            .unwrap_or_else(|error| panic!("did not run: named_files_are_written: io_uring is not to be had: {error}"));
         let other = files[1].as_raw_fd();
         drop(files);
-        grant.write(1, "second").unwrap();
-        grant.write(0, "first").unwrap();
+        right.write(1, "second").unwrap();
+        right.write(0, "first").unwrap();
         assert_eq!(paths.map(|path| std::fs::read_to_string(path).unwrap()), ["first", "second"]);
-        assert!(grant.write(2, "third").is_err(), "no such file");
-        assert!(grant.ring.submitter().register_personality().is_err(), "nothing more can be registered");
+        assert!(right.write(2, "third").is_err(), "no such file");
+        assert!(right.ring.submitter().register_personality().is_err(), "nothing more can be registered");
         // A descriptor of the process is not a file that was given; neither may anything be read.
         let mut buffer = [0; 4];
         let plain = opcode::Write::new(types::Fd(other), buffer.as_ptr(), 4).build();
         let read = opcode::Read::new(types::Fixed(0), buffer.as_mut_ptr(), 4).build();
         for entry in [plain, read] {
             // SAFETY: the buffer outlives the completion, which is waited for.
-            unsafe { grant.ring.submission().push(&entry) }.unwrap();
-            grant.ring.submit_and_wait(1).unwrap();
-            assert_eq!(grant.ring.completion().next().unwrap().result(), -libc::EACCES);
+            unsafe { right.ring.submission().push(&entry) }.unwrap();
+            right.ring.submit_and_wait(1).unwrap();
+            assert_eq!(right.ring.completion().next().unwrap().result(), -libc::EACCES);
         }
     }
 }
