@@ -305,22 +305,4 @@ impl<'a> Decoded<'a> {
             _ => None,
         })
     }
-
-    /// The name of the protocol, as EVE has it.
-    #[must_use]
-    pub fn protocol_name(&self) -> &'static str {
-        match self.protocol {
-            1 => "ICMP",
-            2 => "IGMP",
-            6 => "TCP",
-            17 => "UDP",
-            41 => "IPv6",
-            47 => "GRE",
-            50 => "ESP",
-            51 => "AH",
-            58 => "IPv6-ICMP",
-            132 => "SCTP",
-            _ => "",
-        }
-    }
 }

@@ -8,6 +8,7 @@
 mod file;
 mod log_server;
 mod queue;
+mod reconnecting;
 mod severity;
 mod socket;
 mod syslog;

@@ -4,7 +4,9 @@
 use std::io::Write;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::reconnecting::Reconnecting;
 
 /// A lost connection is tried again after this.
 const RETRY: Duration = Duration::from_millis(500);
@@ -17,57 +19,46 @@ enum Connection {
     Stream(UnixStream),
 }
 
+impl Connection {
+    fn datagram(path: &Path) -> Option<Self> {
+        let socket = UnixDatagram::unbound().ok()?;
+        socket.connect(path).ok()?;
+        socket.set_write_timeout(Some(PATIENCE)).ok()?;
+        Some(Self::Datagram(socket))
+    }
+
+    fn stream(path: &Path) -> Option<Self> {
+        let socket = UnixStream::connect(path).ok()?;
+        socket.set_write_timeout(Some(PATIENCE)).ok()?;
+        Some(Self::Stream(socket))
+    }
+
+    fn send(&mut self, line: &[u8]) -> bool {
+        match self {
+            Self::Datagram(socket) => socket.send(line).is_ok_and(|sent| sent == line.len()),
+            Self::Stream(socket) => socket.write_all(line).is_ok(),
+        }
+    }
+}
+
 /// A Unix socket.
 #[derive(Debug)]
 pub struct UnixOutput {
     path: PathBuf,
-    connection: Option<Connection>,
-    retry_at: Option<Instant>,
+    connection: Reconnecting<Connection>,
 }
 
 impl UnixOutput {
     /// For the socket at `path`; nobody needs to listen yet.
     #[must_use]
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), connection: None, retry_at: None }
+        Self { path: path.to_owned(), connection: Reconnecting::new(RETRY) }
     }
 
     pub(super) fn line(&mut self, line: &[u8]) -> bool {
-        if self.connection.is_none() && !self.connect() {
-            return false;
-        }
-        let sent = match &mut self.connection {
-            Some(Connection::Datagram(socket)) => socket.send(line).is_ok_and(|sent| sent == line.len()),
-            Some(Connection::Stream(socket)) => socket.write_all(line).is_ok(),
-            None => false,
-        };
-        if !sent {
-            self.connection = None;
-            self.retry_at = Some(Instant::now() + RETRY);
-        }
-        sent
-    }
-
-    fn connect(&mut self) -> bool {
-        if self.retry_at.is_some_and(|at| Instant::now() < at) {
-            return false;
-        }
-        self.connection = self.datagram().or_else(|| self.stream());
-        self.retry_at = self.connection.is_none().then(|| Instant::now() + RETRY);
-        self.connection.is_some()
-    }
-
-    fn datagram(&self) -> Option<Connection> {
-        let socket = UnixDatagram::unbound().ok()?;
-        socket.connect(&self.path).ok()?;
-        socket.set_write_timeout(Some(PATIENCE)).ok()?;
-        Some(Connection::Datagram(socket))
-    }
-
-    fn stream(&self) -> Option<Connection> {
-        let socket = UnixStream::connect(&self.path).ok()?;
-        socket.set_write_timeout(Some(PATIENCE)).ok()?;
-        Some(Connection::Stream(socket))
+        let path = &self.path;
+        let connect = || Connection::datagram(path).or_else(|| Connection::stream(path));
+        self.connection.send(connect, |connection| connection.send(line))
     }
 }
 

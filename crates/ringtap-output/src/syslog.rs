@@ -3,10 +3,11 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringtap::{Error, Result};
 
+use crate::reconnecting::Reconnecting;
 use crate::severity::{Severity, syslog};
 
 /// Facility "local use 4" (RFC 5424 §6.2.1), where intrusion sensors usually are.
@@ -31,14 +32,40 @@ enum Connection {
     Tcp(TcpStream),
 }
 
+impl Connection {
+    fn make(protocol: Protocol, server: SocketAddr) -> Option<Self> {
+        match protocol {
+            Protocol::Udp => {
+                let any: SocketAddr = if server.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+                let socket = UdpSocket::bind(any).ok()?;
+                socket.connect(server).ok()?;
+                Some(Self::Udp(socket))
+            }
+            Protocol::Tcp => {
+                let stream = TcpStream::connect_timeout(&server, PATIENCE).ok()?;
+                stream.set_write_timeout(Some(PATIENCE)).ok()?;
+                Some(Self::Tcp(stream))
+            }
+        }
+    }
+
+    fn send(&mut self, message: &[u8]) -> bool {
+        match self {
+            Self::Udp(socket) => {
+                message.len() <= MAX_DATAGRAM && socket.send(message).is_ok_and(|sent| sent == message.len())
+            }
+            Self::Tcp(stream) => stream.write_all(message).is_ok(),
+        }
+    }
+}
+
 /// A syslog server.
 #[derive(Debug)]
 pub struct SyslogOutput {
     protocol: Protocol,
     server: SocketAddr,
     host: String,
-    connection: Option<Connection>,
-    retry_at: Option<Instant>,
+    connection: Reconnecting<Connection>,
     message: Vec<u8>,
 }
 
@@ -51,64 +78,35 @@ impl SyslogOutput {
         if host.is_empty() || host.len() > 255 || !host.bytes().all(|byte| (33..=126).contains(&byte)) {
             return Err(Error::usage("send syslog as host", host, "the name has letters that syslog does not allow"));
         }
-        let host = host.to_owned();
-        Ok(Self { protocol, server, host, connection: None, retry_at: None, message: Vec::new() })
+        Ok(Self { protocol, server, host: host.to_owned(), connection: Reconnecting::new(RETRY), message: Vec::new() })
     }
 
     pub(super) fn line(&mut self, line: &[u8], severity: Option<Severity>) -> bool {
-        if self.connection.is_none() && !self.connect() {
-            return false;
-        }
-        let text = line.strip_suffix(b"\n").unwrap_or(line);
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let time = crate::time::utc_micros(now.as_nanos() as u64);
-        let priority = FACILITY * 8 + syslog(severity);
-        let head = format!("<{priority}>1 {time}Z {} ringtap {} eve - ", self.host, std::process::id());
-        self.message.clear();
-        if self.protocol == Protocol::Tcp {
-            self.message.extend_from_slice(format!("{} ", head.len() + text.len()).as_bytes());
-        }
-        self.message.extend_from_slice(head.as_bytes());
-        self.message.extend_from_slice(text);
-        let sent = match &mut self.connection {
-            Some(Connection::Udp(socket)) => {
-                self.message.len() <= MAX_DATAGRAM
-                    && socket.send(&self.message).is_ok_and(|sent| sent == self.message.len())
-            }
-            Some(Connection::Tcp(stream)) => stream.write_all(&self.message).is_ok(),
-            None => false,
-        };
-        if !sent {
-            self.connection = None;
-            self.retry_at = Some(Instant::now() + RETRY);
-        }
-        sent
+        let Self { protocol, server, host, connection, message } = self;
+        let (protocol, server) = (*protocol, *server);
+        connection.send(
+            || Connection::make(protocol, server),
+            |connection| {
+                write_message(message, protocol, host, line, severity);
+                connection.send(message)
+            },
+        )
     }
+}
 
-    fn connect(&mut self) -> bool {
-        if self.retry_at.is_some_and(|at| Instant::now() < at) {
-            return false;
-        }
-        self.connection = match self.protocol {
-            Protocol::Udp => self.udp(),
-            Protocol::Tcp => self.tcp(),
-        };
-        self.retry_at = self.connection.is_none().then(|| Instant::now() + RETRY);
-        self.connection.is_some()
+/// A line as a message, with the length in front where messages share a stream.
+fn write_message(message: &mut Vec<u8>, protocol: Protocol, host: &str, line: &[u8], severity: Option<Severity>) {
+    let text = line.strip_suffix(b"\n").unwrap_or(line);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let time = crate::time::utc_micros(now.as_nanos() as u64);
+    let priority = FACILITY * 8 + syslog(severity);
+    let head = format!("<{priority}>1 {time}Z {host} ringtap {} eve - ", std::process::id());
+    message.clear();
+    if protocol == Protocol::Tcp {
+        message.extend_from_slice(format!("{} ", head.len() + text.len()).as_bytes());
     }
-
-    fn udp(&self) -> Option<Connection> {
-        let any: SocketAddr = if self.server.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-        let socket = UdpSocket::bind(any).ok()?;
-        socket.connect(self.server).ok()?;
-        Some(Connection::Udp(socket))
-    }
-
-    fn tcp(&self) -> Option<Connection> {
-        let stream = TcpStream::connect_timeout(&self.server, PATIENCE).ok()?;
-        stream.set_write_timeout(Some(PATIENCE)).ok()?;
-        Some(Connection::Tcp(stream))
-    }
+    message.extend_from_slice(head.as_bytes());
+    message.extend_from_slice(text);
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 
 use std::net::IpAddr;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use data_encoding::BASE64;
 use sha1::{Digest, Sha1};
 
 /// What the ports stand for.
@@ -63,7 +62,7 @@ pub fn community_id(
         hash.update(ports.0.to_be_bytes());
         hash.update(ports.1.to_be_bytes());
     }
-    format!("1:{}", STANDARD.encode(hash.finalize()))
+    format!("1:{}", BASE64.encode(&hash.finalize()))
 }
 
 #[cfg(test)]

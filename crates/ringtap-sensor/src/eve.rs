@@ -3,8 +3,7 @@
 
 use std::net::IpAddr;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use data_encoding::BASE64;
 use ringtap_detect::{FlowEnd, Origin};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -277,7 +276,7 @@ impl Writer {
         let bytes = &tagged.bytes[..usize::from(tagged.len).min(tagged.bytes.len())];
         let rule = tagged.rule;
         let rest = json!({
-            "packet": STANDARD.encode(bytes),
+            "packet": BASE64.encode(bytes),
             "packet_info": { "linktype": tagged.link },
             "ringtap": { "tagged_by": { "gid": rule.gid, "signature_id": rule.sid, "rev": rule.rev }, "wire_len": tagged.wire_len },
         });

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use serde::Deserialize;
 
 use crate::usm::{AuthProtocol, PrivProtocol, User};
@@ -84,9 +85,5 @@ impl std::error::Error for InvalidUser {}
 
 /// Hexadecimal digits, with or without 0x.
 pub fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
-        return None;
-    }
-    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok()).collect()
+    HEXLOWER_PERMISSIVE.decode(text.strip_prefix("0x").unwrap_or(text).as_bytes()).ok()
 }

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use ringtap::clock;
 use ringtap::{Error, Result};
 use ringtap_run::secrets::{random, read_private};
@@ -190,8 +191,7 @@ fn local_engine(store: &Store) -> Result<LocalEngine> {
         None => {
             // RFC 3411 §5: no enterprise of our own, so 0; format 5: administratively assigned octets.
             let id = [&[0x80, 0, 0, 0, 5][..], &random()?.to_be_bytes()].concat();
-            let text: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-            store.set_meta("engine_id", &text)?;
+            store.set_meta("engine_id", &HEXLOWER.encode(&id))?;
             id
         }
     };

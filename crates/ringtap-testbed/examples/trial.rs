@@ -1,44 +1,96 @@
-//! One trial from the command line: `trial TOPOLOGY RATE SECONDS POLICY [PERIOD_US] [THRESHOLD] [RING]`. From the environment: BACKEND (packet,
-//! socket), NAPI (its pause, nanoseconds), FRAME (bytes of a frame).
+//! One trial from the command line, to look at a single point: `cargo run --release -p ringtap-testbed --example trial -- --help`.
 
 use std::time::Duration;
 
+use clap::{Parser, ValueEnum};
 use ringtap::napi::NapiPause;
 use ringtap::pacer::{Hybrid, Policy};
 use ringtap::receiver::{Backend, ReceiverConfig};
 use ringtap_testbed::trial::TrialConfig;
 use ringtap_testbed::{GeneratorConfig, Pattern, Profile, Testbed, TestbedConfig, Topology};
 
+/// Sends at a rate and receives it in one way; prints what became of the packets, what it cost and how late they were.
+#[derive(Parser)]
+struct Args {
+    #[arg(long, value_enum, default_value = "nic")]
+    topology: TopologyName,
+    /// Packets per second
+    #[arg(long, default_value_t = 148e3)]
+    rate: f64,
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    #[arg(long, value_enum, default_value = "hybrid")]
+    policy: PolicyName,
+    /// Of the timer, microseconds
+    #[arg(long, default_value_t = 850.0)]
+    period_us: f64,
+    /// Of the hybrid policy, packets per second
+    #[arg(long, default_value_t = 8e3)]
+    threshold: f64,
+    /// Slots of the ring
+    #[arg(long, default_value_t = 32768)]
+    ring: u32,
+    #[arg(long, value_enum, default_value = "xdp")]
+    backend: BackendName,
+    /// Bytes of a frame [default: the back end's choice]
+    #[arg(long)]
+    frame: Option<u32>,
+    /// Pause of the kernel's NAPI, nanoseconds
+    #[arg(long, default_value_t = 50_000)]
+    napi_ns: u64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum TopologyName {
+    Nic,
+    Host,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PolicyName {
+    Hybrid,
+    Interrupt,
+    Timer,
+    Busy,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum BackendName {
+    Xdp,
+    Packet,
+    Socket,
+}
+
 fn main() -> ringtap::Result<()> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let get = |i: usize, default: f64| args.get(i).and_then(|a| a.parse::<f64>().ok()).unwrap_or(default);
-    let topology = if args[0] == "host" { Topology::Host } else { Topology::Nic };
-    let (rate, seconds) = (get(1, 148e3), get(2, 2.0));
-    let period_ns = (get(4, 850.0) * 1e3) as u64;
-    let policy = match args[3].as_str() {
-        "interrupt" => Policy::Interrupt,
-        "timer" => Policy::Timer { period_ns },
-        "busy" => Policy::Busy,
-        _ => Policy::Hybrid(Hybrid::new(get(5, 8e3), period_ns)),
+    let args = Args::parse();
+    let topology = match args.topology {
+        TopologyName::Nic => Topology::Nic,
+        TopologyName::Host => Topology::Host,
+    };
+    let period_ns = (args.period_us * 1e3) as u64;
+    let policy = match args.policy {
+        PolicyName::Hybrid => Policy::Hybrid(Hybrid::new(args.threshold, period_ns)),
+        PolicyName::Interrupt => Policy::Interrupt,
+        PolicyName::Timer => Policy::Timer { period_ns },
+        PolicyName::Busy => Policy::Busy,
     };
     let testbed = Testbed::new(TestbedConfig { topology, ..TestbedConfig::default() })?;
     let mut receiver = ReceiverConfig::new("", policy);
-    receiver.backend = match std::env::var("BACKEND").as_deref() {
-        Ok("packet") => Backend::Packet,
-        Ok("socket") => Backend::Socket,
-        _ => Backend::Xdp,
+    receiver.backend = match args.backend {
+        BackendName::Xdp => Backend::Xdp,
+        BackendName::Packet => Backend::Packet,
+        BackendName::Socket => Backend::Socket,
     };
-    receiver.ring_slots = get(6, 32768.0) as u32;
-    receiver.frame_size = std::env::var("FRAME").ok().and_then(|v| v.parse().ok());
+    receiver.ring_slots = args.ring;
+    receiver.frame_size = args.frame;
     receiver.realtime.priority = 60;
-    receiver.napi_pause =
-        NapiPause::anywhere(std::env::var("NAPI").ok().and_then(|v| v.parse().ok()).unwrap_or(50_000));
-    let profile = Profile::lasting(Pattern::Constant { pps: rate }, Duration::from_secs_f64(seconds));
+    receiver.napi_pause = NapiPause::anywhere(args.napi_ns);
+    let profile = Profile::lasting(Pattern::Constant { pps: args.rate }, Duration::from_secs_f64(args.seconds));
     let traffic = GeneratorConfig::for_testbed(&testbed, 64, profile);
     let report = testbed.trial(TrialConfig {
         receiver,
         traffic,
-        most_packets: (rate * seconds * 1.1) as u64 + 1000,
+        most_packets: (args.rate * args.seconds * 1.1) as u64 + 1000,
         soaker: None,
     })?;
     println!(

@@ -118,7 +118,7 @@ pub struct PeerOptions {
 }
 
 /// What a peer leaves.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct PeerReport {
     /// Packets it handled, by its own count.
     pub received: u64,

@@ -12,6 +12,7 @@ mod pacer_sim;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use clap::Parser as _;
 use pacer_sim::scenario::{BURST_PERIODS, Kind, SCENARIO_PERIODS, SLICE_PERIODS, Scenario, pacer, scenarios};
 use pacer_sim::simulate;
 use ringtap::pacer::{Hybrid, Mode, Policy, Wait, Windowed};
@@ -294,34 +295,30 @@ fn stage_one() -> Vec<Tunables> {
     settings
 }
 
-/// What is asked for, and the words it was asked with.
-struct Asked {
+/// Searches the tunables of the forecast over simulated traffic.
+#[derive(clap::Parser)]
+struct Args {
+    /// Folder for forecast-sweep.json and forecast-sweep.md
+    #[arg(long, default_value = "benchmarks/record")]
     out: PathBuf,
+    /// What an interrupt costs, nanoseconds
+    #[arg(long, default_value_t = 5_000)]
     interrupt_ns: u64,
+    /// What a packet costs, nanoseconds
+    #[arg(long, default_value_t = 200)]
     packet_ns: u64,
-    command: String,
 }
 
-fn asked() -> Result<Asked, Box<dyn std::error::Error>> {
-    let command = "cargo run --release -p ringtap --example forecast_sweep".to_owned();
-    let mut asked = Asked { out: PathBuf::from("benchmarks/record"), interrupt_ns: 5_000, packet_ns: 200, command };
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    for pair in arguments.chunks(2) {
-        match pair {
-            [flag, value] if flag == "--out" => asked.out = value.into(),
-            [flag, value] if flag == "--interrupt-ns" => asked.interrupt_ns = value.parse()?,
-            [flag, value] if flag == "--packet-ns" => asked.packet_ns = value.parse()?,
-            _ => return Err(format!("{pair:?}: expected --out DIR, --interrupt-ns N or --packet-ns N").into()),
-        }
-    }
-    if !arguments.is_empty() {
-        write!(asked.command, " -- {}", arguments.join(" "))?;
-    }
-    Ok(asked)
+/// As it was called.
+fn command() -> String {
+    let mut words = vec!["cargo run --release -p ringtap --example forecast_sweep".to_owned()];
+    words.extend(std::env::args().nth(1).map(|_| "--".to_owned()));
+    words.extend(std::env::args().skip(1));
+    words.join(" ")
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let Asked { out, interrupt_ns, packet_ns, command } = asked()?;
+    let (Args { out, interrupt_ns, packet_ns }, command) = (Args::parse(), command());
     let scenarios = scenarios(interrupt_ns, packet_ns);
     let build = |(alpha, n, h, ceiling)| hybrid(alpha, n, h, ceiling);
 

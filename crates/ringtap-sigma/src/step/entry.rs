@@ -42,7 +42,7 @@ pub struct IncidentId(pub [u8; 16]);
 
 impl core::fmt::Display for IncidentId {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        data_encoding::HEXLOWER.encode_display(&self.0).fmt(f)
     }
 }
 

@@ -202,7 +202,7 @@ mod tests {
     const ENGINE: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
 
     fn hex(key: Key) -> String {
-        key.bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+        data_encoding::HEXLOWER.encode(key.bytes())
     }
 
     #[test]

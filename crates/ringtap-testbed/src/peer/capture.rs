@@ -177,11 +177,9 @@ impl Receiving for CaptureProgram {
             sequence,
             claims_received: Some(words.received),
             claims_dropped: Some(words.dropped),
-            delivery: None,
             memory_bytes,
-            alarms: None,
-            resident_bytes: None,
             note: self.note,
+            ..PeerReport::default()
         })
     }
 }

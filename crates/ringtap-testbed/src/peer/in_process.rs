@@ -94,9 +94,7 @@ impl Receiving for Loop {
             claims_dropped: outcome.claims_dropped,
             delivery: Some(outcome.handler.delivery()),
             memory_bytes: self.memory_bytes,
-            alarms: None,
-            resident_bytes: None,
-            note: Vec::new(),
+            ..PeerReport::default()
         })
     }
 }

@@ -224,11 +224,11 @@ impl Receiving for Suricata {
             sequence,
             claims_received: Some(came),
             claims_dropped: Some(dropped),
-            delivery: None,
             memory_bytes,
             alarms: self.options.rules.as_ref().map(|_| count("detect.alert")),
             resident_bytes,
             note: self.note,
+            ..PeerReport::default()
         })
     }
 }

@@ -170,14 +170,11 @@ impl Receiving for Testpmd {
         let dropped = now.dropped() - self.before.dropped();
         Ok(PeerReport {
             received,
-            sequence: None,
             claims_received: Some(received + dropped),
             claims_dropped: Some(dropped),
-            delivery: None,
             memory_bytes,
-            alarms: None,
-            resident_bytes: None,
             note: self.note,
+            ..PeerReport::default()
         })
     }
 }

@@ -7,6 +7,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 use crate::sys::ethtool::{self, RssHash};
@@ -94,8 +95,7 @@ impl Device {
             (Setting::RssHash, _) => {
                 let name = ethtool::name_of(self.socket.as_fd(), self.ifindex)?;
                 let hash = ethtool::rss_hash(self.socket.as_fd(), &name)?;
-                let key: String = hash.key.iter().map(|byte| format!("{byte:02x}")).collect();
-                Ok(format!("{} {} {key}", hash.function, hash.transform))
+                Ok(format!("{} {} {}", hash.function, hash.transform, HEXLOWER.encode(&hash.key)))
             }
             (_, number) => {
                 let file = self.open(number.unwrap_or_default())?;
@@ -174,9 +174,8 @@ fn file_of(setting: &Setting) -> Option<usize> {
 fn rss_hash(text: &str) -> Option<RssHash> {
     let mut words = text.split(' ');
     let (function, transform, digits) = (words.next()?, words.next()?, words.next()?);
-    let digits = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
-    let key: Option<Vec<u8>> = digits.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
-    Some(RssHash { function: function.parse().ok()?, transform: transform.parse().ok()?, key: key? })
+    let key = HEXLOWER.decode(digits.as_bytes()).ok()?;
+    Some(RssHash { function: function.parse().ok()?, transform: transform.parse().ok()?, key })
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ fn snmptrapd(receiver: Receiver, load: Load, folder: &Path, output: &Path) -> Re
     let mut text = format!("disableAuthorization yes\nformat2 %b %v\\n\n[snmp] serverRecvBuf {BUFFER}\n");
     if load == Load::V3 {
         for node in 0..ENGINES {
-            let id: String = engine_id(node).iter().map(|byte| format!("{byte:02x}")).collect();
+            let id = data_encoding::HEXLOWER.encode(&engine_id(node));
             text += &format!("[snmptrapd] createUser -e 0x{id} {user} SHA {auth} AES {privacy}\n");
         }
     }
