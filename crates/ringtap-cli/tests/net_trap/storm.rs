@@ -178,7 +178,7 @@ fn net_trap_accounts_for_storms_of_other_versions_and_of_ipv6() {
     assert_eq!(object["notifications"]["v3"], object["stored"], "{object}");
 }
 
-/// The storm of the specification. Memory must not grow with it: the spool, two jobs of 32 MiB and their rows, the ring's frames, and
+/// A million traps from 5,000 nodes. Memory must not grow with it: the spool, two jobs of 32 MiB and their rows, the ring's frames, and
 /// a KiB for each of the 30,000 alarms.
 #[test]
 #[ignore = "a minute: make test-long"]
