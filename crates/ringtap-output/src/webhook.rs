@@ -23,6 +23,7 @@ const LAST: Duration = Duration::from_secs(5);
 pub struct Webhook {
     agent: ureq::Agent,
     url: String,
+    first_pause: Duration,
     ending: Arc<AtomicBool>,
     /// The end came: nothing is posted after this.
     until: Option<Instant>,
@@ -36,7 +37,7 @@ impl Webhook {
     /// Posts to `url`, of `http://`. Once `ending` is true, a receiver that is slow or gone holds nobody up any more.
     pub fn new(url: impl Into<String>, ending: Arc<AtomicBool>) -> Self {
         let agent = ureq::Agent::config_builder().timeout_global(Some(ANSWER)).max_redirects(0).build().into();
-        Self { agent, url: url.into(), ending, until: None, is_failing: false }
+        Self { agent, url: url.into(), first_pause: FIRST_PAUSE, ending, until: None, is_failing: false }
     }
 
     /// Posts texts, each a JSON value, as one array; whether the receiver took them. The first failure of a series is told on
@@ -46,7 +47,7 @@ impl Webhook {
             return false;
         }
         let body = format!("[{}]", Vec::from_iter(texts).join(","));
-        let mut pause = FIRST_PAUSE;
+        let mut pause = self.first_pause;
         for attempt in 1..=TRIES {
             let Err(error) = self.agent.post(&self.url).header("content-type", "application/json").send(&body) else {
                 self.is_failing = false;
@@ -123,6 +124,7 @@ mod tests {
     fn what_is_refused_each_time_is_given_up_and_the_next_is_tried() {
         let (address, bodies) = receiver(&[500, 500, 500, 500, 500, 200]);
         let mut webhook = Webhook::new(format!("http://{address}/"), Arc::default());
+        webhook.first_pause = Duration::from_millis(1);
         assert!(!webhook.post(texts()));
         assert!(webhook.post(texts()));
         assert_eq!(bodies.join().unwrap().len(), 6);
