@@ -202,8 +202,8 @@ fn costs_are_compared_with_the_cheapest_that_is_no_later() {
     assert!(!text.contains("hybrid 100ms"), "later than libpcap: {text}");
 
     let text = equal_latency(&all, Some(1.0));
-    assert!(text.contains("0.14 × (hybrid 10ms)"), "(2 − 1) / (8 − 1), above the idle core's: {text}");
-    assert!(text.contains("0.11 × (hybrid 10ms)"), "(2 − 1) / (10 − 1): {text}");
+    assert!(text.contains("0.143 × (hybrid 10ms)"), "(2 − 1) / (8 − 1), above the idle core's: {text}");
+    assert!(text.contains("0.111 × (hybrid 10ms)"), "(2 − 1) / (10 − 1): {text}");
 
     let mut lossy = all;
     lossy[1].3 = 100;
