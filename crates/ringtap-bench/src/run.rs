@@ -20,6 +20,8 @@ use crate::book::{Claims, Delays, LossBursts, Sample};
 use crate::catalogue::{Extra, Kind, Receiver};
 use crate::work::{LoadCalibration, Work};
 
+/// In the place of a receiver's name, where nobody receives.
+pub(crate) const NOBODY: &str = "no receiver";
 /// Longest list of loss lengths in a sample.
 const MOST_LENGTHS: usize = 64;
 /// Most places of losses in a sample.
@@ -176,7 +178,7 @@ impl Benches {
     pub fn idle(&self, receiver: Option<&Receiver>, round: u32, seconds: f64) -> Result<Sample> {
         let testbed = self.of(Topology::Nic);
         let core = testbed.config().receiver_core;
-        let nobody = Receiver { name: "no receiver".to_owned(), kind: Kind::Peer(PeerKind::UdpSocket), peak_pps: None };
+        let nobody = Receiver { name: NOBODY.to_owned(), kind: Kind::Peer(PeerKind::UdpSocket), peak_pps: None };
         let request = Request { round, ..Request::new("idle", receiver.unwrap_or(&nobody), Topology::Nic, 0.0, 0) };
         let running = match receiver.map(|receiver| &receiver.kind) {
             Some(Kind::Ringtap { config, .. }) => {

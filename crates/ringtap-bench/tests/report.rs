@@ -167,8 +167,8 @@ fn sections_come_with_their_data() {
     assert_eq!(ids(&html(&missing), "section"), ["missing"]);
 }
 
-/// Runs at 148 k in topology nic: (receiver, core use, p99 in µs, lost).
-fn equal_latency(runs: &[(&str, f64, f64, u64)]) -> String {
+/// Runs at 148 k in topology nic: (receiver, core use, p99 in µs, lost), and the idle core's use where it was measured.
+fn equal_latency(runs: &[(&str, f64, f64, u64)], idle_percent: Option<f64>) -> String {
     let runs = runs.iter().map(|&(receiver, core_use_percent, p99, lost)| {
         let mut run = sample();
         (run.study, run.receiver, run.topology, run.offered_pps) =
@@ -178,7 +178,11 @@ fn equal_latency(runs: &[(&str, f64, f64, u64)]) -> String {
         run.delivery = (receiver != "tcpdump").then(|| Delays { p99, ..Delays::default() });
         run
     });
-    let text = markdown(&Book { samples: runs.collect(), ..Book::default() });
+    let idle = idle_percent.map(|core_use_percent| {
+        let (study, receiver) = ("idle".to_owned(), "no receiver".to_owned());
+        Sample { study, receiver, core_use_percent, ..sample() }
+    });
+    let text = markdown(&Book { samples: runs.chain(idle).collect(), ..Book::default() });
     text.lines().filter(|line| line.contains("148 k") && line.contains(" × ")).collect::<Vec<_>>().join("\n")
 }
 
@@ -191,20 +195,24 @@ fn costs_are_compared_with_the_cheapest_that_is_no_later() {
         ("libpcap", 8.0, 12_000.0, 0),
         ("tcpdump", 10.0, 0.0, 0),
     ];
-    let text = equal_latency(&all);
+    let text = equal_latency(&all, None);
     assert!(text.contains("libpcap's, at most 0.5 × its cost"), "{text}");
     assert!(text.contains("0.25 × (hybrid 10ms)"), "the cheapest within 12 ms: {text}");
     assert!(text.contains("0.2 × (hybrid 10ms)"), "tcpdump is no earlier than libpcap: {text}");
     assert!(!text.contains("hybrid 100ms"), "later than libpcap: {text}");
 
+    let text = equal_latency(&all, Some(1.0));
+    assert!(text.contains("0.143 × (hybrid 10ms)"), "(2 − 1) / (8 − 1), above the idle core's: {text}");
+    assert!(text.contains("0.111 × (hybrid 10ms)"), "(2 − 1) / (10 − 1): {text}");
+
     let mut lossy = all;
     lossy[1].3 = 100;
-    let text = equal_latency(&lossy);
+    let text = equal_latency(&lossy, None);
     assert!(text.contains("0.5 × (hybrid 1ms)"), "who loses more is no equal: {text}");
 
     let mut early = all;
     early[3].2 = 500.0;
-    let text = equal_latency(&early);
+    let text = equal_latency(&early, None);
     assert!(text.contains("each of ours is later, or loses more"), "{text}");
 }
 

@@ -43,7 +43,7 @@
 //!     identification: 1,
 //! };
 //! let mut packet = [0; 128];
-//! let len = frame.write(&mut packet, b"\x30\x2a\x02\x01\x01\x04\x06public").ok_or("too long")?;
+//! let len = frame.write(&mut packet, b"\x30\x2a\x02\x01\x01\x04\x06public")?;
 //!
 //! let mut detector = Detector::new(Arc::new(program), Limits { flows: 100, ..Limits::default() });
 //! let mut found = Found(Vec::new());

@@ -17,3 +17,8 @@ pub mod oid;
 pub mod refusal;
 pub mod usm;
 pub mod varbind;
+
+/// The examples of the README are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -99,3 +99,8 @@ pub use stop::Stop;
 pub use tcp::{Tcp, TcpOption, tcp_flag};
 pub use udp::{Udp, port};
 pub use vlan::{MplsEntry, VlanTag};
+
+/// The examples of the README are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

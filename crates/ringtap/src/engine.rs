@@ -27,6 +27,14 @@ const LONG_WAIT_NS: u64 = 50_000_000;
 /// hundred packets: veth's 256 last 170 µs at 1.5 million packets/s. Shorter costs a system call more often.
 const TURN_NS: u64 = 50_000;
 
+/// Lets threads of this priority have the core where the turn that began at `turn_ns` has been long enough.
+fn let_others(turn_ns: &mut Option<u64>, now_ns: u64) {
+    if now_ns.saturating_sub(*turn_ns.get_or_insert(now_ns)) > TURN_NS {
+        std::thread::yield_now();
+        *turn_ns = None;
+    }
+}
+
 /// What is done with each packet, run to completion on the engine's thread.
 pub trait Handler {
     /// Handles one packet. Must not block; may send frames through `outbox`.
@@ -80,8 +88,8 @@ impl<S: Source, H: Handler> Engine<S, H> {
         let mut remaining = self.packet_limit.unwrap_or(u64::MAX);
         let mut handled = 0u64;
         let mut last_tick_ns = None;
-        // When the engine's turn on its core began: with the first burst after a wait. An ordinary thread is made to share
-        // by the scheduler, and would give away more than a turn.
+        // When the engine's turn on its core began: with the first burst after a wait, or when it began to spin. An ordinary
+        // thread is made to share by the scheduler, and would give away more than a turn.
         let (mut turn_ns, takes_turns) = (None, sched::is_fifo());
         loop {
             let (found, done_ns) = self.burst(clock, &mut arrivals, &mut remaining);
@@ -91,14 +99,11 @@ impl<S: Source, H: Handler> Engine<S, H> {
                 return self.end(End::Stopped, clock, &mut arrivals, &mut remaining);
             }
             if found > 0 {
-                let began_ns = *turn_ns.get_or_insert(done_ns);
-                if takes_turns && done_ns.saturating_sub(began_ns) > TURN_NS {
-                    std::thread::yield_now();
-                    turn_ns = None;
+                if takes_turns && done_ns > 0 {
+                    let_others(&mut turn_ns, done_ns);
                 }
                 continue;
             }
-            turn_ns = None;
             let retry = self.cycle_end();
             add(if handled > 0 { &self.meters.cycles } else { &self.meters.empty_wakes }, 1);
             let now_ns = clock.monotonic_ns();
@@ -107,6 +112,9 @@ impl<S: Source, H: Handler> Engine<S, H> {
             self.meters.mode_switches.store(self.pacer.mode_switches(), Ordering::Relaxed);
             self.meters.missed_ticks.store(self.pacer.missed_ticks(), Ordering::Relaxed);
             decided(&self.pacer, wait);
+            if wait != Wait::Poll {
+                turn_ns = None;
+            }
             match wait {
                 Wait::Interrupt => {
                     self.meters.timer_mode.store(0, Ordering::Relaxed);
@@ -120,7 +128,14 @@ impl<S: Source, H: Handler> Engine<S, H> {
                     }
                 }
                 Wait::Timer(instant_ns) => self.tick(clock, now_ns, instant_ns, &mut last_tick_ns),
-                Wait::Poll => self.source.poll_device(),
+                Wait::Poll => {
+                    self.source.poll_device();
+                    // Who spins gives the core away at no other place: a NAPI thread of its priority would never run, and
+                    // whoever waits for that thread (with the lock of all network settings) would wait for good.
+                    if takes_turns {
+                        let_others(&mut turn_ns, now_ns);
+                    }
+                }
             }
         }
     }

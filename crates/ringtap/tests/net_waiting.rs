@@ -2,12 +2,15 @@
 
 mod net_support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use net_support::frames::samples;
 use net_support::{Keep, Wire, bench, config, eventually};
 use ringtap::engine::End;
 use ringtap::pacer::{Hybrid, Policy, Windowed};
+use ringtap::sched;
 
 const MS: u64 = 1_000_000;
 
@@ -102,5 +105,34 @@ fn net_no_packet_waits_for_the_next_one() {
             assert!(eventually(Duration::from_secs(1), || keep.len() == count), "{way:?}: packet {count} sleeps");
         }
         bench.finish(running);
+    }
+}
+
+/// A NAPI thread of the kernel may have the same priority and core. One that never ran held the lock of all network settings.
+#[test]
+fn net_who_spins_lets_others_of_its_priority_run() {
+    const TURNS: usize = 100;
+    let bench = bench("net_who_spins_lets_others_of_its_priority_run");
+    let core = bench.testbed.config().receiver_core;
+    for way in net_support::WAYS {
+        let mut config = config(&bench, way);
+        config.policy = Policy::Busy;
+        config.realtime.priority = 10;
+        let running = bench.start(config, |_| Keep::default());
+        let turns = Arc::new(AtomicUsize::new(0));
+        let taken = Arc::clone(&turns);
+        let other = std::thread::spawn(move || {
+            sched::set_affinity(0, core).unwrap();
+            sched::set_fifo(0, 10).unwrap();
+            while taken.fetch_add(1, Ordering::Relaxed) < TURNS {
+                std::thread::yield_now();
+            }
+        });
+        let ran = eventually(Duration::from_secs(10), || turns.load(Ordering::Relaxed) > TURNS);
+        // First, so that a failure leaves nobody spinning.
+        let outcome = bench.finish(running);
+        other.join().unwrap();
+        assert!(ran, "{way:?}: {} turns", turns.load(Ordering::Relaxed));
+        assert_eq!(outcome.ledger.unaccounted(), Some(0), "{way:?}");
     }
 }

@@ -2,12 +2,15 @@
 //!
 //! Owns the choice of the receiver to compare with. A bound of 1 ms beside a program that hands packets over after 12 or
 //! 90 ms compares two different things; here the cheapest of ours that is no later, and loses no more, stands beside it.
-//! The latency is from the transmit stamp to the handler, which both have.
+//! The latency is from the transmit stamp to the handler, which both have. The cost is what a receiver adds to the idle core:
+//! ticks and the hypervisor's interrupts come without a receiver too, and would draw every ratio towards 1 at low rates.
 
 use crate::book::{Book, Delays, Sample, Topology};
+use crate::run::NOBODY;
 
 use super::number::{NONE, or_none, percent_text, plain, si};
-use super::promises::{Seen, at, cost_of, median, rates};
+use super::promises::{Seen, at, median, rates};
+use super::sweep;
 use super::table::Table;
 use super::{Section, topology_name};
 
@@ -28,7 +31,7 @@ struct Pair<'b> {
     peer: &'static str,
     peer_p99_us: f64,
     peers: Vec<&'b Sample>,
-    /// Name and cost as a part of the peer's; `None` when each of ours that was run is later, or loses more.
+    /// Name and cost above the idle core's as a part of the peer's; `None` when each of ours that was run is later, or loses more.
     ours: Option<(&'static str, f64)>,
 }
 
@@ -45,7 +48,7 @@ pub(super) fn section(book: &Book) -> Section {
             "ours",
             "core use",
             "p99, µs",
-            "cost per packet: ours / peer",
+            "cost per packet above the idle core's: ours / peer",
         ],
     );
     for topology in [Topology::Nic, Topology::Host] {
@@ -72,6 +75,10 @@ pub(super) fn section(book: &Book) -> Section {
              whose timeout is shorter than tcpdump's."
                 .to_owned(),
         );
+        section.text.push(match idle_percent(book) {
+            Some(percent) => format!("The idle core's use, without a receiver: {}.", percent_text(percent)),
+            None => "The idle core was not measured (--only rates,idle): nothing is taken off.".to_owned(),
+        });
     }
     section
 }
@@ -90,7 +97,7 @@ pub(super) fn promises(book: &Book) -> Vec<Seen> {
             };
             all.push(Seen {
                 promise: format!(
-                    "at a p99 no later than {peer}'s, at most {} × its cost per packet, from {} to {} packets/s",
+                    "at a p99 no later than {peer}'s, at most {} × its cost per packet above the idle core's, from {} to {} packets/s",
                     plain(MOST),
                     si(*RATES.start()),
                     si(*RATES.end())
@@ -106,22 +113,38 @@ pub(super) fn promises(book: &Book) -> Vec<Seen> {
 
 fn pairs(book: &Book, topology: Topology) -> Vec<Pair<'_>> {
     let mut pairs = Vec::new();
+    let idle = idle_percent(book).unwrap_or(0.0);
     for pps in rates(book, topology, |pps| RATES.contains(&pps)) {
         let Some(peer_p99_us) = p99_us(&at(book, topology, LIBPCAP, pps)) else { continue };
         for peer in PEERS {
             let peers = at(book, topology, peer, pps);
-            let Some(peer_cost) = cost_of(book, topology, peer, pps) else { continue };
+            let Some(peer_cost) = cost_of(&peers, idle) else { continue };
             let most_lost = lost_share(&peers).unwrap_or(0.0);
             let candidates = OURS.into_iter().filter_map(|name| {
                 let own = at(book, topology, name, pps);
                 let fits = p99_us(&own)? <= peer_p99_us && lost_share(&own)? <= most_lost;
-                fits.then_some((name, cost_of(book, topology, name, pps)? / peer_cost))
+                fits.then_some((name, cost_of(&own, idle)? / peer_cost))
             });
             let ours = candidates.min_by(|a, b| a.1.total_cmp(&b.1));
             pairs.push(Pair { pps, peer, peer_p99_us, peers, ours });
         }
     }
     pairs
+}
+
+/// What the receiver's core uses while nothing is sent and nobody receives, percent.
+fn idle_percent(book: &Book) -> Option<f64> {
+    let idle = book.samples.iter().filter(|sample| sample.study == "idle" && sample.receiver == NOBODY);
+    median(&idle.collect::<Vec<_>>(), |sample| Some(sample.core_use_percent))
+}
+
+/// Percent of the core per packet a second, above the idle core's.
+fn cost_of(samples: &[&Sample], idle_percent: f64) -> Option<f64> {
+    let per_packet = |sample: &Sample| {
+        let received_pps = sweep::delivered_pps(sample).filter(|received_pps| *received_pps > 0.0)?;
+        Some((sample.core_use_percent - idle_percent) / received_pps)
+    };
+    median(samples, per_packet).filter(|cost| *cost > 0.0)
 }
 
 fn p99_us(samples: &[&Sample]) -> Option<f64> {

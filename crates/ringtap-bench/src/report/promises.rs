@@ -201,7 +201,7 @@ fn host(book: &Book) -> Vec<Seen> {
 }
 
 /// Receiver's core per packet received. In topology host the kernel's part is in it, and what the generator itself takes is on its own core.
-pub(super) fn cost_of(book: &Book, topology: Topology, receiver: &str, pps: f64) -> Option<f64> {
+fn cost_of(book: &Book, topology: Topology, receiver: &str, pps: f64) -> Option<f64> {
     let per_packet = |sample: &Sample| {
         let received_pps = sweep::delivered_pps(sample).filter(|received_pps| *received_pps > 0.0)?;
         Some(sample.core_use_percent / received_pps)
