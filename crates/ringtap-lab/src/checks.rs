@@ -456,7 +456,7 @@ fn given_back_on_demand(cell: &Cell) -> Result<Outcome> {
     Ok(Outcome::of(&wrong, format!("ended as told; taken again: {}", seen(&run))))
 }
 
-/// Wake-ups by cyclictest and by the engine, idle and under stress; a ring sized for the worst of them loses nothing ([1] §5.5, §5.7).
+/// Wake-ups by cyclictest and by the engine, idle and under stress; a ring sized for the worst of them loses nothing ([1] §2, §5.5, §5.7, §7.3).
 fn bounded_jitter(cell: &Cell) -> Result<Outcome> {
     const PPS: f64 = 5000.0;
     /// As the core's planner does: twice what was seen.

@@ -36,7 +36,7 @@ pub(super) struct Equation {
 }
 
 impl Equation {
-    /// The plain equation of [1] §5.7 if it is right within [`RIGHT_WITHIN`] (root mean square of the relative errors, each inner
+    /// The plain equation ([1] Eqn. 5.4) if it is right within [`RIGHT_WITHIN`] (root mean square of the relative errors, each inner
     /// point foretold from the others, the outermost two as fitted); else the set of terms that does best at this. The
     /// held-back points are for judging and have no say here.
     pub(super) fn chosen(points: &[&Point]) -> Option<Self> {

@@ -1,4 +1,4 @@
-//! Ring size ([1] §5.7): what arrives in the longest wait must fit.
+//! Ring size ([1] §2, §5.7, §7.3): what arrives in the longest wait must fit.
 //!
 //! Owns the worst wait of each receiver and the comparison with the least ring that the search found.
 
@@ -53,7 +53,7 @@ pub(super) fn bytes_per_slot(book: &Book, receiver: &str, topology: Topology) ->
     }))
 }
 
-/// Slots by the sum of [1] §5.7 for a peak rate, a power of two; `None` where the ring would be larger than any.
+/// Slots for a peak rate, a power of two; `None` where the ring would be larger than any.
 pub(super) fn slots(worst: WorstWait, peak_pps: f64, safety: u32) -> Option<u32> {
     // Saturating casts; rounded up, to be on the safe side.
     ring_slots(worst.nanoseconds.ceil() as u64, peak_pps.ceil() as u64, safety)

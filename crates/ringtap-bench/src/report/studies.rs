@@ -131,7 +131,7 @@ const RING: Against = Against {
     study: "ring",
     key: "ring-loss",
     title: "Loss against ring size",
-    caption: "The ring holds what comes while the receiver is late: slots ≥ worst poll period × rate ([1] §2 and §5.7).",
+    caption: "The ring holds what comes while the receiver is late: slots ≥ worst poll period × rate ([1] §2, §5.7, §7.3).",
     x_name: "receive ring, slots",
     x_kind: Kind::Log2,
     y_name: "lost, % of sent",
