@@ -110,6 +110,20 @@ impl Receiver {
         Self::of_opened(config, interface, opened, settings, process, warnings)
     }
 
+    /// Opens over sources of the caller's own: devices that this crate has no back end for, or scripts ([`crate::testing`]). What
+    /// `config` says of an interface and its rings is not heeded, but for its name; of waiting, threads and limits it is.
+    ///
+    /// # Errors
+    /// The policy makes no sense, or a source refuses to let packets in.
+    pub fn over(config: ReceiverConfig, sources: Vec<AnySource>) -> Result<Self> {
+        config.policy.validate().map_err(|error| Error::usage("set up waiting on", &config.interface, error))?;
+        let mut warnings = Vec::new();
+        let process = config.realtime.apply_to_process(&mut warnings);
+        let interface = Interface::foreign(&config.interface);
+        let opened = Opened::unsteered(sources.into_iter().map(|source| (source, None)).collect());
+        Self::of_opened(config, interface, opened, None, process, warnings)
+    }
+
     /// Begins to count, then lets packets in.
     fn of_opened(
         config: ReceiverConfig,

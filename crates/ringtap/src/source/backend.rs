@@ -32,7 +32,7 @@ pub(crate) struct Opened {
 
 impl Opened {
     /// Queues that nothing steers.
-    pub(super) fn unsteered(sources: Vec<(AnySource, Option<TransmitRing>)>) -> Self {
+    pub(crate) fn unsteered(sources: Vec<(AnySource, Option<TransmitRing>)>) -> Self {
         Self { sources, steering: None }
     }
 }
