@@ -2,6 +2,7 @@
 //!
 //! Owns the script and how it becomes bursts and counts. It uses nothing that a source of another crate could not use.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,8 +22,8 @@ const ETHERNET: u16 = 1;
 pub struct Arrival {
     /// When it is there, in [`Clock::monotonic_ns`] of the source's clock; 0: from the beginning.
     pub at_ns: u64,
-    /// The captured bytes.
-    pub data: Vec<u8>,
+    /// The captured bytes. Borrowed ones cost the engine's thread no deallocation.
+    pub data: Cow<'static, [u8]>,
     /// Length on the wire, bytes; less than `data` has counts as that.
     pub wire_len: u32,
     /// Arrival stamp, nanoseconds of [`Script::stamp_clock`]; `None`: `at_ns`.
@@ -31,12 +32,12 @@ pub struct Arrival {
 
 impl Arrival {
     /// A whole packet that comes at `at_ns`.
-    pub fn at(at_ns: u64, data: impl Into<Vec<u8>>) -> Self {
+    pub fn at(at_ns: u64, data: impl Into<Cow<'static, [u8]>>) -> Self {
         Self { at_ns, data: data.into(), ..Self::default() }
     }
 
     /// A whole packet that is there from the beginning, and bears no stamp.
-    pub fn there(data: impl Into<Vec<u8>>) -> Self {
+    pub fn there(data: impl Into<Cow<'static, [u8]>>) -> Self {
         Self::at(0, data)
     }
 }
@@ -55,11 +56,11 @@ pub enum Ending {
 
 /// What a [`MemorySource`] gives.
 #[derive(Debug, Clone)]
-pub struct Script {
-    /// Packets, in any order.
-    pub arrivals: Vec<Arrival>,
-    /// What the device counts beside the packets that it gives, and from when on (as [`Arrival::at_ns`]): packets it lost, by
-    /// cause. `offered` has to contain them; what it has beyond them, nobody explains.
+pub struct Script<I> {
+    /// Packets in order: one that says it comes before its predecessor comes with it.
+    pub arrivals: I,
+    /// What the device counts beside the packets that it gives, and from when on (as [`Arrival::at_ns`]), in this order: packets it
+    /// lost, by cause. `offered` has to contain them; what it has beyond them, nobody explains.
     pub counts: Vec<(u64, DeviceCounts)>,
     /// What comes after all that.
     pub ending: Ending,
@@ -67,30 +68,33 @@ pub struct Script {
     pub stamp_clock: StampClock,
     /// LINKTYPE_ value of the packets.
     pub link_type: u16,
+    /// Longer packets are cut to so many bytes.
+    pub frame_bytes: usize,
 }
 
-impl Script {
-    /// Ethernet packets, stamped when they come, and then the end of the input.
-    pub fn of(arrivals: impl IntoIterator<Item = Arrival>) -> Self {
+impl<I> Script<I> {
+    /// Ethernet packets of up to 2048 bytes, stamped when they come, and then the end of the input.
+    pub fn of(arrivals: impl IntoIterator<Item = Arrival, IntoIter = I>) -> Self {
         Self {
-            arrivals: arrivals.into_iter().collect(),
+            arrivals: arrivals.into_iter(),
             counts: Vec::new(),
             ending: Ending::default(),
             stamp_clock: StampClock::Monotonic,
             link_type: ETHERNET,
+            frame_bytes: 2048,
         }
     }
 }
 
 /// Packets from memory.
 #[derive(Debug)]
-pub struct MemorySource<C = SystemClock> {
+pub struct MemorySource<I, C = SystemClock> {
     clock: C,
-    /// In the order of their instants, as the counts are.
-    script: Script,
-    /// Packets and counts of the script that have come.
-    next_arrival: usize,
-    next_counts: usize,
+    script: Script<I>,
+    /// The packet that comes next.
+    next: Option<Arrival>,
+    /// How many of the script's counts are in.
+    counts: usize,
     buffer: PacketBuffer,
     counted: Arc<Counted>,
     description: Description,
@@ -98,41 +102,31 @@ pub struct MemorySource<C = SystemClock> {
     shut_at_ns: u64,
 }
 
-impl<C: Clock> MemorySource<C> {
+impl<I: Iterator<Item = Arrival>, C: Clock> MemorySource<I, C> {
     /// A source that is called `name`, in the time that `clock` tells: the engine's.
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn new(name: &str, clock: C, mut script: Script) -> Result<Self> {
-        script.arrivals.sort_by_key(|arrival| arrival.at_ns);
-        script.counts.sort_by_key(|&(at_ns, _)| at_ns);
-        let longest = script.arrivals.iter().map(|arrival| arrival.data.len()).max().unwrap_or(0);
-        let buffer = PacketBuffer::new(longest)?;
+    pub fn new(name: &str, clock: C, mut script: Script<I>) -> Result<Self> {
+        let buffer = PacketBuffer::new(script.frame_bytes)?;
         let description = Description {
             ring_slots: BURST_MAX,
             memory_bytes: buffer.memory_bytes(),
             ..Description::new("memory", name)
         };
-        Ok(Self {
-            clock,
-            script,
-            next_arrival: 0,
-            next_counts: 0,
-            buffer,
-            counted: Arc::default(),
-            description,
-            shut_at_ns: u64::MAX,
-        })
+        let next = script.arrivals.next();
+        let counted = Arc::default();
+        Ok(Self { clock, script, next, counts: 0, buffer, counted, description, shut_at_ns: u64::MAX })
     }
 
     /// Takes in what has come until now, as far as there is room.
     fn take_in(&mut self) {
         let now_ns = self.clock.monotonic_ns().min(self.shut_at_ns);
-        while let Some((_, counts)) = self.script.counts.get(self.next_counts).filter(|(at_ns, _)| *at_ns <= now_ns) {
+        while let Some((_, counts)) = self.script.counts.get(self.counts).filter(|(at_ns, _)| *at_ns <= now_ns) {
             self.counted.add(counts);
-            self.next_counts += 1;
+            self.counts += 1;
         }
-        while let Some(arrival) = self.script.arrivals.get(self.next_arrival).filter(|it| it.at_ns <= now_ns) {
+        while let Some(arrival) = self.next.as_ref().filter(|it| it.at_ns <= now_ns) {
             let packet = Packet {
                 wire_len: arrival.wire_len,
                 arrival_ns: arrival.stamp_ns.unwrap_or(arrival.at_ns),
@@ -142,19 +136,19 @@ impl<C: Clock> MemorySource<C> {
                 return;
             }
             self.counted.offered.fetch_add(1, Ordering::Relaxed);
-            self.next_arrival += 1;
+            self.next = self.script.arrivals.next();
         }
     }
 
     /// When something comes next; `None` when all has come.
     fn next_ns(&self) -> Option<u64> {
-        let arrival = self.script.arrivals.get(self.next_arrival).map(|arrival| arrival.at_ns);
-        let counts = self.script.counts.get(self.next_counts).map(|&(at_ns, _)| at_ns);
+        let arrival = self.next.as_ref().map(|arrival| arrival.at_ns);
+        let counts = self.script.counts.get(self.counts).map(|&(at_ns, _)| at_ns);
         arrival.into_iter().chain(counts).min()
     }
 }
 
-impl<C: Clock> Source for MemorySource<C> {
+impl<I: Iterator<Item = Arrival>, C: Clock> Source for MemorySource<I, C> {
     fn receive(&mut self) -> Burst<'_> {
         self.take_in();
         self.buffer.burst()
