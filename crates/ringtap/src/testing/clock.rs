@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::histogram::add;
 use crate::sys::event::Stop;
 
 /// How often a real wait looks up; only the stop handle ends it.
@@ -21,7 +22,7 @@ pub struct WakeCosts {
     pub interrupt_ns: u64,
 }
 
-/// Simulated time, for one thread that waits by it. Clones show the same time.
+/// Simulated time, which one thread at a time lets pass. Clones show the same time.
 ///
 /// A wait for which there is no end (beyond 2⁶⁴ ns) is a real one: only the stop handle, pulled by another thread, ends it.
 #[derive(Debug, Clone, Default)]
@@ -52,7 +53,7 @@ impl SimulatedClock {
 
     /// Lets time pass: what a handler's work takes.
     pub fn advance(&self, by_ns: u64) {
-        self.time.monotonic_ns.fetch_add(by_ns, Ordering::Relaxed);
+        add(&self.time.monotonic_ns, by_ns);
     }
 
     /// Sets the wall clock, as an administrator might.
@@ -72,8 +73,8 @@ impl Clock for SimulatedClock {
 
     /// An instant that has passed costs a wake-up all the same, as clock_nanosleep(2) does.
     fn sleep_until(&self, instant_ns: u64) {
-        self.time.monotonic_ns.fetch_max(instant_ns, Ordering::Relaxed);
-        self.advance(self.costs.timer_ns);
+        let late_ns = self.monotonic_ns().saturating_sub(instant_ns);
+        self.time.monotonic_ns.store(instant_ns + late_ns + self.costs.timer_ns, Ordering::Relaxed);
     }
 
     fn wait(&self, stop: &Stop, limit: Duration) -> bool {

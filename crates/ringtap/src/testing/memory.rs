@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::burst::{BURST_MAX, Burst, Packet, PacketBuffer};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Result;
+use crate::histogram::add;
 use crate::interface::Interface;
 use crate::source::{Description, DeviceCounters, DeviceCounts, Source, StampClock, Wake};
 use crate::sys::event::Stop;
@@ -135,7 +136,7 @@ impl<I: Iterator<Item = Arrival>, C: Clock> MemorySource<I, C> {
             if !self.buffer.push(&packet) {
                 return;
             }
-            self.counted.offered.fetch_add(1, Ordering::Relaxed);
+            add(&self.counted.offered, 1);
             self.next = self.script.arrivals.next();
         }
     }
@@ -208,11 +209,11 @@ struct Counted {
 impl Counted {
     fn add(&self, counts: &DeviceCounts) {
         let DeviceCounts { offered, ring_full, fill_ring_empty, oversize, nic } = *counts;
-        self.offered.fetch_add(offered.unwrap_or(0), Ordering::Relaxed);
-        self.ring_full.fetch_add(ring_full, Ordering::Relaxed);
-        self.fill_ring_empty.fetch_add(fill_ring_empty, Ordering::Relaxed);
-        self.oversize.fetch_add(oversize, Ordering::Relaxed);
-        self.nic.fetch_add(nic, Ordering::Relaxed);
+        add(&self.offered, offered.unwrap_or(0));
+        add(&self.ring_full, ring_full);
+        add(&self.fill_ring_empty, fill_ring_empty);
+        add(&self.oversize, oversize);
+        add(&self.nic, nic);
     }
 }
 
