@@ -109,7 +109,11 @@ fn a_handler_that_asks_to_end_still_gets_what_had_come() {
     let mut engine = engine(memory(&clock, Script::of(arrivals)), handler, &interrupts());
     engine.stop = stop;
     assert_eq!(engine.run_by(&clock, |_, _| {}), End::Stopped);
-    assert_eq!(engine.handler.seen.packets.len(), 100, "those of this burst and of the next one, and none that comes later");
+    assert_eq!(
+        engine.handler.seen.packets.len(),
+        100,
+        "those of this burst and of the next one, and none that comes later"
+    );
 }
 
 /// A device with a packet at any time, implemented as another crate would.
@@ -209,7 +213,11 @@ fn latency_is_from_the_arrival_to_the_end_of_the_burst() {
         let later = late_us.iter().filter(|&&late| late > limit_us).count() as u64;
         assert_eq!(counted.latency.count_above(limit_us * US), later, "above {limit_us} µs");
     }
-    assert_eq!((counted.timer_wakes, counted.cycles, counted.empty_wakes), (6, 2, 4), "before the first tick, and at 300 to 500");
+    assert_eq!(
+        (counted.timer_wakes, counted.cycles, counted.empty_wakes),
+        (6, 2, 4),
+        "before the first tick, and at 300 to 500"
+    );
     assert_eq!((counted.poll_period.count(), counted.poll_period.max_ns()), (5, 100 * US));
 }
 
