@@ -1,7 +1,16 @@
 //! Ringtap's capture core: one real-time thread per queue, one shared pinned ring, hybrid waiting.
 //!
+//! A program that counts packets, whole (`examples/count.rs`; `examples/record.rs` writes them into a file):
+//!
+//! ```no_run
+#![doc = include_str!("../examples/count.rs")]
+//! ```
+//!
 //! A packet's way: device → ring → [`Source::receive`] → [`Burst`] → [`Engine::run`] → [`Handler::packet`] → the burst is
 //! dropped and its frames go back. ARCHITECTURE.md tells the whole path.
+//!
+//! A new application is a new [`Handler`]. A new kind of device is a new [`Source`], which may be another crate's:
+//! [`PacketBuffer`] shows one. Both are tested without root over [`testing`].
 
 mod accounts;
 pub mod arrival;
