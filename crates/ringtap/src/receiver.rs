@@ -110,20 +110,6 @@ impl Receiver {
         Self::of_opened(config, interface, opened, settings, process, warnings)
     }
 
-    /// Opens over sources of the caller's own: devices that this crate has no back end for, or scripts ([`crate::testing`]). What
-    /// `config` says of an interface and its rings is not heeded, but for its name; of waiting, threads and limits it is.
-    ///
-    /// # Errors
-    /// The policy makes no sense, or a source refuses to let packets in.
-    pub fn over(config: ReceiverConfig, sources: Vec<AnySource>) -> Result<Self> {
-        config.policy.validate().map_err(|error| Error::usage("set up waiting on", &config.interface, error))?;
-        let mut warnings = Vec::new();
-        let process = config.realtime.apply_to_process(&mut warnings);
-        let interface = Interface::foreign(&config.interface);
-        let opened = Opened::unsteered(sources.into_iter().map(|source| (source, None)).collect());
-        Self::of_opened(config, interface, opened, None, process, warnings)
-    }
-
     /// Begins to count, then lets packets in.
     fn of_opened(
         config: ReceiverConfig,
@@ -139,7 +125,7 @@ impl Receiver {
             warnings.push("huge pages are not used: only AF_XDP and cards of our own keep frames in them".to_owned());
         }
         let by_kernel = first.is_some_and(|source| !source.sets_promiscuous());
-        let promiscuous = if config.promiscuous && interface.ethernet && by_kernel {
+        let promiscuous = if config.promiscuous && interface.ethernet && !interface.is_foreign() && by_kernel {
             Promiscuous::on(&interface.name, interface.index).map_err(|error| warnings.push(error.to_string())).ok()
         } else {
             None

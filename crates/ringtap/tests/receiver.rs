@@ -2,22 +2,27 @@
 
 mod engine_support;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
 use engine_support::{Seen, interrupts, timer};
 use ringtap::clock::{SystemClock, monotonic_ns};
-use ringtap::ledger::Cause;
 use ringtap::realtime::RealTime;
+use ringtap::source::given::give;
 use ringtap::source::{AnySource, Description, DeviceCounters, DeviceCounts, StampClock, Wake};
 use ringtap::testing::{Arrival, Ending, MemorySource, Script};
 use ringtap::{
-    Burst, End, Handler, Ledger, Outbox, Outcome, Packet, Policy, Receiver, ReceiverConfig, Running, Source, Stop,
+    Backend, Burst, Cause, End, Handler, Ledger, Outbox, Outcome, Packet, Policy, Receiver, ReceiverConfig, Running,
+    Source, Stop,
 };
-use std::time::Duration;
 
-/// Ordinary threads, as a test needs no others.
+/// A device of a name of its own, with ordinary threads, as a test needs no others.
 fn config(policy: Policy) -> ReceiverConfig {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
     ReceiverConfig {
         realtime: RealTime { priority: 0, lock_memory: false, shallow_idle: false },
-        ..ReceiverConfig::new("memory0", policy)
+        backend: Backend::Given,
+        ..ReceiverConfig::new(format!("memory{}", NUMBER.fetch_add(1, Ordering::Relaxed)), policy)
     }
 }
 
@@ -34,7 +39,8 @@ fn packets(queue: u8, count: usize) -> Script<std::vec::IntoIter<Arrival>> {
 
 fn open(config: ReceiverConfig, scripts: impl IntoIterator<Item = Script<std::vec::IntoIter<Arrival>>>) -> Receiver {
     let sources = scripts.into_iter().map(|script| Box::new(memory(script)) as AnySource).collect();
-    Receiver::over(config, sources).unwrap()
+    give(&config.interface, sources).unwrap();
+    Receiver::open(config).unwrap()
 }
 
 /// Starts, waits until all engines have ended by themselves, and sums up.
@@ -45,9 +51,9 @@ fn run_out<H: Handler + Send + 'static>(receiver: Receiver, handlers: Vec<H>) ->
 }
 
 fn wait_until<H>(running: &Running<H>, done: impl Fn(&Running<H>) -> bool) {
-    let patience = std::time::Instant::now() + Duration::from_secs(60);
+    let patience = Instant::now() + Duration::from_secs(60);
     while !done(running) {
-        assert!(std::time::Instant::now() < patience, "it never came to that");
+        assert!(Instant::now() < patience, "it never came to that");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -58,9 +64,13 @@ fn parts(ledger: &Ledger) -> (Option<u64>, u64, Option<u64>, u64, Option<i64>) {
 
 #[test]
 fn a_receiver_over_memory_is_one_like_any_other() {
-    let receiver = open(config(interrupts()), [packets(0, 3)]);
+    let config = config(interrupts());
+    let name = config.interface.clone();
+    let receiver = open(config, [packets(0, 3)]);
     assert_eq!((receiver.source_count(), receiver.link_type()), (1, Some(1)));
-    assert_eq!((receiver.interface().name.as_str(), receiver.stamp_clock()), ("memory0", Some(StampClock::Monotonic)));
+    let interface = receiver.interface();
+    assert_eq!((&interface.name, interface.ethernet, interface.is_foreign()), (&name, true, true));
+    assert_eq!(receiver.stamp_clock(), Some(StampClock::Monotonic));
     let described = &receiver.descriptions()[0];
     assert_eq!((described.backend, described.object.as_str()), ("memory", "memory0"));
     assert_eq!(receiver.warnings(), [""; 0]);
@@ -76,8 +86,9 @@ fn there_is_one_handler_for_each_source_or_an_error_that_says_so() {
         let receiver = open(config(interrupts()), [packets(0, 1), packets(1, 1)]);
         let handlers = (0..handlers).map(|_| Seen::default()).collect::<Vec<_>>();
         let told = format!("{} handlers for 2 sources", handlers.len());
+        let engines = format!("start engines for {}:", receiver.interface().name);
         let error = receiver.start(handlers).err().unwrap().to_string();
-        for part in ["start engines for memory0", &told, "one handler for each source"] {
+        for part in [&engines, &told, "one handler for each source"] {
             assert!(error.contains(part), "{error}");
         }
     }
@@ -85,8 +96,27 @@ fn there_is_one_handler_for_each_source_or_an_error_that_says_so() {
 
 #[test]
 fn a_policy_that_makes_no_sense_is_refused_before_anything_is_opened() {
-    let error = Receiver::over(config(timer(0)), Vec::new()).err().unwrap().to_string();
-    assert!(error.contains("memory0") && error.contains("period_ns is 0"), "{error}");
+    let config = config(timer(0));
+    give(&config.interface, vec![Box::new(memory(packets(0, 1)))]).unwrap();
+    let error = Receiver::open(config.clone()).err().unwrap().to_string();
+    assert!(error.contains(&config.interface) && error.contains("period_ns is 0"), "{error}");
+    assert!(Receiver::open(ReceiverConfig { policy: interrupts(), ..config }).is_ok());
+}
+
+#[test]
+fn a_device_is_given_once_and_opened_once() {
+    let config = config(interrupts());
+    let opened = |config: &ReceiverConfig| Receiver::open(config.clone()).map(|_| ());
+    let error = opened(&config).unwrap_err().to_string();
+    assert!(error.contains(&config.interface) && error.contains("nobody has given one"), "{error}");
+    let source = || -> Vec<AnySource> { vec![Box::new(memory(packets(0, 1)))] };
+    assert!(give(&config.interface, Vec::new()).unwrap_err().to_string().contains("no queue"));
+    give(&config.interface, source()).unwrap();
+    assert!(give(&config.interface, source()).unwrap_err().to_string().contains("there is one of that name"));
+    opened(&config).unwrap();
+    assert!(opened(&config).is_err());
+    give(&config.interface, source()).unwrap();
+    opened(&config).unwrap();
 }
 
 #[test]
@@ -208,7 +238,9 @@ impl Source for But {
 #[test]
 fn what_cannot_be_read_is_unknown() {
     let but = But { source: memory(packets(0, 10)), counters: || Some(Box::new(Unreadable)), filters: false };
-    let receiver = Receiver::over(config(interrupts()), vec![Box::new(but)]).unwrap();
+    let config = config(interrupts());
+    give(&config.interface, vec![Box::new(but)]).unwrap();
+    let receiver = Receiver::open(config).unwrap();
     let ledger = run_out(receiver, vec![Seen::default()]).ledger;
     assert_eq!((ledger.offered, ledger.delivered, ledger.unaccounted()), (None, 10, None), "{ledger}");
     assert_eq!(ledger.drops[&Cause::RingFull], None);
@@ -217,7 +249,9 @@ fn what_cannot_be_read_is_unknown() {
 #[test]
 fn what_a_source_says_of_its_device_is_told_in_the_end() {
     let but = But { source: memory(packets(0, 10)), counters: || Some(Box::new(LetThrough)), filters: true };
-    let receiver = Receiver::over(config(interrupts()), vec![Box::new(but)]).unwrap();
+    let config = config(interrupts());
+    give(&config.interface, vec![Box::new(but)]).unwrap();
+    let receiver = Receiver::open(config).unwrap();
     let outcome = run_out(receiver, vec![Seen::default()]);
     let ledger = outcome.ledger;
     assert_eq!((ledger.filtered, ledger.filtered_before_offered), (None, true), "nobody knows how many it refused");
@@ -264,7 +298,7 @@ fn a_handler_that_panics_is_an_error_in_the_end() {
     let running = open(config(interrupts()), [packets(0, 1)]).start(vec![Panics]).unwrap();
     wait_until(&running, Running::is_finished);
     let error = running.finish().err().unwrap().to_string();
-    assert!(error.contains("memory0") && error.contains("the engine thread panicked"), "{error}");
+    assert!(error.contains("the engine thread panicked"), "{error}");
 }
 
 #[test]

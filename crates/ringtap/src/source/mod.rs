@@ -17,6 +17,7 @@ use crate::sys::{netlink, socket_error};
 pub(crate) mod backend;
 pub(crate) mod counters;
 pub mod file;
+pub mod given;
 pub mod packet;
 pub mod pcap;
 pub mod probe;
@@ -103,8 +104,8 @@ impl Description {
 /// A device the engine can take packets from. One source belongs to one engine thread.
 ///
 /// Four methods are the way of a packet and must be there; the others say what the device can do besides, and their defaults are
-/// those of a device that can't. [`PacketBuffer`](crate::PacketBuffer) shows a source of another crate; a receiver takes such
-/// ones by [`Receiver::over`](crate::Receiver::over).
+/// those of a device that can't. [`PacketBuffer`](crate::PacketBuffer) shows a source of another crate; receivers open such
+/// ones when they were given to them ([`given::give`]).
 pub trait Source {
     /// The packets that are there now, at most [`crate::burst::BURST_MAX`]; never blocks, allocates or logs.
     fn receive(&mut self) -> Burst<'_>;
