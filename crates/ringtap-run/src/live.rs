@@ -13,7 +13,7 @@ use ringtap::pacer::Policy;
 use ringtap::realtime::RealTime;
 use ringtap::receiver::{Backend, Queues, ReceiverConfig};
 use ringtap::sched;
-use ringtap::source::vfio;
+use ringtap::source::{given, vfio};
 use ringtap::steer::Attach;
 use ringtap::{Error, Result};
 
@@ -152,6 +152,7 @@ impl Live {
                 Ok(Interface::find(&self.interface).unwrap_or_else(|_| Interface::foreign(&self.interface)))
             }
             Backend::Vfio => Interface::card(&self.interface),
+            Backend::Given => given::find(&self.interface),
             _ => Interface::find_up(&self.interface),
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use ringtap::arrival::ArrivalClock;
 use ringtap::histogram::Histogram;
+use ringtap::receiver::Backend;
 use ringtap::source::StampClock;
 use ringtap::{Result, clock};
 use ringtap_detect::rules::BitNames;
@@ -87,7 +88,7 @@ impl<'o> Session<'o> {
     /// No such user, a configuration that makes no sense, rules that can't be used.
     pub(crate) fn begin(options: &'o Options) -> Result<Self> {
         let process = Process::begin(&Terms {
-            opens_interfaces: matches!(options.input, Input::Interface(_)),
+            opens_interfaces: matches!(&options.input, Input::Interface(live) if live.backend != Backend::Given),
             heard: Heard { hangup: Hangup::Reopens, report: false, second_ends: true },
             user: options.user.as_deref(),
             keeps_privileges: options.no_sandbox,

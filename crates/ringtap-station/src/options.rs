@@ -14,7 +14,7 @@ use crate::store::Retention;
 pub struct Options {
     /// Take packets from this interface by the ring, beside the sockets.
     pub interface: Option<String>,
-    /// How the ring takes packets: `Auto`, `Xdp` or `Packet`.
+    /// How the ring takes packets: `Auto`, `Xdp`, `Packet`, or `Given` by the program.
     pub backend: Backend,
     /// Addresses for SNMP.
     pub snmp: Vec<SocketAddr>,

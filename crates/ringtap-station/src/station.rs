@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringtap::receiver::{Departure, Receiver};
+use ringtap::receiver::{Backend, Departure, Receiver};
 use ringtap::{Error, Result};
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
@@ -56,7 +56,7 @@ pub enum Event<'a> {
 pub fn run(options: &Options, mut show: impl FnMut(Event<'_>)) -> Result<()> {
     let heard = Heard { hangup: Hangup::Reopens, report: false, second_ends: false };
     let process = Process::begin(&Terms {
-        opens_interfaces: options.interface.is_some(),
+        opens_interfaces: options.interface.is_some() && options.backend != Backend::Given,
         heard,
         user: options.user.as_deref(),
         keeps_privileges: options.keeps_privileges,

@@ -4,7 +4,7 @@
 //!     cargo run --release -p ringtap --example forecast_sweep -- [--out DIR] [--interrupt-ns N] [--packet-ns N]
 //!
 //! Simulation only: neither the load nor the speed of the machine changes the result. Owns: score, choice and record. Does not own: the
-//! engine model and the scenarios (`tests/pacer_sim`).
+//! engine's costs and the scenarios (`tests/pacer_sim`).
 
 #[path = "../tests/pacer_sim/mod.rs"]
 mod pacer_sim;

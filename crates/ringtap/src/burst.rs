@@ -3,7 +3,11 @@
 //! Owns the borrowing rule (invariant 2): a burst mutably borrows its source, dropping it returns the frames. It knows
 //! no ring; the source that made it does.
 
+mod buffer;
+
 use crate::sys::memory::{Region, Slot};
+
+pub use buffer::PacketBuffer;
 
 /// Most packets in one burst; bounds how long the engine goes without a look at its stop flag.
 pub const BURST_MAX: usize = 64;
@@ -19,6 +23,14 @@ pub struct Packet<'b> {
     pub arrival_ns: u64,
     /// Its transport checksum is still to be computed: this host sends it or has merged it (TP_STATUS_CSUMNOTREADY).
     pub checksum_pending: bool,
+}
+
+impl<'b> Packet<'b> {
+    /// A whole packet without a stamp.
+    pub fn of(data: &'b [u8]) -> Self {
+        let wire_len = data.len().try_into().unwrap_or(u32::MAX);
+        Self { data, wire_len, arrival_ns: 0, checksum_pending: false }
+    }
 }
 
 /// Takes frames back when their burst ends. One per source; not for other users.

@@ -82,8 +82,10 @@ impl<S: Source, H: Handler> Engine<S, H> {
         self.run_by(&SystemClock, |_, _| {})
     }
 
-    /// As [`Engine::run`], in the time that `clock` tells; `decided` is told each decision of the pacer before it is followed.
-    pub(crate) fn run_by<C: Clock>(&mut self, clock: &C, mut decided: impl FnMut(&Pacer, Wait)) -> End {
+    /// As [`Engine::run`], in the time that `clock` tells ([`crate::testing::SimulatedClock`]), which has to be the source's too.
+    /// `decided` is told each decision of the pacer before it is followed: it may pull the stop handle, or let simulated time
+    /// pass, which nothing else does where the pacer polls without a wait.
+    pub fn run_by<C: Clock>(&mut self, clock: &C, mut decided: impl FnMut(&Pacer, Wait)) -> End {
         let mut arrivals = ArrivalClock::new_by(clock, self.source.stamp_clock());
         let mut remaining = self.packet_limit.unwrap_or(u64::MAX);
         let mut handled = 0u64;

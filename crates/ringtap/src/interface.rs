@@ -105,7 +105,14 @@ impl Interface {
         Ok(Self { ethernet: true, hardware_type: ARPHRD_ETHER, queues, driver, ..Self::foreign(address) })
     }
 
-    /// Whether it is one of [`Interface::foreign`] or [`Interface::card`]; no interface has the index 0.
+    /// An Ethernet device that a program brings with it.
+    pub(crate) fn given(name: &str, queues: usize) -> Self {
+        let queues = queues.try_into().unwrap_or(u32::MAX);
+        Self { ethernet: true, hardware_type: ETHERNET_TYPES[0], queues, ..Self::foreign(name) }
+    }
+
+    /// Whether it is one that the kernel does not know: of [`Interface::foreign`], [`Interface::card`], or given by the program
+    /// ([`crate::source::given`]); no interface has the index 0.
     pub fn is_foreign(&self) -> bool {
         self.index == 0
     }

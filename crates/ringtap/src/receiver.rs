@@ -125,7 +125,7 @@ impl Receiver {
             warnings.push("huge pages are not used: only AF_XDP and cards of our own keep frames in them".to_owned());
         }
         let by_kernel = first.is_some_and(|source| !source.sets_promiscuous());
-        let promiscuous = if config.promiscuous && interface.ethernet && by_kernel {
+        let promiscuous = if config.promiscuous && interface.ethernet && !interface.is_foreign() && by_kernel {
             Promiscuous::on(&interface.name, interface.index).map_err(|error| warnings.push(error.to_string())).ok()
         } else {
             None

@@ -1,4 +1,4 @@
-//! What the pacer does with traffic: a fake clock, simulated arrivals, and costs like those measured on a virtual
+//! What the pacer does with traffic: the engine in simulated time, simulated arrivals, and costs like those measured on a virtual
 //! machine. Each test states its bound.
 
 mod pacer_sim;
@@ -8,7 +8,7 @@ use ringtap::pacer::{Hybrid, Mode, Pacer, Policy, Rung, Wait, Windowed};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
-const COSTS: Costs = Costs { interrupt_ns: 5_000, timer_ns: 10_000, packet_ns: 200, rearm_ns: 1_000 };
+const COSTS: Costs = Costs { interrupt_ns: 5_000, timer_ns: 10_000, packet_ns: 200 };
 
 /// Threshold (pps) and poll period (ns): the sources' own, two measured break-evens, one fast.
 const RUNGS: [(f64, u64); 4] = [(8_300.0, 122_000), (8_000.0, 1_000_000), (30_000.0, 122_000), (60_000.0, 100_000)];

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::{AnySource, packet, pcap, socket, vfio, xdp};
+use super::{AnySource, given, packet, pcap, socket, vfio, xdp};
 use crate::error::Result;
 use crate::interface::Interface;
 use crate::receiver::ReceiverConfig;
@@ -73,6 +73,8 @@ backends! {
     Pcap => pcap::OPENER,
     /// A card taken from the kernel, by its PCI address.
     Vfio => vfio::OPENER,
+    /// A device of the program's own ([`given::give`]).
+    Given => given::OPENER,
 }
 
 impl Backend {

@@ -17,6 +17,7 @@ use crate::sys::{netlink, socket_error};
 pub(crate) mod backend;
 pub(crate) mod counters;
 pub mod file;
+pub mod given;
 pub mod packet;
 pub mod pcap;
 pub mod probe;
@@ -83,10 +84,28 @@ pub struct Description {
     pub library: Option<String>,
 }
 
+impl Description {
+    /// A back end of this name without a ring, on this object.
+    pub fn new(backend: &'static str, object: impl Into<String>) -> Self {
+        Self {
+            backend,
+            object: object.into(),
+            queue: None,
+            zero_copy: None,
+            xdp_mode: None,
+            busy_poll: false,
+            ring_slots: 0,
+            memory_bytes: 0,
+            library: None,
+        }
+    }
+}
+
 /// A device the engine can take packets from. One source belongs to one engine thread.
 ///
 /// Four methods are the way of a packet and must be there; the others say what the device can do besides, and their defaults are
-/// those of a device that can't.
+/// those of a device that can't. [`PacketBuffer`](crate::PacketBuffer) shows a source of another crate; receivers open such
+/// ones when they were given to them ([`given::give`]).
 pub trait Source {
     /// The packets that are there now, at most [`crate::burst::BURST_MAX`]; never blocks, allocates or logs.
     fn receive(&mut self) -> Burst<'_>;

@@ -23,12 +23,16 @@ pub struct Event {
 }
 
 impl Event {
-    pub(crate) fn new() -> Result<Self> {
+    /// One that nobody has signalled yet.
+    ///
+    /// # Errors
+    /// No file descriptor is left.
+    pub fn new() -> Result<Self> {
         Ok(Self { event: eventfd()? })
     }
 
     /// Makes the descriptor readable.
-    pub(crate) fn signal(&self) {
+    pub fn signal(&self) {
         signal(&self.event);
     }
 
@@ -71,9 +75,12 @@ fn signal(event: &OwnedFd) {
 
 /// What a wait on one descriptor and the stop handle ended with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PollEnd {
+pub enum PollEnd {
+    /// The descriptor is readable, or a signal came.
     Readable,
+    /// The limit passed.
     TimedOut,
+    /// The stop handle was pulled.
     Stopped,
     /// POLLERR, POLLHUP or POLLNVAL: the device went away.
     Failed,
@@ -111,7 +118,7 @@ impl Stop {
     }
 
     /// Waits until `fd` is readable, the handle is pulled or `limit` passed (poll(2); rounded up to nanoseconds by ppoll).
-    pub(crate) fn wait_readable(&self, fd: BorrowedFd<'_>, limit: Option<Duration>) -> PollEnd {
+    pub fn wait_readable(&self, fd: BorrowedFd<'_>, limit: Option<Duration>) -> PollEnd {
         let mut fds = [
             libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 },
             libc::pollfd { fd: self.event.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 },

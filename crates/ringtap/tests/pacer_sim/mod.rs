@@ -1,13 +1,21 @@
-//! A one-engine simulation that drives a [`Pacer`] with a fake clock (shared by `tests/pacer_behaviour.rs` and
+//! The engine itself in simulated time, with costs for what its thread does (shared by `tests/pacer_behaviour.rs` and
 //! `examples/forecast_sweep.rs`).
 //!
-//! Owns: arrival patterns, the engine's cycle and its costs. Does not own: what is asserted or scored.
+//! Owns: arrival patterns, the costs, and what is seen of each cycle. Does not own: what is asserted or scored.
 
 #![allow(dead_code, reason = "each of the two programs uses its own part")]
 
 pub(crate) mod scenario;
 
-use ringtap::pacer::{Pacer, Wait};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use ringtap::clock::Clock;
+use ringtap::meters::EngineMeters;
+use ringtap::pacer::Wait;
+use ringtap::testing::{Arrival, MemorySource, Script, SimulatedClock, WakeCosts};
+use ringtap::{Engine, Handler, Outbox, Pacer, Packet, Stop};
 
 /// xorshift64*: small, deterministic, good enough for arrivals.
 pub(crate) struct Random(u64);
@@ -65,8 +73,6 @@ pub(crate) struct Costs {
     pub(crate) timer_ns: u64,
     /// Handling one packet.
     pub(crate) packet_ns: u64,
-    /// Arming the interrupt and finding, on the re-check, that a packet is there already.
-    pub(crate) rearm_ns: u64,
 }
 
 /// One cycle of the engine, as handed to the observer.
@@ -86,7 +92,22 @@ pub(crate) struct Cycle<'a> {
     pub(crate) pacer: &'a Pacer,
 }
 
-/// Runs the engine's loop over sorted `arrivals` until `end_ns`, or until it sleeps with nothing left to come.
+/// Takes its time for each packet, and counts.
+struct Work {
+    clock: SimulatedClock,
+    packet_ns: u64,
+    handled: Rc<Cell<usize>>,
+}
+
+impl Handler for Work {
+    fn packet(&mut self, _packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {
+        self.clock.advance(self.packet_ns);
+        self.handled.set(self.handled.get() + 1);
+    }
+}
+
+/// Runs an engine over sorted `arrivals` until `end_ns`, or until it sleeps with nothing left to come. Packets that come at 0 are
+/// no cycle's: the engine did not wait for them.
 pub(crate) fn simulate(
     pacer: &mut Pacer,
     arrivals: &[u64],
@@ -94,29 +115,33 @@ pub(crate) fn simulate(
     costs: &Costs,
     mut observe: impl FnMut(&Cycle<'_>),
 ) {
-    let mut now_ns = 0;
-    let mut taken = 0;
-    let mut wait = pacer.next(now_ns, 0);
-    while now_ns < end_ns {
-        let (woke_ns, cost_ns) = match wait {
-            Wait::Interrupt => match arrivals.get(taken) {
-                Some(&arrival) if arrival > now_ns => (arrival, costs.interrupt_ns),
-                Some(_) => (now_ns, costs.rearm_ns),
-                None => return,
-            },
-            Wait::Timer(instant_ns) => (instant_ns.max(now_ns), costs.timer_ns),
-            Wait::Poll => (now_ns, costs.rearm_ns),
-        };
-        let from_ns = now_ns;
-        let first = taken;
-        now_ns = woke_ns + cost_ns;
-        while arrivals.get(taken).is_some_and(|&arrival| arrival <= now_ns) {
-            taken += 1;
-            now_ns += costs.packet_ns;
+    let clock = SimulatedClock::with_costs(0, WakeCosts { timer_ns: costs.timer_ns, interrupt_ns: costs.interrupt_ns });
+    let script = Script::of(arrivals.iter().map(|&at_ns| Arrival::at(at_ns, &[])));
+    let source = MemorySource::new("arrivals", clock.clone(), script).unwrap_or_else(|error| panic!("{error}"));
+    let stop = Arc::new(Stop::new().unwrap_or_else(|error| panic!("{error}")));
+    let handled = Rc::new(Cell::new(0));
+    let mut engine = Engine {
+        source,
+        handler: Work { clock: clock.clone(), packet_ns: costs.packet_ns, handled: Rc::clone(&handled) },
+        pacer: pacer.clone(),
+        transmit: None,
+        stop: Arc::clone(&stop),
+        meters: Arc::new(EngineMeters::default()),
+        packet_limit: None,
+    };
+    // How the engine waits, since when, and how many packets it had handled by then.
+    let mut waiting: Option<(Wait, u64, usize)> = None;
+    engine.run_by(&clock, |pacer, wait| {
+        let (now_ns, taken) = (clock.monotonic_ns(), handled.get());
+        if let Some((waited, from_ns, first)) = waiting.replace((wait, now_ns, taken)) {
+            let packets = &arrivals[first..taken];
+            let cost_ns = if matches!(waited, Wait::Timer(_)) { costs.timer_ns } else { costs.interrupt_ns };
+            let woke_ns = now_ns - costs.packet_ns * packets.len() as u64 - cost_ns;
+            observe(&Cycle { waited, from_ns, woke_ns, now_ns, cost_ns, packets, pacer });
         }
-        let packets = &arrivals[first..taken];
-        let waited = wait;
-        wait = pacer.next(now_ns, packets.len() as u64);
-        observe(&Cycle { waited, from_ns, woke_ns, now_ns, cost_ns, packets, pacer });
-    }
+        if now_ns >= end_ns {
+            stop.pull();
+        }
+    });
+    *pacer = engine.pacer;
 }

@@ -66,7 +66,7 @@ pub(crate) fn scenarios(interrupt_ns: u64, packet_ns: u64) -> Vec<Scenario> {
             let end_ns = SCENARIO_PERIODS * period_ns;
             let threshold_pps = ratio as f64 * 1e9 / period_ns as f64;
             let timer_ns = ratio * interrupt_ns;
-            let costs = Costs { interrupt_ns, timer_ns, packet_ns, rearm_ns: interrupt_ns / 4 };
+            let costs = Costs { interrupt_ns, timer_ns, packet_ns };
             let mut add = |name: String, kind, arrivals: Vec<u64>| {
                 let oracle = Vec::new();
                 all.push(Scenario { name, kind, threshold_pps, period_ns, costs, arrivals, end_ns, oracle });

@@ -1,0 +1,311 @@
+//! Receivers over memory sources: handlers, queues, the ledger of all, and ends that leave no packet out of it. No root.
+
+mod engine_support;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use engine_support::{Seen, interrupts, timer};
+use ringtap::clock::{SystemClock, monotonic_ns};
+use ringtap::realtime::RealTime;
+use ringtap::source::given::give;
+use ringtap::source::{AnySource, Description, DeviceCounters, DeviceCounts, StampClock, Wake};
+use ringtap::testing::{Arrival, Ending, MemorySource, Script};
+use ringtap::{
+    Backend, Burst, Cause, End, Handler, Ledger, Outbox, Outcome, Packet, Policy, Receiver, ReceiverConfig, Running,
+    Source, Stop,
+};
+
+/// A device of a name of its own, with ordinary threads, as a test needs no others.
+fn config(policy: Policy) -> ReceiverConfig {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    ReceiverConfig {
+        realtime: RealTime { priority: 0, lock_memory: false, shallow_idle: false },
+        backend: Backend::Given,
+        ..ReceiverConfig::new(format!("memory{}", NUMBER.fetch_add(1, Ordering::Relaxed)), policy)
+    }
+}
+
+type Memory = MemorySource<std::vec::IntoIter<Arrival>>;
+
+fn memory(script: Script<std::vec::IntoIter<Arrival>>) -> Memory {
+    MemorySource::new("memory0", SystemClock, script).unwrap()
+}
+
+/// A script of so many packets that are there, each with the queue in its first byte.
+fn packets(queue: u8, count: usize) -> Script<std::vec::IntoIter<Arrival>> {
+    Script::of(vec![Arrival::there(vec![queue; 60]); count])
+}
+
+fn open(config: ReceiverConfig, scripts: impl IntoIterator<Item = Script<std::vec::IntoIter<Arrival>>>) -> Receiver {
+    let sources = scripts.into_iter().map(|script| Box::new(memory(script)) as AnySource).collect();
+    give(&config.interface, sources).unwrap();
+    Receiver::open(config).unwrap()
+}
+
+/// Starts, waits until all engines have ended by themselves, and sums up.
+fn run_out<H: Handler + Send + 'static>(receiver: Receiver, handlers: Vec<H>) -> Outcome<H> {
+    let running = receiver.start(handlers).unwrap();
+    wait_until(&running, Running::is_finished);
+    running.finish().unwrap()
+}
+
+fn wait_until<H>(running: &Running<H>, done: impl Fn(&Running<H>) -> bool) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !done(running) {
+        assert!(Instant::now() < patience, "it never came to that");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn parts(ledger: &Ledger) -> (Option<u64>, u64, Option<u64>, u64, Option<i64>) {
+    (ledger.offered, ledger.delivered, ledger.filtered, ledger.lost(), ledger.unaccounted())
+}
+
+#[test]
+fn a_receiver_over_memory_is_one_like_any_other() {
+    let config = config(interrupts());
+    let name = config.interface.clone();
+    let receiver = open(config, [packets(0, 3)]);
+    assert_eq!((receiver.source_count(), receiver.link_type()), (1, Some(1)));
+    let interface = receiver.interface();
+    assert_eq!((&interface.name, interface.ethernet, interface.is_foreign()), (&name, true, true));
+    assert_eq!(receiver.stamp_clock(), Some(StampClock::Monotonic));
+    let described = &receiver.descriptions()[0];
+    assert_eq!((described.backend, described.object.as_str()), ("memory", "memory0"));
+    assert_eq!(receiver.warnings(), [""; 0]);
+    let outcome = run_out(receiver, vec![Seen::default()]);
+    assert_eq!(outcome.engines[0].end, End::EndOfFile);
+    assert_eq!(outcome.engines[0].handler.first_bytes(), [0, 0, 0]);
+    assert_eq!(parts(&outcome.ledger), (Some(3), 3, Some(0), 0, Some(0)));
+}
+
+#[test]
+fn there_is_one_handler_for_each_source_or_an_error_that_says_so() {
+    for handlers in [0, 1, 3] {
+        let receiver = open(config(interrupts()), [packets(0, 1), packets(1, 1)]);
+        let handlers = (0..handlers).map(|_| Seen::default()).collect::<Vec<_>>();
+        let told = format!("{} handlers for 2 sources", handlers.len());
+        let engines = format!("start engines for {}:", receiver.interface().name);
+        let error = receiver.start(handlers).err().unwrap().to_string();
+        for part in [&engines, &told, "one handler for each source"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_policy_that_makes_no_sense_is_refused_before_anything_is_opened() {
+    let config = config(timer(0));
+    give(&config.interface, vec![Box::new(memory(packets(0, 1)))]).unwrap();
+    let error = Receiver::open(config.clone()).err().unwrap().to_string();
+    assert!(error.contains(&config.interface) && error.contains("period_ns is 0"), "{error}");
+    assert!(Receiver::open(ReceiverConfig { policy: interrupts(), ..config }).is_ok());
+}
+
+#[test]
+fn a_device_is_given_once_and_opened_once() {
+    let config = config(interrupts());
+    let opened = |config: &ReceiverConfig| Receiver::open(config.clone()).map(|_| ());
+    let error = opened(&config).unwrap_err().to_string();
+    assert!(error.contains(&config.interface) && error.contains("nobody has given one"), "{error}");
+    let source = || -> Vec<AnySource> { vec![Box::new(memory(packets(0, 1)))] };
+    assert!(give(&config.interface, Vec::new()).unwrap_err().to_string().contains("no queue"));
+    give(&config.interface, source()).unwrap();
+    assert!(give(&config.interface, source()).unwrap_err().to_string().contains("there is one of that name"));
+    opened(&config).unwrap();
+    assert!(opened(&config).is_err());
+    give(&config.interface, source()).unwrap();
+    opened(&config).unwrap();
+}
+
+#[test]
+fn queues_have_their_own_handlers_and_one_ledger() {
+    let counts = [500, 1, 0, 130];
+    let scripts = (0u8..).zip(counts).map(|(queue, count)| packets(queue, count));
+    for policy in [interrupts(), timer(200_000), Policy::Busy] {
+        let receiver = open(ReceiverConfig { packet_limit: None, ..config(policy.clone()) }, scripts.clone());
+        let running = receiver.start((0..4).map(|_| Seen::default()).collect()).unwrap();
+        wait_until(&running, |running| running.counters().packets == 631);
+        let outcome = running.finish().unwrap();
+        for (queue, (engine, count)) in (0u8..).zip(outcome.engines.iter().zip(counts)) {
+            assert_eq!(engine.handler.first_bytes(), vec![queue; count], "{policy:?}");
+        }
+        assert_eq!(parts(&outcome.ledger), (Some(631), 631, Some(0), 0, Some(0)), "{policy:?}");
+        assert_eq!(outcome.counters.bytes, 631 * 60);
+    }
+}
+
+#[test]
+fn the_ledger_has_every_loss_by_its_cause_and_says_what_nobody_explains() {
+    let lost = DeviceCounts { offered: Some(20), ring_full: 7, fill_ring_empty: 5, oversize: 3, nic: 1 };
+    let more = DeviceCounts { offered: Some(2), ring_full: 2, ..DeviceCounts::default() };
+    let scripts = [
+        Script { counts: vec![(0, lost), (1, more)], ..packets(0, 100) },
+        Script { counts: vec![(0, more)], ..packets(1, 10) },
+    ];
+    let outcome = run_out(open(config(interrupts()), scripts), vec![Seen::default(), Seen::default()]);
+    let ledger = outcome.ledger;
+    assert_eq!(parts(&ledger), (Some(134), 110, Some(0), 20, Some(4)), "{ledger}");
+    for (cause, count) in [
+        (Cause::RingFull, 11),
+        (Cause::FillRingEmpty, 5),
+        (Cause::Oversize, 3),
+        (Cause::Nic, 1),
+        (Cause::DriverQueue, 0),
+        (Cause::LeftAtLimit, 0),
+    ] {
+        assert_eq!(ledger.drops[&cause], Some(count), "{cause:?}");
+    }
+}
+
+#[test]
+fn what_is_left_at_the_limit_and_what_came_cut_is_in_the_ledger() {
+    let script = Script { frame_bytes: 40, ..packets(0, 100) };
+    let outcome = run_out(
+        open(ReceiverConfig { packet_limit: Some(70), ..config(interrupts()) }, [script]),
+        vec![Seen::default()],
+    );
+    assert_eq!(outcome.engines[0].end, End::Limit);
+    let ledger = outcome.ledger;
+    assert_eq!(parts(&ledger), (Some(100), 70, Some(0), 30, Some(0)), "{ledger}");
+    assert_eq!((ledger.drops[&Cause::LeftAtLimit], ledger.cut), (Some(30), 70));
+}
+
+/// A memory source with one thing changed.
+struct But {
+    source: Memory,
+    counters: fn() -> Option<Box<dyn DeviceCounters>>,
+    filters: bool,
+}
+
+/// Counters that nobody can read.
+struct Unreadable;
+
+impl DeviceCounters for Unreadable {
+    fn read(&mut self) -> Option<DeviceCounts> {
+        None
+    }
+}
+
+/// What the kernel's filter let through.
+struct LetThrough;
+
+impl DeviceCounters for LetThrough {
+    fn read(&mut self) -> Option<DeviceCounts> {
+        Some(DeviceCounts { offered: Some(10), ..DeviceCounts::default() })
+    }
+}
+
+impl Source for But {
+    fn receive(&mut self) -> Burst<'_> {
+        self.source.receive()
+    }
+
+    fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
+        self.source.wait_for_interrupt(stop, limit)
+    }
+
+    fn quiesce(&mut self) -> bool {
+        self.source.quiesce()
+    }
+
+    fn stamp_clock(&self) -> StampClock {
+        self.source.stamp_clock()
+    }
+
+    fn description(&self) -> Description {
+        self.source.description()
+    }
+
+    fn counters(&self) -> Option<Box<dyn DeviceCounters>> {
+        (self.counters)()
+    }
+
+    fn filters_before_counting(&self) -> bool {
+        self.filters
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.filters.then_some("the card is on fire")
+    }
+
+    fn invalid_descriptors(&self) -> u64 {
+        if self.filters { 2 } else { 0 }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_unknown() {
+    let but = But { source: memory(packets(0, 10)), counters: || Some(Box::new(Unreadable)), filters: false };
+    let config = config(interrupts());
+    give(&config.interface, vec![Box::new(but)]).unwrap();
+    let receiver = Receiver::open(config).unwrap();
+    let ledger = run_out(receiver, vec![Seen::default()]).ledger;
+    assert_eq!((ledger.offered, ledger.delivered, ledger.unaccounted()), (None, 10, None), "{ledger}");
+    assert_eq!(ledger.drops[&Cause::RingFull], None);
+}
+
+#[test]
+fn what_a_source_says_of_its_device_is_told_in_the_end() {
+    let but = But { source: memory(packets(0, 10)), counters: || Some(Box::new(LetThrough)), filters: true };
+    let config = config(interrupts());
+    give(&config.interface, vec![Box::new(but)]).unwrap();
+    let receiver = Receiver::open(config).unwrap();
+    let outcome = run_out(receiver, vec![Seen::default()]);
+    let ledger = outcome.ledger;
+    assert_eq!((ledger.filtered, ledger.filtered_before_offered), (None, true), "nobody knows how many it refused");
+    assert_eq!((ledger.offered, ledger.delivered, ledger.drops[&Cause::InvalidDescriptor]), (Some(10), 10, Some(2)));
+    assert!(outcome.warnings.iter().any(|told| told.contains("gives no more packets: the card is on fire")));
+}
+
+#[test]
+fn a_device_that_is_removed_ends_its_engine_alone() {
+    let scripts =
+        [Script { ending: Ending::Gone, ..packets(0, 5) }, Script { ending: Ending::Silence, ..packets(1, 6) }];
+    let running = open(config(interrupts()), scripts).start(vec![Seen::default(), Seen::default()]).unwrap();
+    wait_until(&running, |running| running.counters().packets == 11);
+    assert!(!running.is_finished());
+    let outcome = running.finish().unwrap();
+    assert_eq!(outcome.engines.iter().map(|engine| engine.end).collect::<Vec<_>>(), [End::DeviceGone, End::Stopped]);
+    assert_eq!(parts(&outcome.ledger), (Some(11), 11, Some(0), 0, Some(0)));
+}
+
+#[test]
+fn what_had_come_when_it_was_stopped_is_delivered_and_what_had_not_was_never_offered() {
+    let now_ns = monotonic_ns();
+    let late = (0..10).map(|_| Arrival::at(now_ns + 3_600_000_000_000, vec![9]));
+    let arrivals: Vec<_> = (0..300).map(|_| Arrival::there(vec![0])).chain(late).collect();
+    for policy in [interrupts(), timer(1_000_000_000)] {
+        let running = open(config(policy), [Script::of(arrivals.clone())]).start(vec![Seen::default()]).unwrap();
+        running.stop_handle().pull();
+        let outcome = running.finish().unwrap();
+        assert_eq!(outcome.engines[0].end, End::Stopped);
+        assert_eq!(parts(&outcome.ledger), (Some(300), 300, Some(0), 0, Some(0)));
+    }
+}
+
+struct Panics;
+
+impl Handler for Panics {
+    fn packet(&mut self, _packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {
+        panic!("the test's own panic");
+    }
+}
+
+#[test]
+fn a_handler_that_panics_is_an_error_in_the_end() {
+    let running = open(config(interrupts()), [packets(0, 1)]).start(vec![Panics]).unwrap();
+    wait_until(&running, Running::is_finished);
+    let error = running.finish().err().unwrap().to_string();
+    assert!(error.contains("the engine thread panicked"), "{error}");
+}
+
+#[test]
+fn a_running_receiver_that_is_dropped_ends_its_engines() {
+    let script = Script { ending: Ending::Silence, ..packets(0, 1) };
+    let running = open(config(interrupts()), [script]).start(vec![Seen::default()]).unwrap();
+    let stop = running.stop_handle();
+    drop(running);
+    assert!(stop.is_pulled());
+}
