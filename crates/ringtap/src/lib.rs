@@ -25,6 +25,7 @@ pub mod settings;
 pub mod source;
 pub mod steer;
 pub(crate) mod sys;
+pub mod testing;
 pub mod transmit;
 
 pub use burst::{Burst, Packet};
