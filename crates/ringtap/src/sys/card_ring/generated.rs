@@ -33,7 +33,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         8 => (1..=COUNT).prop_map(Act::Receive),
         5 => (1..10usize).prop_map(Act::GiveBack),
     ];
-    vec(act, 1..if cfg!(miri) { 40 } else { 300 })
+    vec(act, 1..if cfg!(miri) { 30 } else { 300 })
 }
 
 /// What is in a descriptor that the card has written back.
@@ -170,7 +170,7 @@ proptest! {
     }
 
     #[test]
-    fn transmit_descriptors_have_one_owner(acts in vec((0..4u8, any::<usize>()), 1..if cfg!(miri) { 40 } else { 300 })) {
+    fn transmit_descriptors_have_one_owner(acts in vec((0..4u8, any::<usize>()), 1..if cfg!(miri) { 30 } else { 300 })) {
         let (_receive, mut ring, mut card) = queue(8, COUNT, FRAME_SIZE);
         let (mut queued, mut kicked, mut number) = (VecDeque::new(), VecDeque::new(), 0u8);
         for (act, choice) in acts {

@@ -38,7 +38,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         8 => (1..=COUNT).prop_map(Act::Receive),
         5 => (0..8usize, 1..10usize).prop_map(|(from, most)| Act::GiveBack(from, most)),
     ];
-    vec(act, 1..if cfg!(miri) { 40 } else { 300 })
+    vec(act, 1..if cfg!(miri) { 30 } else { 300 })
 }
 
 /// A packet that user space is to find in a frame.
@@ -175,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn transmit_frames_have_one_owner(acts in vec((0..4u8, any::<usize>()), 1..if cfg!(miri) { 40 } else { 300 })) {
+    fn transmit_frames_have_one_owner(acts in vec((0..4u8, any::<usize>()), 1..if cfg!(miri) { 30 } else { 300 })) {
         let (mut ring, mut kernel) = transmit(COUNT, FRAME_SIZE);
         // Frames in the order in which they were sent, and those that the kernel took.
         let (mut queued, mut sent, mut out) = (VecDeque::new(), VecDeque::new(), BTreeSet::new());

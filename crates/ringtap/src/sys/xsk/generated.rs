@@ -33,7 +33,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         6 => (1..20usize).prop_map(Act::Receive),
         6 => (1..20usize).prop_map(Act::GiveBack),
     ];
-    vec(act, 1..if cfg!(miri) { 40 } else { 300 })
+    vec(act, 1..if cfg!(miri) { 30 } else { 300 })
 }
 
 /// What the model expects of one packet, or of descriptors that make none.

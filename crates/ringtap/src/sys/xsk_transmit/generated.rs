@@ -31,7 +31,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         6 => (any::<usize>(), 0..u64::from(FRAME_SIZE)).prop_map(|(which, inside)| Act::Complete(which, inside)),
         1 => (0..3u8, any::<u64>()).prop_map(|(how, number)| Act::Lie(how, number)),
     ];
-    vec(act, 1..if cfg!(miri) { 40 } else { 300 })
+    vec(act, 1..if cfg!(miri) { 30 } else { 300 })
 }
 
 proptest! {
