@@ -51,11 +51,11 @@ test-long: ## the tests that take a minute and more each: a storm of traps, valg
 	scripts/setup test
 	MINUTES=$(or $(MINUTES),1) CYCLES=$(or $(CYCLES),50000) LIVE_CYCLES=$(or $(LIVE_CYCLES),500) XDP_CYCLES=$(or $(XDP_CYCLES),50) scripts/test --workspace --tests -- --ignored --test-threads 1
 
-fuzz: ## a minute of fuzzing for each target, from its committed corpus (FUZZ_SECONDS=, TARGETS=)
+fuzz: ## a minute of fuzzing for each target, from its committed corpus (FUZZ_SECONDS=, TARGETS=, JOBS=)
 	scripts/setup fuzz
 	scripts/fuzz $(TARGETS)
 
-miri: ## the tests that Miri can run: pure code, and the rings over memory of our own
+miri: ## Miri over the unsafe code of the rings, with the kernel or card played by the tests (JOBS=)
 	scripts/setup fuzz
 	scripts/miri
 

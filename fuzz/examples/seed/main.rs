@@ -10,7 +10,10 @@
 
 #[path = "../../links.rs"]
 mod links;
+#[path = "../../sigma.rs"]
+mod sigma;
 
+mod correlation;
 mod detector;
 mod pcap;
 mod station;
@@ -43,6 +46,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("syslog", station::syslog()),
         ("mib", station::mibs()),
         ("pcap", pcap::calls()),
+        ("files", pcap::files()),
+        ("sigma", correlation::rules()),
+        ("automaton", correlation::automata()),
+        ("step", correlation::steps()),
     ] {
         let bytes = write(&to.join(target), &seeds)?;
         println!("{target}: {} seeds, {bytes} bytes", seeds.len());

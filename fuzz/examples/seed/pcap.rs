@@ -1,4 +1,4 @@
-//! Owns: the seeds of the `pcap` target: sequences of calls, as the target reads them from bytes.
+//! Owns: the seeds of the `pcap` target, sequences of calls as the target reads them from bytes, and of `files`: capture files.
 
 use ringtap_samples::files::{Format, Order, file};
 use ringtap_samples::{Sample, sample};
@@ -18,10 +18,23 @@ const STATS: [u8; 2] = [0, 16];
 const ASK: [u8; 4] = [0, 22, 0, 23];
 const DUMP: [u8; 2] = [0, 24];
 
+const FORMATS: [Format; 3] = [Format::Pcap(Order::Little), Format::PcapNano(Order::Big), Format::Pcapng(Order::Little, 9)];
+
+/// A file of a few packets in each format.
+pub fn files() -> Seeds {
+    let formats = FORMATS.into_iter().enumerate();
+    formats.map(|(number, format)| (format!("file-{number}"), few(format))).collect()
+}
+
+fn few(format: Format) -> Vec<u8> {
+    let dns = sample("dns");
+    let packets = dns.packets.iter().take(4).cloned().collect();
+    file(&Sample { packets, ..dns }, format)
+}
+
 /// What clients do with files, with no device, and with a handle that is not activated.
 pub fn calls() -> Seeds {
-    let formats = [Format::Pcap(Order::Little), Format::PcapNano(Order::Big), Format::Pcapng(Order::Little, 9)];
-    let mut seeds: Seeds = formats
+    let mut seeds: Seeds = FORMATS
         .into_iter()
         .enumerate()
         .map(|(number, format)| {
@@ -43,9 +56,7 @@ pub fn calls() -> Seeds {
 /// A call that opens a file of a few packets.
 fn open_file(format: Format) -> Vec<u8> {
     const MOST: usize = 1000;
-    let dns = sample("dns");
-    let packets = dns.packets.iter().take(4).cloned().collect();
-    let mut bytes = file(&Sample { packets, ..dns }, format);
+    let mut bytes = few(format);
     bytes.truncate(MOST / 4 * 4);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     [&OPEN[..], &[1, (bytes.len() / 4) as u8], &bytes, &[1]].concat()

@@ -34,10 +34,22 @@ const TX_PAYLOAD_SHIFT: u32 = 14;
 /// Shortest frame, without its check sequence.
 const ETHERNET_MINIMUM: usize = 60;
 
+/// The registers of a card, by which it is told of a ring's end.
+pub(crate) trait Registers: std::fmt::Debug + Send + Sync {
+    /// Writes the register at byte `offset`, no earlier than what was written to memory before.
+    fn write(&self, offset: usize, value: u32);
+}
+
+impl Registers for VfioDevice {
+    fn write(&self, offset: usize, value: u32) {
+        VfioDevice::write(self, offset, value);
+    }
+}
+
 /// A ring's place in the shared memory, and how the card is told of its end.
 #[derive(Debug)]
 struct Descriptors {
-    device: Arc<VfioDevice>,
+    registers: Arc<dyn Registers>,
     memory: Arc<Region>,
     /// Of the first descriptor in the memory, bytes.
     ring: usize,
@@ -72,10 +84,21 @@ impl QueueMemory {
         frame_size: usize,
         huge_pages: bool,
     ) -> Result<Self> {
-        let len = (receive + transmit) * (DESCRIPTOR + frame_size) + frame_size;
+        let len = Self::bytes(receive + transmit, frame_size);
         let memory = Arc::new(Region::anonymous(len, huge_pages, "rings and frames")?);
         let card_address = device.share(&memory)?;
-        Ok(Self { memory, card_address, receive, transmit, frame_size })
+        Ok(Self::over(memory, card_address, (receive, transmit), frame_size))
+    }
+
+    /// Memory that the card finds at `card_address`, for so many descriptors of both kinds.
+    pub(crate) fn over(memory: Arc<Region>, card_address: u64, descriptors: (usize, usize), frame_size: usize) -> Self {
+        let (receive, transmit) = descriptors;
+        Self { memory, card_address, receive, transmit, frame_size }
+    }
+
+    /// Bytes of memory that so many descriptors take.
+    pub(crate) fn bytes(descriptors: usize, frame_size: usize) -> usize {
+        descriptors * (DESCRIPTOR + frame_size) + frame_size
     }
 
     /// Where the card finds its receive and its transmit descriptors.
@@ -90,13 +113,14 @@ impl QueueMemory {
     /// The rings; `tails` are the card's tail registers of the two.
     pub(crate) fn rings(
         self,
-        device: &Arc<VfioDevice>,
+        registers: &Arc<impl Registers + 'static>,
         tails: (usize, usize),
         advanced: bool,
     ) -> (CardReceive, Option<CardTransmit>) {
         let frames = ((self.receive + self.transmit) * DESCRIPTOR).next_multiple_of(self.frame_size);
+        let registers: Arc<dyn Registers> = Arc::clone(registers) as _;
         let descriptors = |ring, frames, count, tail_register| Descriptors {
-            device: Arc::clone(device),
+            registers: Arc::clone(&registers),
             memory: Arc::clone(&self.memory),
             ring,
             frames,
@@ -149,7 +173,7 @@ impl Descriptors {
     }
 
     fn set_tail(&self, index: usize) {
-        self.device.write(self.tail_register, index as u32);
+        self.registers.write(self.tail_register, index as u32);
     }
 
     fn after(&self, index: usize) -> usize {
@@ -188,8 +212,9 @@ impl CardReceive {
         self.ring.read(self.next, RX_STATUS) & RX_DONE == 0
     }
 
-    /// Takes packets that are there until `slots` has `most`.
+    /// Takes up to `most` packets that are there into `slots`, which is empty, as are all that were taken before given back.
     pub(crate) fn take(&mut self, slots: &mut Vec<Slot>, most: usize, now_ns: impl FnOnce() -> u64) {
+        debug_assert!(slots.is_empty());
         let first = self.next;
         while slots.len() < most {
             let status = self.ring.read(self.next, RX_STATUS);
@@ -227,6 +252,10 @@ impl CardReceive {
         if let Some(last) = slots.last() {
             self.give_until(self.ring.after(last.token as usize));
         }
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Region> {
+        &self.ring.memory
     }
 
     fn give_until(&mut self, end: usize) {
@@ -308,3 +337,6 @@ impl Drop for CardTransmit {
         }
     }
 }
+
+#[cfg(test)]
+mod generated;

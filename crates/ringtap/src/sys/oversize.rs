@@ -15,7 +15,7 @@ const PACKET_COPY_THRESH: libc::c_int = 7;
 /// The longest packet there is: GSO_MAX_SIZE of linux/netdevice.h (BIG TCP), with headers in front.
 pub(super) const LONGEST_PACKET: usize = (512 << 10) + 4096;
 /// Memory for the fetched packets of a burst: 31 of 64 KiB, or 3 of the longest. A burst ends where there is no more.
-pub(super) const POOL_BYTES: usize = 2 << 20;
+pub(crate) const POOL_BYTES: usize = 2 << 20;
 /// Kernel memory that such packets may take until they are fetched: as much as the ring, but not less or more than this.
 const QUEUE_BYTES: (u64, u64) = (32 << 20, 256 << 20);
 /// An error of the socket (ENETDOWN) is told by the first call that comes, and the packet stays.

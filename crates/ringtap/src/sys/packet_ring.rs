@@ -31,17 +31,17 @@ const PACKET_FANOUT_FLAG_UNIQUEID: u32 = 0x2000;
 const PACKET_FANOUT_FLAG_IGNORE_OUTGOING: u32 = 0x4000;
 const TPACKET_V2: libc::c_int = 1;
 
-const TP_STATUS_KERNEL: u32 = 0;
-const TP_STATUS_USER: u32 = 1;
-const TP_STATUS_COPY: u32 = 1 << 1;
-pub(super) const TP_STATUS_CSUMNOTREADY: u32 = 1 << 3;
-pub(super) const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
-pub(super) const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
-const TP_STATUS_SEND_REQUEST: u32 = 1;
-const TP_STATUS_SENDING: u32 = 2;
+pub(crate) const TP_STATUS_KERNEL: u32 = 0;
+pub(crate) const TP_STATUS_USER: u32 = 1;
+pub(crate) const TP_STATUS_COPY: u32 = 1 << 1;
+pub(crate) const TP_STATUS_CSUMNOTREADY: u32 = 1 << 3;
+pub(crate) const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
+pub(crate) const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
+pub(crate) const TP_STATUS_SEND_REQUEST: u32 = 1;
+pub(crate) const TP_STATUS_SENDING: u32 = 2;
 
 /// Bytes of an 802.1Q tag, kept free in front of each frame so that the tag can be put back.
-pub(super) const VLAN_TAG_BYTES: usize = 4;
+pub(crate) const VLAN_TAG_BYTES: usize = 4;
 /// Both MAC addresses: a tag comes after them (IEEE 802.1Q clause 9).
 const MAC_ADDRESSES: usize = 12;
 const DEFAULT_TPID: u16 = 0x8100;
@@ -233,7 +233,7 @@ pub(super) fn put_tag_back(frame: &mut [u8], tci: u16, tpid: Option<u16>) -> boo
 
 /// A mapped ring of equal frames.
 #[derive(Debug)]
-struct Frames {
+pub(crate) struct Frames {
     region: Arc<Region>,
     frame_size: usize,
     count: usize,
@@ -281,6 +281,11 @@ impl Frames {
         Ok(Self { region: Arc::new(region), frame_size: frame_size as usize, count: count as usize, end: len })
     }
 
+    /// Frames in memory of our own, for a kernel that is played.
+    pub(crate) fn over(region: Arc<Region>, frame_size: usize, count: usize) -> Self {
+        Self { region, frame_size, count, end: frame_size * count }
+    }
+
     fn head(&self, index: usize) -> *mut FrameHead {
         debug_assert!(index < self.count);
         // SAFETY: `index` is below the number of frames in the mapping.
@@ -326,8 +331,13 @@ impl PacketReceive {
         let frames = Frames::new(fd.as_fd(), PACKET_RX_RING, object, ring_frames, frame_size, tail)?;
         bind(fd.as_fd(), object, config.ifindex, libc::ETH_P_ALL)?;
         let group = fanout.map(|group| join_fanout(fd.as_fd(), config, group)).transpose()?;
-        let oversize = config.fetch_oversize.then(|| Oversize::new(frames.end));
-        Ok((Self { fd: Arc::new(fd), frames, next: 0, oversize, invalid_descriptors: 0 }, group))
+        Ok((Self::over(Arc::new(fd), frames, config.fetch_oversize), group))
+    }
+
+    /// A ring that is mapped; to fetch what does not fit a frame, [`POOL_BYTES`] of our own memory lie behind it.
+    pub(crate) fn over(fd: Arc<OwnedFd>, frames: Frames, fetch_oversize: bool) -> Self {
+        let oversize = fetch_oversize.then(|| Oversize::new(frames.end));
+        Self { fd, frames, next: 0, oversize, invalid_descriptors: 0 }
     }
 
     /// Takes up to `max` packets, [`BURST_MAX`] at most, off the ring into `slots`, which is empty and has room for them.
@@ -484,7 +494,12 @@ impl PacketTransmit {
         let frames = Frames::new(fd.as_fd(), PACKET_TX_RING, interface, ring_frames, frame_size, 0)?;
         // Protocol 0: this socket receives nothing.
         bind(fd.as_fd(), interface, ifindex, 0)?;
-        Ok(Self { fd, frames, next: 0, oldest: 0, queued: 0 })
+        Ok(Self::over(fd, frames))
+    }
+
+    /// A ring that is mapped.
+    pub(crate) fn over(fd: OwnedFd, frames: Frames) -> Self {
+        Self { fd, frames, next: 0, oldest: 0, queued: 0 }
     }
 
     /// As [`super::xsk_transmit::XskTransmit::send`].
@@ -531,6 +546,9 @@ impl PacketTransmit {
         self.queued
     }
 }
+
+#[cfg(test)]
+mod generated;
 
 #[cfg(test)]
 mod tests {

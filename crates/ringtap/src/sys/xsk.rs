@@ -20,7 +20,7 @@ mod refused;
 /// What the steering program puts before a packet: arrival time and the run's cookie (struct stamp in steer.bpf.c).
 pub(crate) const STAMP_BYTES: u32 = 16;
 /// XDP_PACKET_HEADROOM, always kept by the kernel in front of what it delivers.
-const XDP_PACKET_HEADROOM: u32 = 256;
+pub(crate) const XDP_PACKET_HEADROOM: u32 = 256;
 /// Bytes of a packed frame: the least that a kernel accepts which wants room for a short packet and struct skb_shared_info in each
 /// chunk (seen on 6.18.44 with cache lines of 64 bytes). An odd number of lines, so that packets' beginnings use all sets of a cache.
 pub(crate) const PACKED_FRAME: u32 = 448;
@@ -31,9 +31,9 @@ const PACKED_TAIL: usize = 68 << 10;
 /// Bind flag: packets may come in several pieces (XDP_USE_SG, Linux 6.6).
 const XDP_USE_SG: u16 = 1 << 4;
 /// In unaligned mode an address has the chunk's in its low 48 bits and the packet's place in it above.
-const UNALIGNED_SHIFT: u32 = 48;
+pub(crate) const UNALIGNED_SHIFT: u32 = 48;
 /// A descriptor's option: the frame goes on in the next one.
-const XDP_PKT_CONTD: u32 = 1;
+pub(crate) const XDP_PKT_CONTD: u32 = 1;
 /// Socket option: descriptors one send call may take in copy mode (32 where the kernel lacks it).
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 /// Packets one NAPI pass may take when this thread runs it (SO_BUSY_POLL_BUDGET); the kernel's own default weight.
@@ -86,31 +86,31 @@ impl XskConfig {
 /// The memory goes on at its own beginning ([`Region::endless`]), so that holds for the last frame too. Only in copy mode, where
 /// it is the kernel that writes: a device would fill its buffers to the end.
 #[derive(Debug, Clone, Copy)]
-struct Frames {
+pub(crate) struct Frames {
     /// A power of two.
-    count: u32,
-    size: u32,
+    pub(crate) count: u32,
+    pub(crate) size: u32,
 }
 
 impl Frames {
-    fn packed(self) -> bool {
+    pub(crate) fn packed(self) -> bool {
         self.size == PACKED_FRAME
     }
 
-    fn chunk_size(self) -> u32 {
+    pub(crate) fn chunk_size(self) -> u32 {
         if self.packed() { PACKED_CHUNK } else { self.size }
     }
 
-    fn headroom(self) -> u32 {
+    pub(crate) fn headroom(self) -> u32 {
         if self.packed() { PACKED_CHUNK - XDP_PACKET_HEADROOM - PACKED_FRAME } else { 0 }
     }
 
-    fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         self.count as usize * self.size as usize
     }
 
     /// Memory that shows its beginning once more behind its end.
-    fn tail(self) -> usize {
+    pub(crate) fn tail(self) -> usize {
         if self.packed() { PACKED_TAIL } else { 0 }
     }
 
@@ -225,7 +225,7 @@ impl XskSocket {
                 entries: at.desc as usize,
             };
             Region::of_fd(fd.as_fd(), len, page_offset)
-                .map(|region| (region, layout))
+                .map(|region| (Arc::new(region), layout))
                 .map_err(|e| failed("map the rings of", &e))
         };
         let impossible =
@@ -247,25 +247,8 @@ impl XskSocket {
         };
 
         let umem = Arc::new(umem);
-        let mut this = Self {
-            fd: Arc::clone(&fd),
-            umem: Arc::clone(&umem),
-            rx,
-            fill,
-            frames,
-            cookie: config.cookie,
-            zero_copy: false,
-            ring_bytes: ring_bytes + umem.len() - frames.tail(),
-            polled: None,
-            taken: 0,
-            given: 0,
-            refused: Refused::new(),
-            invalid_descriptors: 0,
-        };
-        for frame in 0..config.rx_frames {
-            this.fill.put(frames.address(frame));
-        }
-        this.fill.publish();
+        let mut this = Self::over(Arc::clone(&fd), Arc::clone(&umem), rx, fill, frames, config.cookie);
+        this.ring_bytes = ring_bytes + umem.len() - frames.tail();
         if config.tx_frames > 0 {
             // Without it the kick of a long cycle would leave frames for the next one.
             let _ = setsockopt(fd.as_fd(), libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &tx_slots);
@@ -300,6 +283,34 @@ impl XskSocket {
             ring
         });
         Ok((this, transmit))
+    }
+
+    /// A socket over rings that are mapped, with all its frames in the fill ring.
+    pub(crate) fn over(
+        fd: Arc<OwnedFd>,
+        umem: Arc<Region>,
+        rx: Consumer<libc::xdp_desc>,
+        mut fill: Producer<u64>,
+        frames: Frames,
+        cookie: u64,
+    ) -> Self {
+        (0..frames.count).for_each(|frame| fill.put(frames.address(frame)));
+        fill.publish();
+        Self {
+            fd,
+            umem,
+            rx,
+            fill,
+            frames,
+            cookie,
+            zero_copy: false,
+            ring_bytes: 0,
+            polled: None,
+            taken: 0,
+            given: 0,
+            refused: Refused::new(),
+            invalid_descriptors: 0,
+        }
     }
 
     fn bind(&self, config: &XskConfig) -> io::Result<()> {
@@ -539,5 +550,7 @@ pub(crate) fn statistics(fd: BorrowedFd<'_>) -> io::Result<libc::xdp_statistics>
     getsockopt(fd, libc::SOL_XDP, libc::XDP_STATISTICS)
 }
 
+#[cfg(test)]
+mod generated;
 #[cfg(test)]
 mod tests;

@@ -12,13 +12,13 @@ use super::ring::{Consumer, Producer};
 #[derive(Debug)]
 pub(crate) struct XskTransmit {
     fd: Arc<OwnedFd>,
-    pub(super) umem: Arc<Region>,
-    pub(super) tx: Producer<libc::xdp_desc>,
-    pub(super) completion: Consumer<u64>,
+    umem: Arc<Region>,
+    tx: Producer<libc::xdp_desc>,
+    completion: Consumer<u64>,
     frame_size: u32,
     /// Address of the first transmit frame.
-    pub(super) first: u64,
-    pub(super) free: Vec<u64>,
+    first: u64,
+    free: Vec<u64>,
     /// Which frames the kernel has.
     out: Box<[bool]>,
     /// Whether the device takes frames from here without a copy.
@@ -27,7 +27,7 @@ pub(crate) struct XskTransmit {
 
 impl XskTransmit {
     /// `frames` frames of `frame_size` bytes from address `first` of the UMEM on, which must hold them.
-    pub(super) fn new(
+    pub(crate) fn new(
         fd: Arc<OwnedFd>,
         umem: Arc<Region>,
         tx: Producer<libc::xdp_desc>,
@@ -124,3 +124,6 @@ impl XskTransmit {
         self.tx.pending()
     }
 }
+
+#[cfg(test)]
+mod generated;

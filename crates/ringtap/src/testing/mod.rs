@@ -37,6 +37,7 @@
 
 pub mod clock;
 pub mod memory;
+pub mod rings;
 
 pub use clock::{SimulatedClock, WakeCosts};
 pub use memory::{Arrival, Ending, MemorySource, Script};
