@@ -1,10 +1,11 @@
 //! From a configuration to running engines: one interface, one engine thread per queue, their common ledger.
 //!
 //! Owns the choice of back end (invariant 6), the order of opening and closing that keeps the accounts exact, and the
-//! threads. Every program that captures live goes through here.
+//! threads. Every program that captures live goes through here; several interfaces are several receivers (`devices`).
 
 mod choose;
 mod config;
+mod devices;
 mod direct;
 mod pacing;
 mod running;
@@ -33,6 +34,7 @@ use crate::transmit::TransmitRing;
 
 pub use crate::source::Backend;
 pub use config::{Queues, ReceiverConfig};
+pub use devices::{Device, DeviceEnd, DeviceOutcome, Devices, Ended, RunningDevices};
 pub use direct::Attachment;
 pub use running::{Finished, Outcome, Running};
 pub use watch::Departure;
@@ -44,6 +46,8 @@ pub struct Receiver {
     interface: Interface,
     sources: Vec<(AnySource, Option<TransmitRing>)>,
     shared: Shared,
+    /// Why flows may meet different handlers, where these need whole ones and nobody hands packets over.
+    flows_apart: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -77,6 +81,11 @@ impl Receiver {
     /// The first thing that could not be set up; what was set up before is undone.
     pub fn open(config: ReceiverConfig) -> Result<Self> {
         let interface = config.backend.find(&config.interface)?;
+        Self::open_on(config, interface)
+    }
+
+    /// As [`Receiver::open`], on an interface that was found before.
+    fn open_on(config: ReceiverConfig, interface: Interface) -> Result<Self> {
         config.policy.validate().map_err(|error| Error::usage("set up waiting on", &config.interface, error))?;
         let mut warnings = Vec::new();
         let process = config.realtime.apply_to_process(&mut warnings);
@@ -90,8 +99,10 @@ impl Receiver {
             Some(opened.map_err(|error| Error::os("look at the settings of", &interface.name, &error))?)
         };
         let (mut backend, fall_back) = choose::choose(&config, &interface, &mut warnings);
+        let mut flows_apart = None;
         if let (Backend::Xdp, Some(settings)) = (backend, &settings) {
-            backend = choose::prepare_for_xdp(&config, &interface, settings, fall_back, &mut warnings);
+            backend = choose::prepare_for_xdp(&interface, settings, fall_back, &mut warnings);
+            flows_apart = choose::keep_flows_together(&config, &interface, backend, settings);
         }
         let had_carrier = has_carrier(&interface);
         // A packet socket would see nothing where another program feeds sockets of its own, and nobody would know.
@@ -100,6 +111,7 @@ impl Receiver {
         let opened = match backend.open(&config, &interface, &mut warnings) {
             Err(error) if may_fall_back() => {
                 warnings.push(format!("{error} — using the packet ring instead"));
+                flows_apart = None;
                 Backend::Packet.open(&config, &interface, &mut warnings)?
             }
             result => result?,
@@ -107,7 +119,8 @@ impl Receiver {
         if had_carrier {
             await_carrier(&interface, &mut warnings);
         }
-        Self::of_opened(config, interface, opened, settings, process, warnings)
+        let opened = Self::of_opened(config, interface, opened, settings, process, warnings)?;
+        Ok(Self { flows_apart, ..opened })
     }
 
     /// Begins to count, then lets packets in.
@@ -154,7 +167,7 @@ impl Receiver {
             _promiscuous: promiscuous,
             _process: process,
         };
-        Ok(Self { config, interface, sources, shared, warnings })
+        Ok(Self { config, interface, sources, shared, flows_apart: None, warnings })
     }
 
     /// What could not be had, one sentence each.
@@ -192,7 +205,7 @@ impl Receiver {
 
     /// Paces NAPI for engines on these CPUs. Not before they start: who places NAPI's threads may do so when the queues are open.
     fn paced(mut self, cpus: &[usize]) -> Self {
-        let Self { config, interface, sources, shared, warnings } = &mut self;
+        let Self { config, interface, sources, shared, warnings, .. } = &mut self;
         if let (Some(_), Some(settings)) = (&shared.steering, &shared.settings)
             && pacing::pace_napi(config, interface, sources, cpus, settings, warnings)
         {
@@ -213,9 +226,10 @@ impl Receiver {
         }
         let allowed = sched::allowed_cpus();
         let cpus: Vec<_> =
-            (0..self.sources.len()).map(|index| engine_cpu(&self.config.cpus, &allowed, index)).collect();
-        let Self { config, interface, sources, shared, mut warnings } =
+            (0..self.sources.len()).map(|index| engine_cpu(&self.config, &allowed, index)).collect();
+        let Self { config, interface, sources, shared, flows_apart, mut warnings } =
             self.paced(&cpus.iter().flatten().copied().collect::<Vec<_>>());
+        warnings.extend(flows_apart);
         let check = cpus.first().copied().flatten().and_then(RunCheck::start);
         let stop = Arc::new(Stop::new()?);
         let descriptions = sources.iter().map(|(source, _)| source.description()).collect();
@@ -224,6 +238,7 @@ impl Receiver {
         let mut meters = Vec::new();
         let (report_warnings, thread_warnings) = mpsc::channel();
         for (index, ((mut source, transmit), handler)) in sources.into_iter().zip(handlers).enumerate() {
+            let stop = handler.bell().map_or_else(|| Arc::clone(&stop), |bell| Arc::new(stop.with_bell(bell)));
             source.share_stop(&stop);
             let counters = Arc::new(EngineMeters::default());
             meters.push(Arc::clone(&counters));
@@ -234,13 +249,13 @@ impl Receiver {
                 handler,
                 pacer,
                 transmit,
-                stop: Arc::clone(&stop),
+                stop,
                 meters: counters,
                 packet_limit: config.packet_limit,
             };
             let (realtime, cpu, report) = (config.realtime.clone(), cpus[index], report_warnings.clone());
             let thread = std::thread::Builder::new()
-                .name(format!("ringtap-rx{index}"))
+                .name(format!("ringtap-rx{}", config.first_engine + index))
                 .spawn(move || run(engine, &realtime, cpu, report))
                 .map_err(|error| Error::os("start engine thread for", &interface.name, &error))?;
             threads.push(thread);
@@ -306,7 +321,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// The CPU of engine `index`: as told, else from the last allowed CPU downwards, as the first ones serve most interrupts.
-fn engine_cpu(told: &[usize], allowed: &[usize], index: usize) -> Option<usize> {
+fn engine_cpu(config: &ReceiverConfig, allowed: &[usize], index: usize) -> Option<usize> {
+    let (told, index) = (&config.cpus, config.first_engine + index);
     if told.is_empty() {
         allowed.iter().rev().cycle().nth(index).copied()
     } else {

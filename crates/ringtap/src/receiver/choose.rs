@@ -48,7 +48,6 @@ fn is_aggregate(interface: &Interface) -> bool {
 
 /// Prepares the device for AF_XDP; the back end to open.
 pub(super) fn prepare_for_xdp(
-    config: &ReceiverConfig,
     interface: &Interface,
     settings: &Settings,
     fall_back: bool,
@@ -69,12 +68,19 @@ pub(super) fn prepare_for_xdp(
         }
         warnings.push(format!("{what}; use --backend packet, or ethtool -K {name} rxvlan off"));
     }
-    let queues = xdp::queue_ids(config, interface).len();
-    if config.flows_together
-        && queues > 1
-        && let Err(error) = suit::keep_flows_together(settings)
-    {
-        warnings.push(suit::flows_apart(interface, queues, &error));
-    }
     Backend::Xdp
+}
+
+/// Where handlers need whole flows and several AF_XDP queues take packets: has the card keep flows together, or says why it can't.
+pub(super) fn keep_flows_together(
+    config: &ReceiverConfig,
+    interface: &Interface,
+    backend: Backend,
+    settings: &Settings,
+) -> Option<String> {
+    let queues = xdp::queue_ids(config, interface).len();
+    if !config.flows_together || backend != Backend::Xdp || queues < 2 {
+        return None;
+    }
+    suit::keep_flows_together(settings).err().map(|error| suit::flows_apart(interface, queues, &error))
 }

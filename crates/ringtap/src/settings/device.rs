@@ -25,6 +25,8 @@ pub(crate) enum Setting {
     /// How receive-side scaling hashes: number of the function, of the input's transformation, and the key in hexadecimal digits,
     /// with a blank between. The function is not changed.
     RssHash,
+    /// Which fields of packets of this kind (a number of linux/ethtool.h) receive-side scaling hashes: RXH_… bits as a number.
+    RssFields(u32),
 }
 
 /// Files of /sys by their place in [`Device::files`] and in the grant.
@@ -97,6 +99,10 @@ impl Device {
                 let key: String = hash.key.iter().map(|byte| format!("{byte:02x}")).collect();
                 Ok(format!("{} {} {key}", hash.function, hash.transform))
             }
+            (Setting::RssFields(flow_type), _) => {
+                let name = ethtool::name_of(self.socket.as_fd(), self.ifindex)?;
+                Ok(ethtool::rss_fields(self.socket.as_fd(), &name, *flow_type)?.to_string())
+            }
             (_, number) => {
                 let file = self.open(number.unwrap_or_default())?;
                 let mut text = String::new();
@@ -119,6 +125,11 @@ impl Device {
                 let name = ethtool::name_of(self.socket.as_fd(), self.ifindex)?;
                 let hash = rss_hash(value).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
                 ethtool::set_rss_hash(self.socket.as_fd(), &name, &hash)
+            }
+            (Setting::RssFields(flow_type), _) => {
+                let name = ethtool::name_of(self.socket.as_fd(), self.ifindex)?;
+                let fields = value.parse().map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+                ethtool::set_rss_fields(self.socket.as_fd(), &name, *flow_type, fields)
             }
             (_, number) => {
                 let number = number.unwrap_or_default();
@@ -166,7 +177,7 @@ fn file_of(setting: &Setting) -> Option<usize> {
     match setting {
         Setting::GroFlushTimeout => Some(0),
         Setting::NapiDeferHardIrqs => Some(1),
-        Setting::Feature(_) | Setting::RssHash => None,
+        Setting::Feature(_) | Setting::RssHash | Setting::RssFields(_) => None,
     }
 }
 

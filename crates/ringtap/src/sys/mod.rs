@@ -18,6 +18,7 @@ pub mod keeper;
 pub(crate) mod memory;
 pub mod netdev;
 pub mod netlink;
+mod fanout;
 mod oversize;
 pub(crate) mod packet_ring;
 pub(crate) mod pcap;
