@@ -75,8 +75,9 @@ impl Counters {
     }
 
     fn sum<'c>(engines: impl Iterator<Item = &'c EngineCounts> + Clone) -> Tally {
-        let sum =
-            |of: fn(&Counts) -> &AtomicU64| engines.clone().map(|engine| of(&engine.kept).load(Ordering::Relaxed)).sum();
+        let sum = |of: fn(&Counts) -> &AtomicU64| {
+            engines.clone().map(|engine| of(&engine.kept).load(Ordering::Relaxed)).sum()
+        };
         Tally {
             packets: sum(|counts| &counts.packets),
             bytes: sum(|counts| &counts.bytes),

@@ -67,7 +67,14 @@ mod tests {
     use super::*;
 
     fn facts() -> Facts {
-        Facts { object: "eth1".to_owned(), interfaces: vec!["eth1".to_owned()], policy: None, max_latency: None, sources: Vec::new(), filter: None }
+        Facts {
+            object: "eth1".to_owned(),
+            interfaces: vec!["eth1".to_owned()],
+            policy: None,
+            max_latency: None,
+            sources: Vec::new(),
+            filter: None,
+        }
     }
 
     #[test]

@@ -78,7 +78,9 @@ impl Handler for Keep {
         let data = &packet.data[..packet.data.len().min(self.snaplen)];
         // What does not fit is counted by the spool.
         let is_kept = match &mut self.spool {
-            Some(spool) if self.from_file => spool.push_blocking(self.interface, packet.arrival_ns, packet.wire_len, data),
+            Some(spool) if self.from_file => {
+                spool.push_blocking(self.interface, packet.arrival_ns, packet.wire_len, data)
+            }
             Some(spool) => spool.push(self.interface, packet.arrival_ns, packet.wire_len, data),
             None => true,
         };

@@ -49,6 +49,10 @@ impl Job for RunningDevices<Whole> {
         RunningDevices::take_ended(self)
     }
 
+    fn take_news(&mut self) -> Vec<String> {
+        RunningDevices::take_news(self)
+    }
+
     fn states(&self) -> Vec<(&str, InterfaceState)> {
         RunningDevices::states(self)
     }
@@ -115,6 +119,7 @@ pub(crate) fn run(capture: &Capture, lives: &[Live], process: &Process, streams:
                 ending: device.end.as_ref().map(Ending::of),
                 tally: counters.tally_of(number),
                 ledger,
+                ports: device.ports.clone(),
             })
             .collect(),
         counters: all_counters(&outcomes),

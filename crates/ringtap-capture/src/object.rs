@@ -136,6 +136,12 @@ impl Span<'_> {
 
     fn interfaces(&self) -> Vec<Value> {
         let ending = |number: usize| self.summary.and_then(|summary| summary.devices.get(number)?.ending);
+        let ports = |number: usize| {
+            let ports = self.summary.and_then(|summary| Some(&summary.devices.get(number)?.ports));
+            let object =
+                |(name, ledger): &(String, Ledger)| json!({ "name": name, "ledger": Shown::from(ledger.clone()) });
+            ports.map(|ports| ports.iter().map(object).collect::<Vec<_>>())
+        };
         let devices = self.facts.interfaces.iter().zip(&self.devices).enumerate();
         devices
             .map(|(number, (name, device))| {
@@ -146,6 +152,7 @@ impl Span<'_> {
                     "bytes": device.tally.bytes,
                     "ledger": Shown::from(device.ledger.clone()),
                     "total": Shown::from(device.total.clone()),
+                    "ports": ports(number),
                 })
             })
             .collect()

@@ -22,13 +22,13 @@ use ringtap::{Error, Result};
 use ringtap_run::filter::{Filter, Filtered};
 use ringtap_run::process::Process;
 
+use crate::Capture;
 use crate::accounts::{Counters, Unwritten, final_counts};
 use crate::handler::{Keep, Limit, PanicWatch, Whole};
 use crate::object::Facts;
 use crate::report::{Reporter, Streams};
 use crate::summary::Summary;
 use crate::supervise::{Ending, EngineEvents, Job, Supervision};
-use crate::Capture;
 
 /// The engine at work on files.
 struct Replaying {
@@ -55,6 +55,10 @@ impl Job for Replaying {
     }
 
     fn take_ended(&mut self) -> Vec<Ended> {
+        Vec::new()
+    }
+
+    fn take_news(&mut self) -> Vec<String> {
         Vec::new()
     }
 

@@ -42,6 +42,8 @@ pub struct DeviceSummary {
     pub tally: Tally,
     /// What became of each of its packets.
     pub ledger: Ledger,
+    /// Where it is a bond that was captured by its ports: what became of the packets of each, before any filter in user space.
+    pub ports: Vec<(String, Ledger)>,
 }
 
 /// Everything the end of a capture tells. Its text is for people, its object for programs.
@@ -231,6 +233,9 @@ impl fmt::Display for Summary {
                 let ended = if device.ending.is_some() { ", ended before the others" } else { "" };
                 line(f, "interface", format_args!("{}{ended}: {}", device.name, device.ledger))?;
             }
+        }
+        for (port, ledger) in self.devices.iter().flat_map(|device| &device.ports) {
+            line(f, "port", format_args!("{port}: {ledger}"))?;
         }
         for advice in &self.advice {
             line(f, "advice", advice)?;

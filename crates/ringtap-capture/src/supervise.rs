@@ -86,6 +86,8 @@ pub(crate) trait Job {
     fn ledgers(&mut self) -> Vec<Ledger>;
     /// Devices that have come to their end since it was asked last.
     fn take_ended(&mut self) -> Vec<Ended>;
+    /// What changed on the interfaces since it was asked last, one line each.
+    fn take_news(&mut self) -> Vec<String>;
     /// The interfaces that have not ended, with their states.
     fn states(&self) -> Vec<(&str, InterfaceState)>;
 }
@@ -153,6 +155,7 @@ impl Supervision<'_> {
                 return (Ending::of(&last.end), Some(last));
             }
             note_links(job, &mut down, reporter);
+            job.take_news().iter().for_each(|line| reporter.note(line));
             if !job.is_live() && job.is_finished() {
                 return (Ending::EndOfFile, None);
             }

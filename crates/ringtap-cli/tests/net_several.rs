@@ -89,7 +89,9 @@ fn net_one_interface_goes_away_and_the_other_is_captured_on() {
         testbed.enable_receiver_napi().unwrap();
         to_second(&testbed, 40);
         ip(testbed.receiver(), &format!("link del {SECOND}"));
-        capture.wait_for(&format!("{SECOND}: the interface was removed; what was captured before is complete — going on with {first}"));
+        capture.wait_for(&format!(
+            "{SECOND}: the interface was removed; what was captured before is complete — going on with {first}"
+        ));
         send_numbered(&testbed, 50e3, 200);
         // With the last one the capture ends as with a single one.
         ip(testbed.receiver(), &format!("link del {first}"));
@@ -111,8 +113,12 @@ fn net_an_interface_named_twice_and_a_second_one_that_fails_leave_nothing_behind
     let host = testbed.receiver();
     ip(host, &format!("link property add dev {SECOND} altname also-second"));
     let refused = |extra: &[&str], code: i32, parts: &[&str]| {
-        let arguments = [&["--backend", "xdp"], extra].concat();
-        Capture::begin(host, &arguments).end().assert_refused(code, parts);
+        let backend: &[&str] = if extra.contains(&"--backend") { &[] } else { &["--backend", "xdp"] };
+        let arguments = [backend, extra].concat();
+        let ended = Capture::begin(host, &arguments).end();
+        // What was told before memory was taken stands above it.
+        let last = ended.stderr.lines().last().unwrap_or_default();
+        assert!(ended.code() == code && parts.iter().all(|part| last.contains(part)), "{}", ended.stderr);
         assert_clean(&testbed);
     };
     refused(&["-i", host.interface()], 2, &["named twice", "once"]);
@@ -124,8 +130,11 @@ fn net_an_interface_named_twice_and_a_second_one_that_fails_leave_nothing_behind
     ip(host, "tuntap add mode tun name tun0");
     ip(host, "link set tun0 up");
     let (_folder, file) = folder();
-    let arguments = ["-i", "tun0", "--backend", "packet", "--pcap", "-w", file.to_str().unwrap()];
-    Capture::begin(host, &arguments).end().assert_refused(2, &["one link type only", "pcapng"]);
+    refused(
+        &["-i", "tun0", "--backend", "packet", "--pcap", "-w", file.to_str().unwrap()],
+        2,
+        &["one link type only", "pcapng"],
+    );
 }
 
 /// Runs the sensor on the testbed's interface and the second one.
@@ -143,7 +152,7 @@ fn rules(folder: &Path) -> std::path::PathBuf {
     let file = folder.join("flows.rules");
     let text = [
         r#"alert tcp any any -> any any (msg:"answer"; flow:established,to_client; content:"HTTP/1.1"; sid:1;)"#,
-        r#"alert udp any any -> any 9 (msg:"whole"; content:"first-half-second-half"; sid:2;)"#,
+        r#"alert udp any any -> any 9 (msg:"whole"; flow:established; content:"first-half-second-half"; sid:2;)"#,
     ];
     std::fs::write(&file, text.join("\n")).unwrap();
     file
@@ -151,53 +160,128 @@ fn rules(folder: &Path) -> std::path::PathBuf {
 
 const SESSIONS: u8 = 8;
 
-/// Sessions as a tap gives them: what clients say by one interface, what servers say by the other.
-fn tapped() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
-    let (mut clients, mut servers) = (Vec::new(), Vec::new());
+/// Sessions in the order of the wire, each frame with whether it goes the other way. In each a TCP connection with an answer, and
+/// datagrams of which the last one comes in two fragments, the second one as if it went the other way.
+fn sessions() -> Vec<(bool, Vec<u8>)> {
+    let mut frames = Vec::new();
     for number in 0..SESSIONS {
         let ends = Ends::new(&format!("192.0.2.{}", number + 1), "198.51.100.9");
         let session = Session::open(ends, [40_000 + u16::from(number), 80])
             .client(&apps::http_request("/", "example.test"), 1000)
             .server(&apps::http_answer(300), 1000);
-        for frame in session.close() {
-            if frame[26] == 192 { clients.push(frame) } else { servers.push(frame) }
-        }
-        // One datagram in two fragments, the second one by the other interface.
-        let whole = udp(7, 9, b"....first-half-second-half....");
+        frames.extend(session.close().into_iter().map(|frame| (frame[26] != 192, frame)));
         let (source, destination) = ([192, 0, 2, number + 1], [203, 0, 113, 5]);
-        clients.push(ipv4(17, source, destination, 0x2000, &whole[..24]));
-        servers.push(ipv4(17, source, destination, 3, &whole[24..]));
+        let whole = udp(7, 9, b"....first-half-second-half....");
+        frames.push((false, ipv4(17, source, destination, 0, &udp(7, 9, b"question"))));
+        frames.push((true, ipv4(17, destination, source, 0, &udp(9, 7, b"answer"))));
+        frames.push((false, ipv4(17, source, destination, 0x2000, &whole[..24])));
+        frames.push((true, ipv4(17, source, destination, 3, &whole[24..])));
     }
-    (clients, servers)
+    frames
+}
+
+/// All found, nothing lost.
+fn assert_found(summary: &Value, what: &str) {
+    assert_eq!(summary["packets"], sessions().len(), "{what}: {summary}");
+    assert_eq!(summary["alerts"], 2 * u64::from(SESSIONS), "{what}: {summary}");
+    let ledger = &summary["ledger"];
+    assert_eq!((&ledger["unaccounted"], &ledger["lost"]), (&0.into(), &0.into()), "{what}: {summary}");
 }
 
 #[test]
 fn net_sensor_sees_whole_flows_of_two_interfaces() {
     const TEST: &str = "net_sensor_sees_whole_flows_of_two_interfaces";
-    let (clients, servers) = tapped();
-    let sent = (clients.len() + servers.len()) as u64;
     for backend in ["xdp", "packet"] {
         let testbed = two(TEST);
         let folder = tempfile::tempdir().unwrap();
         let sensor = sensor(testbed.receiver(), &rules(folder.path()), &["-i", SECOND, "--backend", backend]);
         testbed.enable_receiver_napi().unwrap();
-        // One after the other, as they pass on the wire.
-        let (mut a, mut b) = (clients.iter(), servers.iter());
-        for _ in 0..clients.len().max(servers.len()) {
-            send_frames(&testbed, &a.by_ref().take(1).cloned().collect::<Vec<_>>());
-            send_frames_by(testbed.receiver(), SECOND_SENDER, &b.by_ref().take(1).cloned().collect::<Vec<_>>());
+        for (other_way, frame) in sessions() {
+            if other_way {
+                send_frames_by(testbed.receiver(), SECOND_SENDER, &[frame]);
+            } else {
+                send_frames(&testbed, &[frame]);
+            }
         }
         let ended = sensor.interrupt();
         assert_eq!(ended.code(), 0, "{}", ended.stderr);
         let summary = ended.summary();
-        assert_eq!(summary["packets"], sent, "{backend}: {summary}");
-        assert_eq!(summary["alerts"], 2 * u64::from(SESSIONS), "{backend}: {summary}");
+        assert_found(&summary, backend);
         assert!(summary["handed_over"].as_u64().unwrap() > 0, "{summary}");
-        assert_eq!((&summary["ledger"]["unaccounted"], &summary["ledger"]["lost"]), (&0.into(), &0.into()), "{summary}");
-        let names: Vec<&str> = summary["interfaces"].as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
+        let interfaces = summary["interfaces"].as_array().unwrap();
+        let names: Vec<&str> = interfaces.iter().filter_map(|interface| interface["name"].as_str()).collect();
         assert_eq!(names, [testbed.receiver().interface(), SECOND]);
         assert_clean(&testbed);
     }
+}
+
+/// Runs `work` on this CPU: a veth puts a frame on the queue of the CPU that sends it.
+fn on_cpu<T>(cpu: usize, work: impl FnOnce() -> T) -> T {
+    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let this = nix::unistd::Pid::from_raw(0);
+    let before = sched_getaffinity(this).unwrap();
+    let mut only = CpuSet::new();
+    only.set(cpu).unwrap();
+    sched_setaffinity(this, &only).unwrap();
+    let done = work();
+    sched_setaffinity(this, &before).unwrap();
+    done
+}
+
+#[test]
+fn net_sensor_sees_whole_flows_of_several_queues() {
+    const TEST: &str = "net_sensor_sees_whole_flows_of_several_queues";
+    for (backend, hands_over) in [("xdp", true), ("packet", false)] {
+        let testbed = testbed(TEST, TestbedConfig { queues: 4, ..TestbedConfig::default() });
+        let folder = tempfile::tempdir().unwrap();
+        let sensor = sensor(testbed.receiver(), &rules(folder.path()), &["--backend", backend, "--queues", "4"]);
+        testbed.enable_receiver_napi().unwrap();
+        for (other_way, frame) in sessions() {
+            on_cpu(other_way.into(), || send_frames(&testbed, &[frame]));
+        }
+        let ended = sensor.interrupt();
+        assert_eq!(ended.code(), 0, "{}", ended.stderr);
+        let summary = ended.summary();
+        assert_found(&summary, backend);
+        assert_eq!(summary["handed_over"].as_u64().unwrap() > 0, hands_over, "{backend}: {summary}");
+        let used = summary["engines"].as_array().unwrap().iter().filter(|it| it["decoder"]["pkts"] != 0).count();
+        assert!(used > 1, "{backend}: {summary}");
+    }
+}
+
+#[test]
+fn net_queues_that_are_added_while_running_are_told_and_counted() {
+    const TEST: &str = "net_queues_that_are_added_while_running_are_told_and_counted";
+    const FRAMES: usize = 10;
+    let testbed = testbed(TEST, TestbedConfig::default());
+    let host = testbed.receiver();
+    let ethtool = |arguments: &str| {
+        let run = || std::process::Command::new("ethtool").args(arguments.split(' ')).status().unwrap();
+        assert!(host.run(run).unwrap().success(), "ethtool {arguments}");
+    };
+    ip(
+        host,
+        &format!(
+            "link add {SECOND} numrxqueues 4 numtxqueues 4 type veth peer name {SECOND_SENDER} numrxqueues 4 numtxqueues 4"
+        ),
+    );
+    for name in [SECOND, SECOND_SENDER] {
+        ethtool(&format!("-L {name} rx 1 tx 1"));
+        ip(host, &format!("link set {name} up"));
+    }
+    let capture = Capture::start(&testbed, &["-i", SECOND, "--backend", "xdp"]);
+    ethtool(&format!("-L {SECOND} rx 4"));
+    capture.wait_for(&format!("{SECOND} has 4 receive queues now and had 1"));
+    ethtool(&format!("-L {SECOND_SENDER} tx 4"));
+    let frame = ipv4(17, [198, 51, 100, 1], [198, 51, 100, 2], 0, &udp(5000, 1, b"new"));
+    on_cpu(1, || send_frames_by(host, SECOND_SENDER, &vec![frame; FRAMES]));
+    let ended = capture.interrupt();
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    let summary = ended.summary();
+    let ledger = &summary["interfaces"][1]["ledger"];
+    assert_eq!((&ledger["offered"], &ledger["drops"]["no_socket"]), (&FRAMES.into(), &FRAMES.into()), "{summary}");
+    assert_eq!(ledger["unaccounted"], 0, "{summary}");
+    assert!(summary["warnings"].to_string().contains("4 receive queues now"), "{summary}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use ringtap::source::StampClock;
 use ringtap::{Error, Result};
 use ringtap_run::live::{Configured, Live};
 use ringtap_run::notes;
+use ringtap_run::units::shown_size;
 use ringtap_wire::{LinkType, UdpFrame};
 
 use crate::finds::Alerts;
@@ -40,6 +41,7 @@ impl Engines for Watched {
         if self.running.have_ended() {
             self.last = ended.pop();
         }
+        self.running.take_news().iter().for_each(|line| notes::say(line));
         let others: Vec<&str> = self.running.states().into_iter().map(|(name, _)| name).collect();
         ended.iter().for_each(|each| notes::say(&each.line("watch", &others)));
         self.last.as_ref().map(|last| Ending::of(&last.end))
@@ -53,10 +55,11 @@ pub(crate) fn run(options: &Options, lives: &[Live]) -> Result<Run> {
     let Opened { mut devices, feed, bound, mut warnings } = open(options, lives)?;
     let (mut around, inspectors) = session.surround(&feed)?;
     let pages = std::mem::take(&mut around.tables).watched()?;
-    let handlers = devices.join_flows(inspectors, bound, &mut warnings)?;
-    if handlers.iter().any(HandOver::is_among_others) {
-        notes::say("flows come by several queues or interfaces: packets are handed over to the engine of their flow");
+    if devices.hands_over() {
+        let size = shown_size(devices.hand_over_bytes() as u64);
+        notes::say(&format!("packets are handed over to the engine of their flow, by queues of {size} in all"));
     }
+    let handlers = devices.join_flows(inspectors, bound, &mut warnings)?;
     let handed: Vec<Arc<hand_over::Counts>> = handlers.iter().map(HandOver::counts).collect();
     let running = session.process.start(devices, handlers, session.needs(), &mut warnings)?;
     for warning in &warnings {
@@ -99,7 +102,7 @@ fn accounts(
     let (mut interfaces, mut inspectors, mut snapshots): (Vec<InterfaceAccount>, _, Vec<_>) =
         (Vec::new(), Vec::new(), Vec::new());
     let mut whole: Option<Ledger> = None;
-    for DeviceOutcome { name, end, outcome } in outcomes {
+    for DeviceOutcome { name, end, outcome, ports } in outcomes {
         let Outcome { engines, mut ledger, counters, .. } = outcome;
         let counts: Vec<_> = handed.by_ref().take(engines.len()).collect();
         let handed_over = counts.iter().map(|counts| counts.handed_over()).sum();
@@ -119,7 +122,7 @@ fn accounts(
         });
         snapshots.push(counters);
         inspectors.extend(own);
-        interfaces.push(InterfaceAccount { name, ending: end.as_ref().map(Ending::of), ledger, handed_over });
+        interfaces.push(InterfaceAccount { name, ending: end.as_ref().map(Ending::of), ledger, ports, handed_over });
     }
     (whole.zip(EngineSnapshot::sum(&snapshots)), interfaces, inspectors)
 }

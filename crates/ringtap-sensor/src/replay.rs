@@ -100,8 +100,7 @@ pub(crate) fn run(options: &Options, files: &[PathBuf]) -> Result<Run> {
         warnings.push(format!("{count} packets have another link type than the first one and were left out"));
     }
     let cut = meters.snapshot().cut;
-    let ended =
-        Ended { object, ending, elapsed_s, cut, live: None, interfaces: Vec::new(), late_bytes: 0, warnings };
+    let ended = Ended { object, ending, elapsed_s, cut, live: None, interfaces: Vec::new(), late_bytes: 0, warnings };
     let summary = session.end(around, vec![handler], ended)?;
     let failure = source.faults().first().cloned().or_else(|| {
         // Files can be read again, so what was not written is said by the exit code.

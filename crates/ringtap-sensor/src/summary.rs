@@ -95,6 +95,8 @@ pub(crate) struct InterfaceAccount {
     /// Why it ended before the others, if it did.
     pub(crate) ending: Option<Ending>,
     pub(crate) ledger: Ledger,
+    /// Where it is a bond that is captured by its ports: each of them.
+    pub(crate) ports: Vec<(String, Ledger)>,
     /// Packets that engines of other queues or interfaces inspected.
     pub(crate) handed_over: u64,
 }
@@ -231,6 +233,9 @@ impl Summary {
                 "name": interface.name,
                 "ending": interface.ending.map(Ending::name),
                 "ledger": ledger_object(&interface.ledger),
+                "ports": interface.ports.iter().map(|(name, ledger)| json!({
+                    "name": name, "ledger": ledger_object(ledger),
+                })).collect::<Vec<_>>(),
                 "handed_over": interface.handed_over,
             })).collect::<Vec<_>>(),
             "cut": self.cut,
@@ -311,6 +316,9 @@ impl Summary {
         if let Some(ledger) = &self.ledger {
             let unaccounted = ledger.unaccounted().map_or_else(|| "unknown".to_owned(), |count| count.to_string());
             line("lost, unaccounted", format!("{}, {unaccounted}", grouped(ledger.lost())));
+        }
+        for (port, ledger) in self.interfaces.iter().flat_map(|interface| &interface.ports) {
+            line("port", format!("{port}: {ledger}"));
         }
         let handed_over = self.interfaces.iter().map(|interface| interface.handed_over).sum();
         if handed_over > 0 {

@@ -158,9 +158,10 @@ fn by_interface(registry: &mut Registry, status: &Status) {
         return;
     }
     let mut family = |name: &str, help: &str, of: fn(&Ledger) -> Option<u64>| {
-        let known = status.interfaces.iter().filter_map(|(name, ledger)| {
-            Some((vec![("interface".to_owned(), name.clone())], of(ledger)?))
-        });
+        let known = status
+            .interfaces
+            .iter()
+            .filter_map(|(name, ledger)| Some((vec![("interface".to_owned(), name.clone())], of(ledger)?)));
         registry.register(name, help, of_labels(known));
     };
     family("interface_offered", "Packets that came by an interface for the station", |ledger| ledger.offered);

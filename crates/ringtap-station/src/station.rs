@@ -86,7 +86,8 @@ impl Opened {
             snmp: &options.snmp,
             syslog: &options.syslog,
         };
-        let configs = options.interfaces.iter().map(|name| ring::configure(wanted(name))).collect::<Result<Vec<_>>>()?;
+        let configs =
+            options.interfaces.iter().map(|name| ring::configure(wanted(name))).collect::<Result<Vec<_>>>()?;
         let devices = if configs.is_empty() { None } else { Some(Devices::open(configs)?) };
         // AF_XDP takes what comes by its interface out of the host's stack, and what comes another way still reaches the sockets. A packet
         // ring copies, and the sockets would give everything a second time, except what comes in fragments and only the stack has whole.
@@ -261,7 +262,8 @@ impl Station {
                 DeviceEnd::Departed(Departure::Used(_)) => "; the plain sockets take what comes",
                 DeviceEnd::Departed(_) | DeviceEnd::Failed => "",
             };
-            let on = if others.is_empty() { String::new() } else { format!(" — going on with {}", others.join(", ")) };
+            let on =
+                if others.is_empty() { String::new() } else { format!(" — going on with {}", others.join(", ")) };
             notes::say(&format!("{}: {}{what_follows}{on}", each.device, each.end));
         }
         if !ended.is_empty()

@@ -73,6 +73,8 @@ struct Mesh {
     outgoing: Vec<Outgoing>,
     /// From each engine.
     incoming: Vec<Incoming>,
+    /// Room for one packet, as long as a queue.
+    whole: Vec<u8>,
     members: Arc<[Member]>,
     /// The others may believe that this engine sleeps.
     resting: bool,
@@ -87,6 +89,16 @@ struct Member {
     bell: Arc<Event>,
     /// Its device is gone: others handle its flows.
     retired: AtomicBool,
+}
+
+/// Bytes of each queue among so many engines.
+fn queue_bytes(engines: usize) -> usize {
+    (INCOMING_BYTES / engines.max(1)).max(LEAST_BYTES)
+}
+
+/// Bytes that all queues among so many engines take.
+pub(crate) fn memory_bytes(engines: usize) -> usize {
+    engines * (engines + 1) * queue_bytes(engines)
 }
 
 impl<H> HandOver<H> {
@@ -105,7 +117,7 @@ impl<H> HandOver<H> {
         if count < 2 {
             return Ok(handlers.into_iter().map(Self::alone).collect());
         }
-        let bytes = (INCOMING_BYTES / count).max(LEAST_BYTES);
+        let bytes = queue_bytes(count);
         let member = |_| {
             let bell = Arc::new(Event::new()?);
             Ok(Member { asleep: AtomicBool::new(false), bell, retired: AtomicBool::new(false) })
@@ -129,6 +141,7 @@ impl<H> HandOver<H> {
                 hold_ns: u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX),
                 outgoing,
                 incoming,
+                whole: Vec::with_capacity(bytes),
                 members: Arc::clone(&members),
                 resting: false,
                 next_ns: None,
@@ -141,11 +154,6 @@ impl<H> HandOver<H> {
     /// What its engine handed over.
     pub fn counts(&self) -> Arc<Counts> {
         Arc::clone(&self.counts)
-    }
-
-    /// Whether packets go through queues.
-    pub fn is_among_others(&self) -> bool {
-        self.mesh.is_some()
     }
 
     /// The handler inside.
@@ -244,7 +252,7 @@ impl Mesh {
             if now_ns.is_some_and(|now_ns| self.wait_ns(head.arrival_ns, now_ns) > 0) {
                 return;
             }
-            self.incoming[from].take(|packet| inner.packet(packet, outbox));
+            self.incoming[from].take(&mut self.whole, |packet| inner.packet(packet, outbox));
         }
     }
 

@@ -116,7 +116,8 @@ impl Ledger {
         let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b);
         if self.filtered_before_offered != other.filtered_before_offered {
             let counted = if self.filtered_before_offered { &mut other } else { &mut self };
-            counted.offered = counted.offered.zip(counted.filtered).map(|(offered, filtered)| offered.saturating_sub(filtered));
+            counted.offered =
+                counted.offered.zip(counted.filtered).map(|(offered, filtered)| offered.saturating_sub(filtered));
             (counted.filtered, counted.filtered_before_offered) = (None, true);
         }
         self.offered = sum(self.offered, other.offered);

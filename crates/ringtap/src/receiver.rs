@@ -3,6 +3,8 @@
 //! Owns the choice of back end (invariant 6), the order of opening and closing that keeps the accounts exact, and the
 //! threads. Every program that captures live goes through here; several interfaces are several receivers (`devices`).
 
+mod bond;
+mod changes;
 mod choose;
 mod config;
 mod devices;
@@ -33,6 +35,7 @@ use crate::sys::{clock, netlink, sched};
 use crate::transmit::TransmitRing;
 
 pub use crate::source::Backend;
+use changes::Changes;
 pub use config::{Queues, ReceiverConfig};
 pub use devices::{Device, DeviceEnd, DeviceOutcome, Devices, Ended, RunningDevices};
 pub use direct::Attachment;
@@ -225,10 +228,10 @@ impl Receiver {
                 .way_out("give one handler for each source, in their order"));
         }
         let allowed = sched::allowed_cpus();
-        let cpus: Vec<_> =
-            (0..self.sources.len()).map(|index| engine_cpu(&self.config, &allowed, index)).collect();
+        let cpus: Vec<_> = (0..self.sources.len()).map(|index| engine_cpu(&self.config, &allowed, index)).collect();
         let Self { config, interface, sources, shared, flows_apart, mut warnings } =
             self.paced(&cpus.iter().flatten().copied().collect::<Vec<_>>());
+        let relies_on_card = config.flows_together && flows_apart.is_none() && config.first_engine == 0;
         warnings.extend(flows_apart);
         let check = cpus.first().copied().flatten().and_then(RunCheck::start);
         let stop = Arc::new(Stop::new()?);
@@ -244,15 +247,8 @@ impl Receiver {
             meters.push(Arc::clone(&counters));
             let pacer = Pacer::new(&config.policy)
                 .map_err(|error| Error::usage("set up waiting on", &interface.name, error))?;
-            let engine = Engine {
-                source,
-                handler,
-                pacer,
-                transmit,
-                stop,
-                meters: counters,
-                packet_limit: config.packet_limit,
-            };
+            let engine =
+                Engine { source, handler, pacer, transmit, stop, meters: counters, packet_limit: config.packet_limit };
             let (realtime, cpu, report) = (config.realtime.clone(), cpus[index], report_warnings.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("ringtap-rx{}", config.first_engine + index))
@@ -261,7 +257,9 @@ impl Receiver {
             threads.push(thread);
         }
         drop(report_warnings);
-        let watch = Watch::start(&interface, asked_back, Arc::clone(&stop), &shared);
+        let watches_queues = shared.steering.is_some() && config.queues == Queues::All;
+        let changes = watches_queues.then(|| Changes::of(&interface, relies_on_card));
+        let watch = Watch::start(&interface, asked_back, Arc::clone(&stop), &shared, changes);
         let watch = watch.map_err(|error| warnings.push(error.to_string())).ok();
         for reported in thread_warnings {
             warnings.extend(reported.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());

@@ -69,6 +69,7 @@ impl RingHandle {
         match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             RingState::Running(ring) => {
                 let ended = ring.running.take_ended();
+                ring.running.take_news().iter().for_each(|line| notes::say(line));
                 (ended, ring.running.states().into_iter().map(|(name, _)| name.to_owned()).collect())
             }
             RingState::Ended(_) => (Vec::new(), Vec::new()),

@@ -49,14 +49,12 @@ pub(super) struct Incoming {
     bytes: Consumer<u8>,
     /// Taken off; its packet's bytes come next.
     head: Option<Head>,
-    /// For a packet that lies at the end of the memory and at its beginning.
-    whole: Vec<u8>,
 }
 
 /// A queue with room for so many bytes.
 pub(super) fn queue(bytes: usize) -> (Outgoing, Incoming) {
     let (producer, consumer) = RingBuffer::new(bytes);
-    (Outgoing { bytes: producer, pushed: false }, Incoming { bytes: consumer, head: None, whole: Vec::with_capacity(bytes) })
+    (Outgoing { bytes: producer, pushed: false }, Incoming { bytes: consumer, head: None })
 }
 
 impl Outgoing {
@@ -92,18 +90,19 @@ impl Incoming {
         if self.bytes.cached_slots() >= len || self.bytes.slots() >= len { self.head } else { None }
     }
 
-    /// Lends the packet whose head is there to `handle`, then takes it off.
-    pub(super) fn take(&mut self, handle: impl FnOnce(&Packet<'_>)) {
+    /// Lends the packet whose head is there to `handle`, then takes it off. One that lies at the end of the memory and at its beginning
+    /// is put together in `whole`.
+    pub(super) fn take(&mut self, whole: &mut Vec<u8>, handle: impl FnOnce(&Packet<'_>)) {
         let Some(Head { arrival_ns, len, wire_len, checksum_pending }) = self.head.take() else { return };
         let Ok(chunk) = self.bytes.read_chunk(len as usize) else { return };
         let (first, second) = chunk.as_slices();
         let data = if second.is_empty() {
             first
         } else {
-            self.whole.clear();
-            self.whole.extend_from_slice(first);
-            self.whole.extend_from_slice(second);
-            &self.whole
+            whole.clear();
+            whole.extend_from_slice(first);
+            whole.extend_from_slice(second);
+            whole
         };
         handle(&Packet { data, wire_len, arrival_ns, checksum_pending });
         chunk.commit_all();

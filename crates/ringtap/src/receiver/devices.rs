@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use ringtap_wire::LinkType;
 
-use super::{Backend, Receiver, ReceiverConfig, choose};
+use super::{Backend, Receiver, ReceiverConfig, bond, choose};
 use crate::engine::Handler;
 use crate::error::{Error, Result};
-use crate::hand_over::HandOver;
+use crate::hand_over::{self, HandOver};
 use crate::interface::Interface;
 use crate::source::share::{self, Rings};
 use crate::source::{Description, StampClock};
@@ -25,7 +25,16 @@ pub struct Devices(Vec<Device>);
 /// One of them.
 pub struct Device {
     interface: Interface,
-    receiver: Receiver,
+    /// One, or one for each port of a bond that is captured by its ports.
+    receivers: Vec<Receiver>,
+}
+
+/// A device before it is opened.
+pub(super) struct Found {
+    pub(super) config: ReceiverConfig,
+    pub(super) interface: Interface,
+    /// To be opened in its place.
+    pub(super) ports: Vec<Interface>,
 }
 
 impl Devices {
@@ -35,25 +44,32 @@ impl Devices {
     /// None was named, or one of them twice; their rings need more memory than there is; the first thing that could not be set up
     /// on one of them. What was set up before, on others too, is undone.
     pub fn open(configs: Vec<ReceiverConfig>) -> Result<Self> {
-        let mut found: Vec<(ReceiverConfig, Interface)> = Vec::new();
-        for config in configs {
+        let find = |config: ReceiverConfig| {
             let interface = config.backend.find(&config.interface)?;
-            if let Some((_, known)) = found.iter().find(|(_, known)| is_same(known, &interface)) {
-                return Err(Error::usage("open", &config.interface, format!("it is {}, which is named twice", known.name))
-                    .way_out("name each interface once"));
-            }
-            found.push((config, interface));
-        }
-        if found.is_empty() {
-            return Err(Error::usage("open", "devices", "none is named").way_out("name at least one"));
-        }
+            Ok(Found { ports: bond::ports(&config, &interface), config, interface })
+        };
+        Self::open_found(configs.into_iter().map(find).collect::<Result<Vec<_>>>()?)
+    }
+
+    pub(super) fn open_found(mut found: Vec<Found>) -> Result<Self> {
+        refuse_twice(&found)?;
         tell_memory(&mut found)?;
         let mut devices = Vec::new();
         let mut first_engine = 0;
-        for (config, interface) in found {
-            let receiver = Receiver::open_on(ReceiverConfig { first_engine, ..config }, interface.clone())?;
-            first_engine += receiver.source_count();
-            devices.push(Device { interface, receiver });
+        for Found { config, interface, ports } in found {
+            let config = ReceiverConfig { first_engine, ..config };
+            let receivers = match open_ports(&config, ports) {
+                Ok(receivers) if receivers.is_empty() => vec![Receiver::open_on(config, interface.clone())?],
+                Ok(receivers) => receivers,
+                Err(error) if config.backend == Backend::Auto => {
+                    let mut receiver = Receiver::open_on(config, interface.clone())?;
+                    receiver.warnings.push(format!("{error} — {} is copied as it is", interface.name));
+                    vec![receiver]
+                }
+                Err(error) => return Err(error),
+            };
+            first_engine += receivers.iter().map(Receiver::source_count).sum::<usize>();
+            devices.push(Device { interface, receivers });
         }
         Ok(Self(devices))
     }
@@ -75,7 +91,14 @@ impl Devices {
 
     /// Whether whole flows take handing packets over ([`Devices::join_flows`]).
     pub fn hands_over(&self) -> bool {
-        self.0.len() > 1 || self.0.iter().any(|device| device.receiver.flows_apart.is_some())
+        let mut receivers = self.0.iter().flat_map(|device| &device.receivers);
+        self.0.iter().map(|device| device.receivers.len()).sum::<usize>() > 1
+            || receivers.any(|receiver| receiver.flows_apart.is_some())
+    }
+
+    /// Bytes that the queues for that take, at most.
+    pub fn hand_over_bytes(&self) -> usize {
+        if self.hands_over() { hand_over::memory_bytes(self.source_count()) } else { 0 }
     }
 
     /// Has each of `handlers` (one for each source, in their order) get whole flows, also where these come by several queues or
@@ -94,7 +117,7 @@ impl Devices {
             return Ok(handlers.into_iter().map(HandOver::alone).collect());
         }
         let mut kinds: Vec<(LinkType, StampClock)> = Vec::new();
-        for Device { receiver, .. } in &mut self.0 {
+        for receiver in self.0.iter_mut().flat_map(|device| &mut device.receivers) {
             receiver.flows_apart = None;
             let number = receiver.link_type().unwrap_or(u16::MAX);
             let link = LinkType::from_number(number.into()).unwrap_or(LinkType::Ethernet);
@@ -129,22 +152,22 @@ impl Device {
 
     /// How many sources it has.
     pub fn source_count(&self) -> usize {
-        self.receiver.source_count()
+        self.receivers.iter().map(Receiver::source_count).sum()
     }
 
     /// What each queue is.
     pub fn descriptions(&self) -> Vec<Description> {
-        self.receiver.descriptions()
+        self.receivers.iter().flat_map(Receiver::descriptions).collect()
     }
 
     /// LINKTYPE_ value of the frames, where they are of a kind capture files know.
     pub fn link_type(&self) -> Option<u16> {
-        self.receiver.link_type()
+        self.receivers.first()?.link_type()
     }
 
     /// Which clock the arrival stamps are of.
     pub fn stamp_clock(&self) -> Option<StampClock> {
-        self.receiver.stamp_clock()
+        self.receivers.first()?.stamp_clock()
     }
 }
 
@@ -176,22 +199,59 @@ fn is_same(a: &Interface, b: &Interface) -> bool {
     if a.is_foreign() || b.is_foreign() { a.name == b.name } else { a.index == b.index }
 }
 
+/// The ports of a bond, if there are any.
+fn open_ports(config: &ReceiverConfig, ports: Vec<Interface>) -> Result<Vec<Receiver>> {
+    let mut first_engine = config.first_engine;
+    let mut receivers: Vec<Receiver> = Vec::new();
+    for port in ports {
+        let config =
+            ReceiverConfig { interface: port.name.clone(), backend: Backend::Xdp, first_engine, ..config.clone() };
+        let receiver = Receiver::open_on(config, port)?;
+        first_engine += receiver.source_count();
+        receivers.push(receiver);
+    }
+    Ok(receivers)
+}
+
+/// # Errors
+/// No device is named, or one of them twice, be it as a port of a bond.
+fn refuse_twice(found: &[Found]) -> Result<()> {
+    if found.is_empty() {
+        return Err(Error::usage("open", "devices", "none is named").way_out("name at least one"));
+    }
+    let parts = |found: &Found| [&found.ports[..], std::slice::from_ref(&found.interface)].concat();
+    for (number, later) in found.iter().enumerate() {
+        for earlier in &found[..number] {
+            let same = parts(earlier).into_iter().find(|a| parts(later).iter().any(|b| is_same(a, b)));
+            if let Some(same) = same {
+                let cause = format!("{} is named twice, the first time by {}", same.name, earlier.config.interface);
+                return Err(Error::usage("open", &later.config.interface, cause).way_out("name each interface once"));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Says what the rings of several devices take, before any takes it; a single one says so itself.
-fn tell_memory(found: &mut [(ReceiverConfig, Interface)]) -> Result<()> {
-    if found.len() < 2 {
+fn tell_memory(found: &mut [Found]) -> Result<()> {
+    let parts = found.iter().flat_map(|found| match &found.ports[..] {
+        [] => vec![rings_of(&found.config, &found.interface)],
+        ports => ports.iter().map(|port| Backend::Xdp.rings(&found.config, port)).collect(),
+    });
+    let parts: Vec<Option<Rings>> = parts.collect();
+    if parts.len() < 2 {
         return Ok(());
     }
-    let rings: Vec<Rings> = found.iter().filter_map(|(config, interface)| rings_of(config, interface)).collect();
+    let rings: Vec<Rings> = parts.into_iter().flatten().collect();
     let bytes = rings.iter().map(|rings| rings.bytes()).sum();
     let queues: usize = rings.iter().map(|rings| rings.queues).sum();
-    let names: Vec<&str> = found.iter().map(|(_, interface)| interface.name.as_str()).collect();
+    let names: Vec<&str> = found.iter().map(|found| found.interface.name.as_str()).collect();
     let (names, what) = (names.join(", "), format!("{queues} rings"));
     share::refuse_more_than_there_is(&names, &what, bytes)?;
-    let tell = found[0].0.tell;
-    if bytes > 0 {
-        tell(&format!("{names}: {what}, {} MiB in all", bytes.div_ceil(1 << 20)));
+    if let Some(first) = found.first().filter(|_| bytes > 0) {
+        (first.config.tell)(&format!("{names}: {what}, {} MiB in all", bytes.div_ceil(1 << 20)));
     }
-    for (config, _) in found {
+    for Found { config, .. } in found {
         config.tell = |_| {};
     }
     Ok(())

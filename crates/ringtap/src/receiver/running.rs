@@ -130,6 +130,13 @@ impl<H: Handler + Send + 'static> Running<H> {
         self.stop.pull();
     }
 
+    /// What changed on the device since it was asked last, one line each: new queues that nobody reads.
+    pub fn take_news(&mut self) -> Vec<String> {
+        let lines = self.watch.as_ref().map_or_else(Vec::new, Watch::take_news);
+        self.warnings.extend(lines.iter().cloned());
+        lines
+    }
+
     /// Whether a thread hears of what happens to the interface.
     pub(super) fn is_watched(&self) -> bool {
         self.watch.is_some()

@@ -29,6 +29,14 @@ pub(crate) enum Setting {
     RssFields(u32),
 }
 
+impl Setting {
+    /// Those by which a card spreads flows over its queues.
+    pub(crate) fn of_spreading() -> Vec<Self> {
+        let fields = ethtool::FLOW_TYPES.into_iter().map(Self::RssFields);
+        std::iter::once(Self::RssHash).chain(fields).collect()
+    }
+}
+
 /// Files of /sys by their place in [`Device::files`] and in the grant.
 const FILES: [&str; 2] = ["gro_flush_timeout", "napi_defer_hard_irqs"];
 

@@ -30,7 +30,8 @@ type Instruction = (u16, u8, u8, u32);
 
 /// The program. What has no IP addresses, or has them behind more than two tags, goes to the first socket.
 pub(super) fn by_addresses() -> Vec<Instruction> {
-    let behind_a_tag = [&[(LOAD_HALF, 0, 0, NETWORK + 2)][..], &by_ether_type(TAG_BYTES), &[(RETURN, 0, 0, 0)]].concat();
+    let behind_a_tag =
+        [&[(LOAD_HALF, 0, 0, NETWORK + 2)][..], &by_ether_type(TAG_BYTES), &[(RETURN, 0, 0, 0)]].concat();
     let mut program = vec![(LOAD_HALF, 0, 0, PROTOCOL)];
     program.extend(by_ether_type(0));
     // To what is behind the jump over it, unless it is a tag.
@@ -66,7 +67,13 @@ fn hash(at: u32, words: u32) -> Vec<Instruction> {
     }
     // The kernel takes the remainder by the number of sockets: mixed so that neighbouring addresses spread.
     for (shift, factor) in [(16, Some(0x7feb_352d)), (15, None)] {
-        program.extend([(STORE, 0, 0, 0), (SHIFT_RIGHT, 0, 0, shift), (TO_X, 0, 0, 0), (LOAD_MEMORY, 0, 0, 0), (XOR_X, 0, 0, 0)]);
+        program.extend([
+            (STORE, 0, 0, 0),
+            (SHIFT_RIGHT, 0, 0, shift),
+            (TO_X, 0, 0, 0),
+            (LOAD_MEMORY, 0, 0, 0),
+            (XOR_X, 0, 0, 0),
+        ]);
         program.extend(factor.map(|factor| (MULTIPLY, 0, 0, factor)));
     }
     program.push((RETURN_A, 0, 0, 0));

@@ -14,13 +14,17 @@ use crate::transmit::Outbox;
 
 /// Devices at work. Dropping them ends their engines.
 pub struct RunningDevices<H> {
+    names: Vec<String>,
     parts: Vec<Part<H>>,
     descriptions: Vec<Description>,
     warnings: Vec<String>,
 }
 
-/// One device.
+/// One receiver: a device, or a port of a bond.
 struct Part<H> {
+    /// Number of the device.
+    device: usize,
+    /// Its own name.
     name: String,
     state: State<H>,
 }
@@ -44,7 +48,7 @@ pub enum DeviceEnd {
 /// That a device came to its end.
 #[derive(Debug)]
 pub struct Ended {
-    /// Name of the device.
+    /// Name of the device, or of a port of it.
     pub device: String,
     /// Why.
     pub end: DeviceEnd,
@@ -54,10 +58,12 @@ pub struct Ended {
 pub struct DeviceOutcome<H> {
     /// Its name.
     pub name: String,
-    /// Why it ended before it was asked to, if it did.
+    /// Why it ended before it was asked to, if it did; a bond, if all its ports did.
     pub end: Option<DeviceEnd>,
     /// What it came to.
     pub outcome: Outcome<H>,
+    /// Where it is a bond that was captured by its ports, the ledger of each.
+    pub ports: Vec<(String, Ledger)>,
 }
 
 impl Ended {
@@ -83,8 +89,7 @@ impl DeviceEnd {
     pub fn error(&self, operation: &'static str, device: &str) -> Error {
         match self {
             Self::Departed(end) => Error::failed(operation, device, end).way_out(end.way_out()),
-            Self::Failed => Error::failed(operation, device, self)
-                .way_out("what was captured before is complete"),
+            Self::Failed => Error::failed(operation, device, self).way_out("what was captured before is complete"),
         }
     }
 }
@@ -100,18 +105,23 @@ impl<H: Handler + Send + 'static> RunningDevices<H> {
         let descriptions = devices.iter().flat_map(Device::descriptions).collect();
         let mut handlers = handlers.into_iter();
         let (mut parts, mut warnings): (Vec<Part<H>>, Vec<String>) = (Vec::new(), Vec::new());
-        for Device { interface, receiver } in devices {
-            let own = handlers.by_ref().take(receiver.source_count()).collect();
-            let running = receiver.start(own)?;
-            warnings.extend(news(running.warnings(), &warnings));
-            parts.push(Part { name: interface.name, state: State::Running(Box::new(running)) });
+        let mut names = Vec::new();
+        for (device, Device { interface, receivers }) in devices.into_iter().enumerate() {
+            names.push(interface.name);
+            for receiver in receivers {
+                let own = handlers.by_ref().take(receiver.source_count()).collect();
+                let name = receiver.interface().name.clone();
+                let running = receiver.start(own)?;
+                warnings.extend(news(running.warnings(), &warnings));
+                parts.push(Part { device, name, state: State::Running(Box::new(running)) });
+            }
         }
-        Ok(Self { parts, descriptions, warnings })
+        Ok(Self { names, parts, descriptions, warnings })
     }
 
     /// Names of the devices, in their order.
     pub fn names(&self) -> Vec<&str> {
-        self.parts.iter().map(|part| part.name.as_str()).collect()
+        self.names.iter().map(String::as_str).collect()
     }
 
     /// What could not be had, one sentence each.
@@ -142,7 +152,22 @@ impl<H: Handler + Send + 'static> RunningDevices<H> {
 
     /// The ledger of each device as of now, in their order.
     pub fn ledgers(&mut self) -> Vec<Ledger> {
-        self.parts.iter_mut().map(|part| part.state.ledger()).collect()
+        let parts: Vec<(usize, Ledger)> =
+            self.parts.iter_mut().map(|part| (part.device, part.state.ledger())).collect();
+        let of = |device: usize| {
+            let own = parts.iter().filter(|(number, _)| *number == device).map(|(_, ledger)| ledger.clone());
+            own.reduce(Ledger::plus).unwrap_or_default()
+        };
+        (0..self.names.len()).map(of).collect()
+    }
+
+    /// What changed on the devices since it was asked last, one line each: new queues that nobody reads.
+    pub fn take_news(&mut self) -> Vec<String> {
+        let of = |part: &mut Part<H>| match &mut part.state {
+            State::Running(running) => running.take_news(),
+            State::Ended(..) | State::Failed(_) => Vec::new(),
+        };
+        self.parts.iter_mut().flat_map(of).collect()
     }
 
     /// Completes the accounts of devices that have come to their end by themselves since it was asked last, and tells of them.
@@ -179,16 +204,22 @@ impl<H: Handler + Send + 'static> RunningDevices<H> {
                 State::Ended(end, outcome) => (Some(end), *outcome),
                 State::Failed(error) => return Err(error),
             };
-            Ok(DeviceOutcome { name: part.name, end, outcome })
+            Ok((part.device, DeviceOutcome { name: part.name, end, outcome, ports: Vec::new() }))
         };
         // Each is ended, also behind one that failed.
         let finished: Vec<Result<_>> = self.parts.drain(..).map(finish).collect();
-        let mut outcomes = finished.into_iter().collect::<Result<Vec<DeviceOutcome<H>>>>()?;
+        let mut parts = finished.into_iter().collect::<Result<Vec<(usize, DeviceOutcome<H>)>>>()?;
         let meters = EngineMeters::default();
-        for engine in outcomes.iter_mut().flat_map(|device| &mut device.outcome.engines) {
+        for engine in parts.iter_mut().flat_map(|(_, part)| &mut part.outcome.engines) {
             engine.handler.all_ended(&mut Outbox { ring: None, meters: &meters });
         }
-        Ok(outcomes)
+        let mut parts = parts.into_iter().peekable();
+        let mut devices = Vec::new();
+        for (device, name) in self.names.drain(..).enumerate() {
+            let own = std::iter::from_fn(|| parts.next_if(|(number, _)| *number == device)).map(|(_, part)| part);
+            devices.extend(DeviceOutcome::of_parts(name, own.collect()));
+        }
+        Ok(devices)
     }
 
     fn running(&self) -> impl Iterator<Item = (&str, &Running<H>)> {
@@ -196,6 +227,29 @@ impl<H: Handler + Send + 'static> RunningDevices<H> {
             State::Running(running) => Some((part.name.as_str(), &**running)),
             State::Ended(..) | State::Failed(_) => None,
         })
+    }
+}
+
+impl<H> DeviceOutcome<H> {
+    /// One device from its parts, if it has any.
+    fn of_parts(name: String, parts: Vec<Self>) -> Option<Self> {
+        let is_bond = parts.iter().any(|part| part.name != name);
+        let named = parts.iter().map(|part| (part.name.clone(), part.outcome.ledger.clone()));
+        let ports = if is_bond { named.collect() } else { Vec::new() };
+        let whole = parts.into_iter().reduce(|all, part| {
+            let (a, b) = (all.outcome, part.outcome);
+            let counters = EngineSnapshot::sum([&a.counters, &b.counters]).unwrap_or_else(|| a.counters.clone());
+            let outcome = Outcome {
+                engines: a.engines.into_iter().chain(b.engines).collect(),
+                ledger: a.ledger.plus(b.ledger),
+                counters,
+                driver_counters: a.driver_counters.into_iter().chain(b.driver_counters).collect(),
+                warnings: a.warnings.into_iter().chain(b.warnings).collect(),
+                blind: a.blind.or(b.blind),
+            };
+            Self { end: all.end.and(part.end), outcome, ..all }
+        })?;
+        Some(Self { name, ports, ..whole })
     }
 }
 

@@ -6,9 +6,9 @@ use super::{Fanout, PacketRingConfig, PacketSource, Spread};
 use crate::error::Result;
 use crate::interface::Interface;
 use crate::receiver::{Queues, ReceiverConfig};
+use crate::source::AnySource;
 use crate::source::backend::Opened;
 use crate::source::share::{self, Rings};
-use crate::source::AnySource;
 
 /// How many sockets share an interface's packets, and each one's place in the fanout group.
 pub(in crate::source) fn fanout_count(config: &ReceiverConfig) -> u32 {

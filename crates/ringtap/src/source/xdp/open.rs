@@ -7,10 +7,10 @@ use crate::error::{Error, Result};
 use crate::host_use::HostUse;
 use crate::interface::Interface;
 use crate::receiver::{Queues, ReceiverConfig};
+use crate::source::AnySource;
 use crate::source::backend::Opened;
 use crate::source::packet::{self, Fanout, PacketRingConfig, PacketSource};
 use crate::source::share::{self, Rings};
-use crate::source::AnySource;
 use crate::steer::{Attach, Steering};
 use crate::sys::{netdev, netlink};
 
@@ -33,7 +33,8 @@ fn refuse_bond(interface: &Interface) -> Result<()> {
 
 /// Whether it is a port of a bond or team, which find out by LACP and ARP whether it works.
 fn is_watched_port(interface: &Interface) -> bool {
-    matches!(&interface.host_use, Some(HostUse::Port { kind, .. }) if matches!(kind.as_str(), "bond" | "team"))
+    interface.port_of.is_some()
+        || matches!(&interface.host_use, Some(HostUse::Port { kind, .. }) if matches!(kind.as_str(), "bond" | "team"))
 }
 
 /// The frame sizes to try, if none was told: packed where the kernel has to copy, then whole ones that hold a packet.
