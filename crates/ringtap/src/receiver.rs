@@ -49,9 +49,21 @@ pub struct Receiver {
     interface: Interface,
     sources: Vec<(AnySource, Option<TransmitRing>)>,
     shared: Shared,
-    /// Why flows may meet different handlers, where these need whole ones and nobody hands packets over.
-    flows_apart: Option<String>,
+    flows: Flows,
     warnings: Vec<String>,
+}
+
+/// Where the packets of one flow meet, for handlers that need whole ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Flows {
+    /// Nobody asked, there is one source, or the kernel sees to it.
+    Together,
+    /// On one queue, as long as the card's settings stay.
+    ByCard,
+    /// They may come to different sources, for this reason.
+    Apart(String),
+    /// Engines hand packets over.
+    HandedOver,
 }
 
 /// What belongs to all queues together.
@@ -102,10 +114,10 @@ impl Receiver {
             Some(opened.map_err(|error| Error::os("look at the settings of", &interface.name, &error))?)
         };
         let (mut backend, fall_back) = choose::choose(&config, &interface, &mut warnings);
-        let mut flows_apart = None;
+        let mut flows = Flows::Together;
         if let (Backend::Xdp, Some(settings)) = (backend, &settings) {
             backend = choose::prepare_for_xdp(&interface, settings, fall_back, &mut warnings);
-            flows_apart = choose::keep_flows_together(&config, &interface, backend, settings);
+            flows = choose::keep_flows_together(&config, &interface, backend, settings);
         }
         let had_carrier = has_carrier(&interface);
         // A packet socket would see nothing where another program feeds sockets of its own, and nobody would know.
@@ -114,7 +126,7 @@ impl Receiver {
         let opened = match backend.open(&config, &interface, &mut warnings) {
             Err(error) if may_fall_back() => {
                 warnings.push(format!("{error} — using the packet ring instead"));
-                flows_apart = None;
+                flows = Flows::Together;
                 Backend::Packet.open(&config, &interface, &mut warnings)?
             }
             result => result?,
@@ -123,7 +135,7 @@ impl Receiver {
             await_carrier(&interface, &mut warnings);
         }
         let opened = Self::of_opened(config, interface, opened, settings, process, warnings)?;
-        Ok(Self { flows_apart, ..opened })
+        Ok(Self { flows, ..opened })
     }
 
     /// Begins to count, then lets packets in.
@@ -170,7 +182,7 @@ impl Receiver {
             _promiscuous: promiscuous,
             _process: process,
         };
-        Ok(Self { config, interface, sources, shared, flows_apart: None, warnings })
+        Ok(Self { config, interface, sources, shared, flows: Flows::Together, warnings })
     }
 
     /// What could not be had, one sentence each.
@@ -229,10 +241,12 @@ impl Receiver {
         }
         let allowed = sched::allowed_cpus();
         let cpus: Vec<_> = (0..self.sources.len()).map(|index| engine_cpu(&self.config, &allowed, index)).collect();
-        let Self { config, interface, sources, shared, flows_apart, mut warnings } =
+        let Self { config, interface, sources, shared, flows, mut warnings } =
             self.paced(&cpus.iter().flatten().copied().collect::<Vec<_>>());
-        let relies_on_card = config.flows_together && flows_apart.is_none() && config.first_engine == 0;
-        warnings.extend(flows_apart);
+        let relies_on_card = flows == Flows::ByCard;
+        if let Flows::Apart(reason) = flows {
+            warnings.push(reason);
+        }
         let check = cpus.first().copied().flatten().and_then(RunCheck::start);
         let stop = Arc::new(Stop::new()?);
         let descriptions = sources.iter().map(|(source, _)| source.description()).collect();

@@ -86,7 +86,8 @@ mod tests {
             assert_eq!((devices.iter().count(), devices.source_count()), (1, 2));
             assert!(devices.descriptions().iter().all(|source| source.backend == "xdp"));
             let mut running = devices.start(vec![Nothing, Nothing]).unwrap();
-            assert_eq!((running.names(), running.ledgers().len()), (vec!["bond0"], 1));
+            assert_eq!(running.names(), ["bond0"]);
+            assert_eq!(running.ledgers().len(), 1);
             // One port leaves, and the other goes on.
             ip("link set port0 nomaster");
             let mut ended = Vec::new();

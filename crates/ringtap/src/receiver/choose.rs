@@ -2,7 +2,7 @@
 //!
 //! Owns the choice that `auto` stands for and the reasons said for it. Opening is the back ends' business (`source`).
 
-use super::{Backend, ReceiverConfig, suit};
+use super::{Backend, Flows, ReceiverConfig, suit};
 use crate::interface::Interface;
 use crate::settings::Settings;
 use crate::source::xdp;
@@ -71,16 +71,19 @@ pub(super) fn prepare_for_xdp(
     Backend::Xdp
 }
 
-/// Where handlers need whole flows and several AF_XDP queues take packets: has the card keep flows together, or says why it can't.
+/// Where handlers need whole flows and several AF_XDP queues take packets: has the card keep flows together, if it can.
 pub(super) fn keep_flows_together(
     config: &ReceiverConfig,
     interface: &Interface,
     backend: Backend,
     settings: &Settings,
-) -> Option<String> {
+) -> Flows {
     let queues = xdp::queue_ids(config, interface).len();
     if !config.flows_together || backend != Backend::Xdp || queues < 2 {
-        return None;
+        return Flows::Together;
     }
-    suit::keep_flows_together(settings).err().map(|error| suit::flows_apart(interface, queues, &error))
+    match suit::keep_flows_together(settings) {
+        Ok(()) => Flows::ByCard,
+        Err(error) => Flows::Apart(suit::flows_apart(interface, queues, &error)),
+    }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ringtap_wire::LinkType;
 
-use super::{Backend, Receiver, ReceiverConfig, bond, choose};
+use super::{Backend, Flows, Receiver, ReceiverConfig, bond, choose};
 use crate::engine::Handler;
 use crate::error::{Error, Result};
 use crate::hand_over::{self, HandOver};
@@ -93,7 +93,7 @@ impl Devices {
     pub fn hands_over(&self) -> bool {
         let mut receivers = self.0.iter().flat_map(|device| &device.receivers);
         self.0.iter().map(|device| device.receivers.len()).sum::<usize>() > 1
-            || receivers.any(|receiver| receiver.flows_apart.is_some())
+            || receivers.any(|receiver| matches!(receiver.flows, Flows::Apart(_)))
     }
 
     /// Bytes that the queues for that take, at most.
@@ -118,7 +118,7 @@ impl Devices {
         }
         let mut kinds: Vec<(LinkType, StampClock)> = Vec::new();
         for receiver in self.0.iter_mut().flat_map(|device| &mut device.receivers) {
-            receiver.flows_apart = None;
+            receiver.flows = Flows::HandedOver;
             let number = receiver.link_type().unwrap_or(u16::MAX);
             let link = LinkType::from_number(number.into()).unwrap_or(LinkType::Ethernet);
             let stamps = receiver.stamp_clock().unwrap_or(StampClock::Realtime);

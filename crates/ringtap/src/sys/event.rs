@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn a_pulled_handle_ends_a_wait_from_another_thread() {
-        let stop = std::sync::Arc::new(Stop::new().unwrap());
-        let other = std::sync::Arc::clone(&stop);
+        let stop = Arc::new(Stop::new().unwrap());
+        let other = Arc::clone(&stop);
         let thread = std::thread::spawn(move || other.wait(Duration::from_secs(30)));
         stop.pull();
         assert!(thread.join().unwrap());
