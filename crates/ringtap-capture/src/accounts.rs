@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringtap::ledger::{Cause, Ledger};
-use ringtap::record::{FinalCounts, Lost};
+use ringtap::record::{FinalCounts, RecordSummary, Recorder};
 use serde::Serialize;
 
 /// What the handler of one engine counts. Each has one writer, the engine's thread.
@@ -29,11 +29,16 @@ pub(crate) fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }
 
-/// The counters of all engines.
+/// The counters of all engines, in their order.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Counters {
-    pub(crate) kept: Vec<Arc<Counts>>,
-    pub(crate) rejected: Vec<Arc<AtomicU64>>,
+pub(crate) struct Counters(Vec<EngineCounts>);
+
+#[derive(Debug, Clone)]
+struct EngineCounts {
+    /// Number of the device it takes packets from.
+    device: usize,
+    kept: Arc<Counts>,
+    rejected: Arc<AtomicU64>,
 }
 
 /// What the handlers of all engines counted, at one moment.
@@ -54,17 +59,72 @@ pub struct Tally {
 }
 
 impl Counters {
+    /// Adds the counters of the next engine.
+    pub(crate) fn add(&mut self, device: usize, kept: Arc<Counts>, rejected: Arc<AtomicU64>) {
+        self.0.push(EngineCounts { device, kept, rejected });
+    }
+
+    /// Of all engines.
     pub(crate) fn tally(&self) -> Tally {
-        let sum =
-            |of: fn(&Counts) -> &AtomicU64| self.kept.iter().map(|counts| of(counts).load(Ordering::Relaxed)).sum();
+        Self::sum(self.0.iter())
+    }
+
+    /// Of one device's.
+    pub(crate) fn tally_of(&self, device: usize) -> Tally {
+        Self::sum(self.0.iter().filter(|engine| engine.device == device))
+    }
+
+    fn sum<'c>(engines: impl Iterator<Item = &'c EngineCounts> + Clone) -> Tally {
+        let sum = |of: fn(&Counts) -> &AtomicU64| {
+            engines.clone().map(|engine| of(&engine.kept).load(Ordering::Relaxed)).sum()
+        };
         Tally {
             packets: sum(|counts| &counts.packets),
             bytes: sum(|counts| &counts.bytes),
             cut: sum(|counts| &counts.cut),
             cut_before: sum(|counts| &counts.cut_before),
             over_limit: sum(|counts| &counts.over_limit),
-            rejected: self.rejected.iter().map(|count| count.load(Ordering::Relaxed)).sum(),
+            rejected: engines.clone().map(|engine| engine.rejected.load(Ordering::Relaxed)).sum(),
         }
+    }
+
+    /// The ledgers that the user sees: of all together, and of each device.
+    pub(crate) fn account(&self, core: Vec<Ledger>, lost: Option<&Unwritten>) -> (Ledger, Vec<Ledger>) {
+        let whole = core.iter().cloned().reduce(Ledger::plus).unwrap_or_default();
+        let all = lost.map(|lost| (lost.spools.iter().sum(), Some(lost.output)));
+        let total = account(whole, self.tally(), all);
+        let one_device = core.len() == 1;
+        let of_device = |(device, core): (usize, Ledger)| {
+            let own = lost.map(|lost| {
+                let engines = self.0.iter().zip(&lost.spools).filter(|(engine, _)| engine.device == device);
+                // Whose packets the file did not take is not told apart.
+                let output = Some(lost.output).filter(|&output| output == 0 || one_device);
+                (engines.map(|(_, spool)| spool).sum(), output)
+            });
+            account(core, self.tally_of(device), own)
+        };
+        (total, core.into_iter().enumerate().map(of_device).collect())
+    }
+}
+
+/// Packets that did not reach the file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unwritten {
+    /// Refused by each engine's spool.
+    spools: Vec<u64>,
+    /// Taken from the spools and not written.
+    output: u64,
+}
+
+impl Unwritten {
+    /// As of now.
+    pub(crate) fn of(recorder: &Recorder) -> Self {
+        Self { spools: recorder.lost_by_spool(), output: recorder.lost().output_packets }
+    }
+
+    /// The last packets may fail to be written after the engines ended.
+    pub(crate) fn finally(self, record: &RecordSummary) -> Self {
+        Self { output: record.lost.output_packets, ..self }
     }
 }
 
@@ -86,16 +146,18 @@ impl Tally {
 ///
 /// Of these, the rejected ones become filtered, those after the limit are left at the limit, and those that did not reach
 /// the file are lost; each moves from one term to another, so that the sum stays what it was.
-pub(crate) fn account(core: Ledger, tally: Tally, lost: Option<Lost>) -> Ledger {
+///
+/// `lost`: how many did not get into a spool, and how many not from there into the file; the latter may be unknown.
+fn account(core: Ledger, tally: Tally, lost: Option<(u64, Option<u64>)>) -> Ledger {
     // The handlers know what the filter let through, and what they cut themselves.
     let mut ledger = Ledger { cut: tally.cut, cut_before: tally.cut_before, ..core };
-    let unwritten = lost.map_or(0, |lost| lost.packets());
+    let unwritten = lost.map_or(0, |(spool, output)| spool + output.unwrap_or(0));
     ledger.delivered = ledger.delivered.saturating_sub(tally.over_limit + unwritten);
     ledger.filter_out(tally.rejected);
     ledger.drop(Cause::LeftAtLimit, Some(tally.over_limit));
-    if let Some(lost) = lost {
-        ledger.drop(Cause::SlowOutput, Some(lost.spool_packets));
-        ledger.drop(Cause::OutputFailed, Some(lost.output_packets));
+    if let Some((spool, output)) = lost {
+        ledger.drop(Cause::SlowOutput, Some(spool));
+        ledger.drop(Cause::OutputFailed, output);
     }
     ledger
 }
@@ -115,8 +177,12 @@ impl From<Ledger> for Shown {
     }
 }
 
-/// What the statistics block of a capture file says (pcapng, Interface Statistics Block).
-pub(crate) fn final_counts(ledger: &Ledger) -> FinalCounts {
+/// What the statistics blocks of a capture file say (pcapng, Interface Statistics Block), one for each device.
+pub(crate) fn final_counts(ledgers: &[Ledger]) -> Vec<FinalCounts> {
+    ledgers.iter().zip(0..).map(|(ledger, interface)| counts_of(ledger, interface)).collect()
+}
+
+fn counts_of(ledger: &Ledger, interface: u16) -> FinalCounts {
     let sum = |wanted: fn(Cause) -> bool| -> Option<u64> {
         ledger.drops.iter().filter(|(cause, _)| wanted(**cause)).map(|(_, count)| *count).sum()
     };
@@ -126,7 +192,7 @@ pub(crate) fn final_counts(ledger: &Ledger) -> FinalCounts {
         rest.checked_sub(before_filter?)
     };
     FinalCounts {
-        interface: 0,
+        interface,
         received: ledger.offered.filter(|_| !ledger.filtered_before_offered),
         dropped_by_interface: before_filter,
         accepted_by_filter: accepted(),
@@ -156,8 +222,7 @@ mod tests {
     fn packets_move_between_terms_and_the_sum_stays() {
         let core = core();
         let tally = Tally { packets: 650, cut: 9, over_limit: 50, rejected: 200, ..Tally::default() };
-        let lost = Lost { spool_packets: 7, output_packets: 3, ..Lost::default() };
-        let ledger = account(core.clone(), tally, Some(lost));
+        let ledger = account(core.clone(), tally, Some((7, Some(3))));
         assert_eq!((ledger.delivered, ledger.filtered, ledger.lost()), (640, Some(240), 115));
         assert_eq!((ledger.unaccounted(), ledger.cut), (core.unaccounted(), 9));
         let unrecorded = account(core.clone(), tally, None);
@@ -166,19 +231,37 @@ mod tests {
     }
 
     #[test]
+    fn devices_have_ledgers_of_their_own_that_add_up() {
+        let mut counters = Counters::default();
+        for (device, over_limit) in [(0, 10), (0, 5), (1, 20)] {
+            let kept = Counts { over_limit: over_limit.into(), ..Counts::default() };
+            counters.add(device, Arc::new(kept), Arc::default());
+        }
+        let lost = Unwritten { spools: vec![1, 2, 4], output: 0 };
+        let (total, each) = counters.account(vec![core(), core()], Some(&lost));
+        assert_eq!((total.delivered, total.drops[&Cause::SlowOutput]), (1800 - 35 - 7, Some(7)));
+        assert_eq!(each.iter().map(|ledger| ledger.delivered).collect::<Vec<_>>(), [900 - 15 - 3, 900 - 20 - 4]);
+        assert_eq!(each[0].drops[&Cause::SlowOutput], Some(3));
+        let failed = Unwritten { output: 9, ..lost };
+        let (total, each) = counters.account(vec![core(), core()], Some(&failed));
+        assert_eq!((total.drops[&Cause::OutputFailed], each[1].drops[&Cause::OutputFailed]), (Some(9), None));
+        assert_eq!((total.unaccounted(), each[1].unaccounted()), (core().unaccounted().map(|one| 2 * one), None));
+    }
+
+    #[test]
     fn the_statistics_block_tells_the_same() {
-        let counts = final_counts(&core());
+        let counts = counts_of(&core(), 0);
         assert_eq!(counts.received, Some(1000));
         assert_eq!(counts.dropped_by_interface, Some(5));
         assert_eq!(counts.accepted_by_filter, Some(955));
         assert_eq!(counts.dropped_by_system, Some(50));
         assert_eq!(counts.delivered, Some(900));
         let behind = Ledger { filtered: None, filtered_before_offered: true, ..core() };
-        let counts = final_counts(&behind);
+        let counts = counts_of(&behind, 0);
         assert_eq!((counts.received, counts.accepted_by_filter), (None, Some(995)), "what came is unknown");
         let mut unknown = core();
         unknown.drop(Cause::Nic, None);
-        let counts = final_counts(&unknown);
+        let counts = counts_of(&unknown, 0);
         assert_eq!((counts.dropped_by_interface, counts.accepted_by_filter), (None, None));
     }
 }

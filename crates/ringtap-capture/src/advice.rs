@@ -25,7 +25,7 @@ pub(crate) fn advice(ledger: &Ledger, facts: &Facts, cpus: &[CpuUse], asked: Ask
     let causes: Vec<Cause> = ledger.drops.iter().filter_map(is_lost).collect();
     let is_busy = by_cpu(cpus).iter().any(|(cpu, _)| cpu.engine_percent > BUSY_PERCENT);
     let slots = facts.sources.iter().map(|source| source.ring_slots as u64).max().unwrap_or(0);
-    let name = &facts.object;
+    let name = if facts.interfaces.len() > 1 { "IF" } else { &facts.object };
     let mut lines: Vec<String> = causes
         .iter()
         .filter_map(|cause| {
@@ -67,7 +67,14 @@ mod tests {
     use super::*;
 
     fn facts() -> Facts {
-        Facts { object: "eth1".to_owned(), policy: None, max_latency: None, sources: Vec::new(), filter: None }
+        Facts {
+            object: "eth1".to_owned(),
+            interfaces: vec!["eth1".to_owned()],
+            policy: None,
+            max_latency: None,
+            sources: Vec::new(),
+            filter: None,
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(crate) type Whole = Filtered<Keep>;
 
 /// What to do with packets the filter let through.
 pub(crate) struct Keep {
+    /// Number of the device in the file.
+    pub(crate) interface: u16,
     /// Bytes to keep of each.
     pub(crate) snaplen: usize,
     /// Where they go, if anywhere.
@@ -76,8 +78,10 @@ impl Handler for Keep {
         let data = &packet.data[..packet.data.len().min(self.snaplen)];
         // What does not fit is counted by the spool.
         let is_kept = match &mut self.spool {
-            Some(spool) if self.from_file => spool.push_blocking(0, packet.arrival_ns, packet.wire_len, data),
-            Some(spool) => spool.push(0, packet.arrival_ns, packet.wire_len, data),
+            Some(spool) if self.from_file => {
+                spool.push_blocking(self.interface, packet.arrival_ns, packet.wire_len, data)
+            }
+            Some(spool) => spool.push(self.interface, packet.arrival_ns, packet.wire_len, data),
             None => true,
         };
         if data.len() < packet.wire_len as usize && is_kept {

@@ -1,4 +1,4 @@
-//! The capture tool: packets from an interface or from files, through the engine, into a file or just counted, with an account of
+//! The capture tool: packets from interfaces or from files, through the engine, into a file or just counted, with an account of
 //! every one.
 //!
 //! Owns what is captured ([`Capture`]) and what becomes of each packet behind the engine. `live` and `replay` run, `supervise`
@@ -37,8 +37,8 @@ pub use supervise::Ending;
 /// Where packets come from.
 #[derive(Debug, Clone)]
 pub enum Origin {
-    /// An interface. How many bytes are kept of each packet follows from the capture.
-    Interface(Box<Live>),
+    /// Interfaces, each with what is asked of its receiver. How many bytes are kept of each packet follows from the capture.
+    Interfaces(Vec<Live>),
     /// Capture files, one after another.
     Files {
         /// The files.
@@ -102,7 +102,7 @@ impl Capture {
     /// What could not be set up, or ended the capture without an account.
     pub fn run(&self, process: &Process, streams: &mut Streams) -> Result<Ended> {
         match &self.origin {
-            Origin::Interface(live) => live::run(self, live, process, streams),
+            Origin::Interfaces(lives) => live::run(self, lives, process, streams),
             Origin::Files { files, pace } => replay::run(self, files, *pace, process, streams),
         }
     }
@@ -144,7 +144,7 @@ impl Capture {
     /// What is still done once all is set up. `rings`: packets come by rings.
     fn needs(&self, rings: bool) -> Needs<'_> {
         let reads = match &self.origin {
-            Origin::Interface(_) => Vec::new(),
+            Origin::Interfaces(_) => Vec::new(),
             Origin::Files { files, .. } => files.iter().map(PathBuf::as_path).collect(),
         };
         Needs { rings, reads, writes: self.file().into_iter().collect(), ..Needs::default() }
@@ -173,7 +173,7 @@ mod tests {
         let to_stdout = Capture { record: Some(RecordConfig::new("-")), ..of("a.pcap") };
         let needs = to_stdout.needs(false);
         assert!(to_stdout.records_to_stdout() && needs.writes.is_empty() && needs.reads == [Path::new("a.pcap")]);
-        let live = Capture { origin: Origin::Interface(Box::new(Live::new("eth1"))), ..of("") };
+        let live = Capture { origin: Origin::Interfaces(vec![Live::new("eth1")]), ..of("") };
         let live = Capture { record: Some(RecordConfig::new("b.pcap")), ..live };
         assert!(live.needs(true).rings && live.needs(true).reads.is_empty());
         assert_eq!(live.needs(true).writes, [Path::new("b.pcap")]);

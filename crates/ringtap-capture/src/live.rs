@@ -1,4 +1,4 @@
-//! A capture from an interface, from opening to the summary.
+//! A capture from one or several interfaces, from opening to the summary.
 //!
 //! Owns the order: what can fail without leaving a trace comes first, files are created only when packets can be taken,
 //! and privileges go last. At the end the engines stop first, then the file is completed.
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use ringtap::interface::{Interface, InterfaceState};
 use ringtap::ledger::Ledger;
-use ringtap::meters::EngineSnapshot;
+use ringtap::meters::{EngineMeters, EngineSnapshot};
 use ringtap::pacer::Policy;
-use ringtap::receiver::{Backend, Departure, Outcome, Receiver, Running};
+use ringtap::receiver::{Backend, Device, DeviceEnd, DeviceOutcome, Devices, Ended, ReceiverConfig, RunningDevices};
 use ringtap::record::{InterfaceInfo, RecordSummary, Recorder, SpoolProducer};
 use ringtap::source::StampClock;
 use ringtap::{Error, Result};
@@ -19,126 +19,202 @@ use ringtap_run::live::{Configured, Live};
 use ringtap_run::process::Process;
 use ringtap_run::units::shown_rate;
 
-use crate::accounts::{Counters, account, final_counts};
+use crate::Capture;
+use crate::accounts::{Counters, Unwritten, final_counts};
 use crate::advice::{Asked, advice};
 use crate::handler::{Keep, Limit, PanicWatch, Whole};
 use crate::object::Facts;
 use crate::report::{Reporter, Streams};
-use crate::summary::{CpuUse, Steal, Summary, policy_words};
+use crate::summary::{CpuUse, DeviceSummary, Steal, Summary, policy_words};
 use crate::supervise::{Ending, EngineEvents, Job, Supervision};
-use crate::{Capture, Ended};
 
-impl Job for Running<Whole> {
+impl Job for RunningDevices<Whole> {
+    fn is_live(&self) -> bool {
+        true
+    }
+
     fn is_finished(&self) -> bool {
-        Running::is_finished(self)
+        self.have_ended()
     }
 
     fn counters(&self) -> EngineSnapshot {
-        Running::counters(self)
+        RunningDevices::counters(self)
     }
 
-    fn ledger(&mut self) -> Ledger {
-        Running::ledger(self)
+    fn ledgers(&mut self) -> Vec<Ledger> {
+        RunningDevices::ledgers(self)
     }
 
-    fn departure(&self) -> Option<Departure> {
-        Running::departure(self)
+    fn take_ended(&mut self) -> Vec<Ended> {
+        RunningDevices::take_ended(self)
     }
 
-    fn interface(&self) -> Option<(&str, InterfaceState)> {
-        let interface = Running::interface(self);
-        Some((&interface.name, interface.state()))
+    fn take_news(&mut self) -> Vec<String> {
+        RunningDevices::take_news(self)
+    }
+
+    fn states(&self) -> Vec<(&str, InterfaceState)> {
+        RunningDevices::states(self)
     }
 }
 
-/// Runs a capture from an interface.
-pub(crate) fn run(capture: &Capture, live: &Live, process: &Process, streams: &mut Streams) -> Result<Ended> {
-    let live = Live { kept_bytes: capture.kept_bytes(), ..live.clone() };
-    let Opened { interface, filter, receiver, link_type, policy, steal, mut warnings } = open(capture, &live)?;
-    let mut recording = process.with_file_rights(|| start_recording(capture, &receiver, filter.as_ref(), link_type))?;
+/// Runs a capture from interfaces.
+pub(crate) fn run(capture: &Capture, lives: &[Live], process: &Process, streams: &mut Streams) -> Result<crate::Ended> {
+    let lives: Vec<Live> = lives.iter().map(|live| Live { kept_bytes: capture.kept_bytes(), ..live.clone() }).collect();
+    let Opened { devices, kinds, policy, steal, mut warnings } = open(capture, &lives)?;
+    let mut recording = process.with_file_rights(|| start_recording(capture, &devices, &kinds))?;
     let events = EngineEvents::new(process);
     let mut counters = Counters::default();
-    let engines = receiver.descriptions().len();
-    let handlers = handlers(capture, engines, filter.as_ref(), &mut recording.spools, &mut counters, &events);
-    let mut running = process.start(receiver, handlers, capture.needs(true), &mut warnings)?;
+    let handlers = handlers(capture, &devices, &kinds, &mut recording.spools, &mut counters, &events);
+    let mut running = process.start(devices, handlers, capture.needs(true), &mut warnings)?;
     let started = Instant::now();
     let facts = Facts {
-        object: interface.name.clone(),
-        policy: Some(policy),
-        max_latency: Some(live.max_latency),
+        object: running.names().join(", "),
+        interfaces: running.names().into_iter().map(str::to_owned).collect(),
+        policy,
+        max_latency: lives.first().map(|live| live.max_latency),
         sources: running.descriptions().to_vec(),
-        filter: filter.map(|filter| filter.text().to_owned()),
+        filter: kinds.first().and_then(|kind| Some(kind.filter.as_ref()?.text().to_owned())),
     };
     let mut reporter = Reporter::new(capture, &facts, streams, "timer");
     for warning in &warnings {
         reporter.note(&format!("warning: {warning}"));
     }
     reporter.note(&format!(
-        "capturing from {} ({}), {}",
-        interface.name,
-        facts.sources.first().map_or("", |source| source.backend),
+        "capturing from {}, {}",
+        with_backends(&facts),
         facts.policy.as_ref().map_or_else(String::new, policy_words)
     ));
     let recorder = recording.recorder.as_ref();
     let watch = Supervision { events: &events, duration: capture.duration, counters: &counters, recorder };
-    let ending = watch.run(&mut running, &mut reporter);
+    let (ending, last) = watch.run(&mut running, &mut reporter);
     let elapsed = started.elapsed();
-    let departure =
-        matches!(ending, Ending::InterfaceGone | Ending::InterfaceUsed).then(|| running.awaited_departure());
     reporter.clear();
-    let (outcome, record) = finish(running, recording.recorder, &counters)?;
-    warnings.extend(outcome.warnings.iter().filter(|warning| !warnings.contains(warning)).cloned().collect::<Vec<_>>());
+    let Finished { outcomes, unwritten, record } = finish(running, recording.recorder, &counters)?;
+    for outcome in &outcomes {
+        let news = outcome.outcome.warnings.iter().filter(|warning| !warnings.contains(warning));
+        let news: Vec<String> = news.cloned().collect();
+        warnings.extend(news);
+    }
     // The last packets may have failed to be written after the engines ended.
-    let ledger = account(outcome.ledger.clone(), counters.tally(), record.as_ref().map(|record| record.lost));
-    let error = error_of(ending, departure, &interface.name, record.as_ref(), outcome.blind.as_ref());
-    let shares: Vec<f64> = outcome.engines.iter().map(|engine| engine.thread_share).collect();
-    let cpus = cpu_use(&live, &shares, &steal, elapsed);
+    let core = outcomes.iter().map(|device| device.outcome.ledger.clone()).collect();
+    let (ledger, ledgers) = counters.account(core, unwritten.as_ref());
+    let error = error_of(ending, last.as_ref(), record.as_ref(), &outcomes);
+    let engines = outcomes.iter().flat_map(|device| &device.outcome.engines);
+    let shares: Vec<f64> = engines.map(|engine| engine.thread_share).collect();
+    let cpus = lives.first().map_or_else(Vec::new, |live| cpu_use(live, &shares, &steal, elapsed));
     let spool_bytes = capture.record.as_ref().map_or(0, |record| record.spool_bytes as u64);
-    let advice = advice(&ledger, &facts, &cpus, Asked { peak_pps: live.peak_pps, spool_bytes });
+    let peak_pps = lives.first().map_or(0.0, |live| live.peak_pps);
+    let advice = advice(&ledger, &facts, &cpus, Asked { peak_pps, spool_bytes });
     let error = error.or_else(|| capture.loss(&ledger, &facts.object));
+    let devices = ledgers.into_iter().zip(&outcomes).enumerate();
     let summary = Summary {
-        facts,
         ending,
         elapsed,
         ledger,
         tally: counters.tally(),
-        counters: outcome.counters,
+        devices: devices
+            .map(|(number, (ledger, device))| DeviceSummary {
+                name: device.name.clone(),
+                ending: device.end.as_ref().map(Ending::of),
+                tally: counters.tally_of(number),
+                ledger,
+                ports: device.ports.clone(),
+            })
+            .collect(),
+        counters: all_counters(&outcomes),
         cpus,
-        driver_counters: outcome.driver_counters,
+        driver_counters: driver_counters(&outcomes),
+        facts,
         record,
         advice,
         warnings,
         error: error.as_ref().map(Error::to_string),
     };
-    Ok(Ended { summary, error })
+    Ok(crate::Ended { summary, error })
 }
 
-/// An interface from which packets are kept in the rings.
+/// `eth1 (xdp)`, one after the other.
+fn with_backends(facts: &Facts) -> String {
+    let backend = |name: &String| facts.sources.iter().find(|source| &source.object == name).map(|it| it.backend);
+    let first = facts.sources.first().map_or("", |source| source.backend);
+    let each = facts.interfaces.iter().map(|name| format!("{name} ({})", backend(name).unwrap_or(first)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn all_counters(outcomes: &[DeviceOutcome<Whole>]) -> EngineSnapshot {
+    let counters = EngineSnapshot::sum(outcomes.iter().map(|device| &device.outcome.counters));
+    counters.unwrap_or_else(|| EngineMeters::default().snapshot())
+}
+
+/// With the device's name in front where there are several.
+fn driver_counters(outcomes: &[DeviceOutcome<Whole>]) -> Vec<(String, u64)> {
+    let of = |device: &DeviceOutcome<Whole>| {
+        let prefix = if outcomes.len() > 1 { format!("{} ", device.name) } else { String::new() };
+        let named = |(name, value): &(String, u64)| (format!("{prefix}{name}"), *value);
+        device.outcome.driver_counters.iter().map(named).collect::<Vec<_>>()
+    };
+    outcomes.iter().flat_map(of).collect()
+}
+
+/// Interfaces from which packets are kept in the rings.
 struct Opened {
-    interface: Interface,
-    filter: Option<Filter>,
-    receiver: Receiver,
-    link_type: u16,
-    policy: Policy,
+    devices: Devices,
+    /// Of each device.
+    kinds: Vec<Kind>,
+    policy: Option<Policy>,
     steal: Steal,
     warnings: Vec<String>,
 }
 
-fn open(capture: &Capture, live: &Live) -> Result<Opened> {
+/// What a device's packets are, and which of them are kept.
+struct Kind {
+    link_type: u16,
+    filter: Option<Filter>,
+}
+
+fn open(capture: &Capture, lives: &[Live]) -> Result<Opened> {
+    let (mut configs, mut filters, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+    for live in lives {
+        let (config, filter) = configure(capture, live, &mut warnings)?;
+        configs.push(config);
+        filters.push(filter);
+    }
+    let policy = configs.first().map(|config| config.policy.clone());
+    let steal = Steal::start();
+    let devices = Devices::open(configs)?;
+    let kind = |(device, filter): (&Device, Option<Option<Filter>>)| {
+        let link_type = link_type(device.link_type(), device.interface())?;
+        let filter = filter.map_or_else(|| capture.compile_filter(link_type), Ok)?;
+        Ok(Kind { link_type, filter })
+    };
+    let kinds = devices.iter().zip(filters).map(kind).collect::<Result<Vec<_>>>()?;
+    Ok(Opened { devices, kinds, policy, steal, warnings })
+}
+
+/// What is asked of one device's receiver, and its filter; the latter only when it is open where its packets are not known before.
+#[allow(clippy::option_option)] // Not known yet, or none.
+fn configure(
+    capture: &Capture,
+    live: &Live,
+    warnings: &mut Vec<String>,
+) -> Result<(ReceiverConfig, Option<Option<Filter>>)> {
     let interface = live.find_interface().map_err(|error| {
         let is_any = live.interface == "any" && live.backend != Backend::Vfio;
         if is_any { any_is_libpcaps() } else { error }
     })?;
     let known = (live.backend != Backend::Pcap).then(|| link_type(interface.link_type(), &interface)).transpose()?;
-    let mut filter = known.map_or(Ok(None), |link_type| capture.compile_filter(link_type))?;
-    let Configured { config, plan } = live.configure(&interface, filter.as_ref())?;
-    let mut warnings = Vec::new();
+    let filter = known.map(|link_type| capture.compile_filter(link_type)).transpose()?;
+    let Configured { config, plan } = live.configure(&interface, filter.as_ref().and_then(Option::as_ref))?;
     if let Some(most_pps) = plan.and_then(|plan| plan.shortfall_pps()) {
-        warnings.push(format!(
+        let warning = format!(
             "at {} one core is not enough: losses begin at about {}",
             shown_rate(live.peak_pps),
             shown_rate(most_pps)
-        ));
+        );
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
     }
     if live.take && live.backend == Backend::Auto && interface.host_use.is_some() && !config.rules_are_exact {
         warnings.push(format!(
@@ -146,48 +222,44 @@ fn open(capture: &Capture, live: &Live) -> Result<Opened> {
             interface.name
         ));
     }
-    let policy = config.policy.clone();
-    let steal = Steal::start();
-    let receiver = Receiver::open(config)?;
-    let link_type = link_type(receiver.link_type(), &interface)?;
-    if known.is_none() {
-        filter = capture.compile_filter(link_type)?;
-    }
-    Ok(Opened { interface, filter, receiver, link_type, policy, steal, warnings })
+    Ok((config, filter))
+}
+
+/// What engines and writer left.
+struct Finished {
+    outcomes: Vec<DeviceOutcome<Whole>>,
+    unwritten: Option<Unwritten>,
+    record: Option<RecordSummary>,
 }
 
 /// Ends the engines, then completes the file, which is whole also where an engine's own counts are lost with it.
-fn finish(
-    running: Running<Whole>,
-    recorder: Option<Recorder>,
-    counters: &Counters,
-) -> Result<(Outcome<Whole>, Option<RecordSummary>)> {
-    let outcome = running.finish();
-    let lost = recorder.as_ref().map(Recorder::lost);
-    let ledger = outcome.as_ref().ok().map(|outcome| account(outcome.ledger.clone(), counters.tally(), lost));
-    let counts = ledger.as_ref().map(final_counts).into_iter().collect();
+fn finish(running: RunningDevices<Whole>, recorder: Option<Recorder>, counters: &Counters) -> Result<Finished> {
+    let outcomes = running.finish();
+    let unwritten = recorder.as_ref().map(Unwritten::of);
+    let core = outcomes.as_ref().ok().map(|all| all.iter().map(|device| device.outcome.ledger.clone()).collect());
+    let counts = core.map_or_else(Vec::new, |core| final_counts(&counters.account(core, unwritten.as_ref()).1));
     let record = recorder.map(|recorder| recorder.finish(counts)).transpose()?;
-    Ok((outcome?, record))
+    let unwritten = unwritten.zip(record.as_ref()).map(|(unwritten, record)| unwritten.finally(record));
+    Ok(Finished { outcomes: outcomes?, unwritten, record })
 }
 
 /// What went wrong, if anything did.
 fn error_of(
     ending: Ending,
-    departure: Option<Departure>,
-    name: &str,
+    last: Option<&Ended>,
     record: Option<&RecordSummary>,
-    blind: Option<&Error>,
+    outcomes: &[DeviceOutcome<Whole>],
 ) -> Option<Error> {
-    match ending {
-        Ending::InterfaceGone | Ending::InterfaceUsed => {
-            departure.map(|end| Error::failed("capture from", name, &end).way_out(end.way_out()))
-        }
-        Ending::EngineFailed => Some(
-            Error::failed("capture from", name, "the device stopped answering")
-                .way_out("what was captured before is complete"),
-        ),
-        Ending::ReaderGone => None,
-        _ => record.and_then(|record| record.error.clone()).or(blind.cloned()),
+    let end = |device: &str, end: &DeviceEnd| end.error("capture from", device);
+    // Who left while others went on was told then; who stopped answering should not have.
+    let failed = || outcomes.iter().find(|device| device.end == Some(DeviceEnd::Failed));
+    match (ending, last) {
+        (_, Some(last)) => Some(end(&last.device, &last.end)),
+        (Ending::ReaderGone, _) => None,
+        _ => record
+            .and_then(|record| record.error.clone())
+            .or_else(|| outcomes.iter().find_map(|device| device.outcome.blind.clone()))
+            .or_else(|| failed().map(|device| end(&device.name, &DeviceEnd::Failed))),
     }
 }
 
@@ -224,41 +296,37 @@ struct Recording {
     spools: Vec<SpoolProducer>,
 }
 
-fn start_recording(
-    capture: &Capture,
-    receiver: &Receiver,
-    filter: Option<&Filter>,
-    link_type: u16,
-) -> Result<Recording> {
+fn start_recording(capture: &Capture, devices: &Devices, kinds: &[Kind]) -> Result<Recording> {
     let Some(mut config) = capture.record.clone() else {
         return Ok(Recording { recorder: None, spools: Vec::new() });
     };
-    config.spools = receiver.descriptions().len();
-    let stamp_clock = receiver.stamp_clock().unwrap_or(StampClock::Realtime);
-    let info = InterfaceInfo {
-        filter: filter.map(|filter| filter.text().to_owned()),
+    config.spools = devices.source_count();
+    let info = |(device, kind): (&Device, &Kind)| InterfaceInfo {
+        filter: kind.filter.as_ref().map(|filter| filter.text().to_owned()),
         snaplen: capture.snaplen.unwrap_or(0),
-        link_type,
-        ..InterfaceInfo::ethernet(&receiver.interface().name, stamp_clock)
+        link_type: kind.link_type,
+        ..InterfaceInfo::ethernet(&device.interface().name, device.stamp_clock().unwrap_or(StampClock::Realtime))
     };
-    let (recorder, spools) = Recorder::start(config, vec![info])?;
+    let (recorder, spools) = Recorder::start(config, devices.iter().zip(kinds).map(info).collect())?;
     Ok(Recording { recorder: Some(recorder), spools })
 }
 
 /// One handler for each engine.
 fn handlers(
     capture: &Capture,
-    engines: usize,
-    filter: Option<&Filter>,
+    devices: &Devices,
+    kinds: &[Kind],
     spools: &mut Vec<SpoolProducer>,
     counters: &mut Counters,
     events: &Arc<EngineEvents>,
 ) -> Vec<Whole> {
     let limit = capture.count.map(|most| Arc::new(Limit::new(most, Arc::clone(events))));
     let mut spools = spools.drain(..);
-    (0..engines)
-        .map(|_| {
+    let mut handlers = Vec::new();
+    for (number, (device, kind)) in devices.iter().zip(kinds).enumerate() {
+        for _ in 0..device.source_count() {
             let keep = Keep {
+                interface: number as u16,
                 snaplen: capture.kept_bytes(),
                 spool: spools.next(),
                 from_file: false,
@@ -267,9 +335,9 @@ fn handlers(
                 _watch: PanicWatch(Arc::clone(events)),
             };
             let rejected = Arc::default();
-            counters.kept.push(Arc::clone(&keep.counts));
-            counters.rejected.push(Arc::clone(&rejected));
-            Filtered::new(filter.map(Filter::program), rejected, keep)
-        })
-        .collect()
+            counters.add(number, Arc::clone(&keep.counts), Arc::clone(&rejected));
+            handlers.push(Filtered::new(kind.filter.as_ref().map(Filter::program), rejected, keep));
+        }
+    }
+    handlers
 }

@@ -17,8 +17,10 @@ use crate::summary::Summary;
 /// What is known from the start on and stays as it is.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
-    /// Interface or file.
+    /// Interfaces or files.
     pub(crate) object: String,
+    /// Names of the interfaces; none of a replay.
+    pub(crate) interfaces: Vec<String>,
     /// How it waits; `None` for a replay.
     pub(crate) policy: Option<Policy>,
     pub(crate) max_latency: Option<Duration>,
@@ -37,6 +39,15 @@ impl Facts {
     }
 }
 
+/// What one device gave in a stretch of time.
+#[derive(Debug)]
+pub(crate) struct DeviceSpan {
+    pub(crate) tally: Tally,
+    pub(crate) ledger: Ledger,
+    /// Since the start of the capture.
+    pub(crate) total: Ledger,
+}
+
 /// A stretch of time and what happened in it.
 #[derive(Debug)]
 pub(crate) struct Span<'a> {
@@ -48,6 +59,8 @@ pub(crate) struct Span<'a> {
     pub(crate) ledger: Ledger,
     /// The ledger since the start of the capture.
     pub(crate) total: Ledger,
+    /// Of each interface.
+    pub(crate) devices: Vec<DeviceSpan>,
     pub(crate) counters: &'a EngineSnapshot,
     /// Packets and bytes in the file.
     pub(crate) written: Option<(u64, u64)>,
@@ -101,6 +114,7 @@ impl Span<'_> {
             "busy_poll": first.map(|source| source.busy_poll),
             "sources": facts.sources,
             "filter": facts.filter,
+            "interfaces": self.interfaces(),
             "packets_written": self.written.map(|(packets, _)| packets),
             "bytes_written": self.written.map(|(_, bytes)| bytes),
             "file": self.file,
@@ -118,6 +132,30 @@ impl Span<'_> {
             _ => None,
         });
         Value::Object(fields.flatten().collect())
+    }
+
+    fn interfaces(&self) -> Vec<Value> {
+        let ending = |number: usize| self.summary.and_then(|summary| summary.devices.get(number)?.ending);
+        let ports = |number: usize| {
+            let ports = self.summary.and_then(|summary| Some(&summary.devices.get(number)?.ports));
+            let object =
+                |(name, ledger): &(String, Ledger)| json!({ "name": name, "ledger": Shown::from(ledger.clone()) });
+            ports.map(|ports| ports.iter().map(object).collect::<Vec<_>>())
+        };
+        let devices = self.facts.interfaces.iter().zip(&self.devices).enumerate();
+        devices
+            .map(|(number, (name, device))| {
+                json!({
+                    "name": name,
+                    "ending": ending(number),
+                    "packets": device.tally.packets,
+                    "bytes": device.tally.bytes,
+                    "ledger": Shown::from(device.ledger.clone()),
+                    "total": Shown::from(device.total.clone()),
+                    "ports": ports(number),
+                })
+            })
+            .collect()
     }
 }
 

@@ -14,7 +14,7 @@ use ringtap::interface::InterfaceState;
 use ringtap::ledger::Ledger;
 use ringtap::meters::{EngineMeters, EngineSnapshot};
 use ringtap::pacer::{Pacer, Policy};
-use ringtap::receiver::Departure;
+use ringtap::receiver::Ended;
 use ringtap::record::{InterfaceInfo, Recorder, SpoolProducer};
 use ringtap::source::file::{FileSource, Pace};
 use ringtap::source::{Source, StampClock};
@@ -22,13 +22,13 @@ use ringtap::{Error, Result};
 use ringtap_run::filter::{Filter, Filtered};
 use ringtap_run::process::Process;
 
-use crate::accounts::{Counters, account, final_counts};
+use crate::Capture;
+use crate::accounts::{Counters, Unwritten, final_counts};
 use crate::handler::{Keep, Limit, PanicWatch, Whole};
 use crate::object::Facts;
 use crate::report::{Reporter, Streams};
 use crate::summary::Summary;
 use crate::supervise::{Ending, EngineEvents, Job, Supervision};
-use crate::{Capture, Ended};
 
 /// The engine at work on files.
 struct Replaying {
@@ -37,6 +37,10 @@ struct Replaying {
 }
 
 impl Job for Replaying {
+    fn is_live(&self) -> bool {
+        false
+    }
+
     fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
@@ -45,17 +49,21 @@ impl Job for Replaying {
         self.meters.snapshot()
     }
 
-    fn ledger(&mut self) -> Ledger {
+    fn ledgers(&mut self) -> Vec<Ledger> {
         let delivered = self.meters.snapshot().packets;
-        Ledger { offered: Some(delivered), delivered, filtered: Some(0), ..Ledger::default() }
+        vec![Ledger { offered: Some(delivered), delivered, filtered: Some(0), ..Ledger::default() }]
     }
 
-    fn departure(&self) -> Option<Departure> {
-        None
+    fn take_ended(&mut self) -> Vec<Ended> {
+        Vec::new()
     }
 
-    fn interface(&self) -> Option<(&str, InterfaceState)> {
-        None
+    fn take_news(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn states(&self) -> Vec<(&str, InterfaceState)> {
+        Vec::new()
     }
 }
 
@@ -66,7 +74,7 @@ pub(crate) fn run(
     pace: Pace,
     process: &Process,
     streams: &mut Streams,
-) -> Result<Ended> {
+) -> Result<crate::Ended> {
     let events = EngineEvents::new(process);
     let source = FileSource::open(files, pace)?;
     let link_type = source.link_type().unwrap_or(1);
@@ -83,6 +91,7 @@ pub(crate) fn run(
     let started = Instant::now();
     let facts = Facts {
         object: description.object.clone(),
+        interfaces: Vec::new(),
         policy: None,
         max_latency: None,
         sources: vec![description],
@@ -92,7 +101,7 @@ pub(crate) fn run(
     given_up.iter().for_each(|warning| reporter.note(&format!("warning: {warning}")));
     let watch =
         Supervision { events: &events, duration: capture.duration, counters: &counters, recorder: recorder.as_ref() };
-    let ending = watch.run(&mut job, &mut reporter);
+    let (ending, _) = watch.run(&mut job, &mut reporter);
     stop.pull();
     let ended = job.thread.join();
     let elapsed = started.elapsed();
@@ -106,9 +115,10 @@ pub(crate) fn run(
         filtered: Some(other),
         ..Ledger::default()
     };
-    let lost = recorder.as_ref().map(Recorder::lost);
-    let counts = final_counts(&account(core.clone(), counters.tally(), lost));
-    let record = recorder.map(|recorder| recorder.finish(vec![counts])).transpose()?;
+    let unwritten = recorder.as_ref().map(Unwritten::of);
+    let counts = final_counts(&counters.account(vec![core.clone()], unwritten.as_ref()).1);
+    let record = recorder.map(|recorder| recorder.finish(counts)).transpose()?;
+    let unwritten = unwritten.zip(record.as_ref()).map(|(unwritten, record)| unwritten.finally(record));
     let (source, _) = ended.map_err(|_| {
         Error::failed("replay", &facts.object, "the engine thread panicked").way_out("report this as a bug")
     })?;
@@ -119,8 +129,9 @@ pub(crate) fn run(
         facts,
         ending,
         elapsed,
-        ledger: account(core, counters.tally(), record.as_ref().map(|record| record.lost)),
+        ledger: counters.account(vec![core], unwritten.as_ref()).0,
         tally: counters.tally(),
+        devices: Vec::new(),
         counters: snapshot,
         cpus: Vec::new(),
         driver_counters: Vec::new(),
@@ -129,7 +140,7 @@ pub(crate) fn run(
         warnings,
         error: error.as_ref().map(Error::to_string),
     };
-    Ok(Ended { summary, error })
+    Ok(crate::Ended { summary, error })
 }
 
 /// What to know of the files, and the first thing wrong with one; `other` packets were of another link type.
@@ -171,6 +182,7 @@ fn handler(
     events: &Arc<EngineEvents>,
 ) -> Whole {
     let keep = Keep {
+        interface: 0,
         snaplen: capture.kept_bytes(),
         spool,
         from_file: true,
@@ -179,8 +191,7 @@ fn handler(
         _watch: PanicWatch(Arc::clone(events)),
     };
     let rejected = Arc::default();
-    counters.kept.push(Arc::clone(&keep.counts));
-    counters.rejected.push(Arc::clone(&rejected));
+    counters.add(0, Arc::clone(&keep.counts), Arc::clone(&rejected));
     Filtered::new(filter.map(Filter::program), rejected, keep)
 }
 

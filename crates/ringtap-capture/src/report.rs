@@ -10,7 +10,7 @@ use ringtap::ledger::Ledger;
 use serde_json::Value;
 
 use crate::Capture;
-use crate::object::{Facts, Span};
+use crate::object::{DeviceSpan, Facts, Span};
 use crate::supervise::Look;
 use ringtap_run::units::{grouped, shown_rate, shown_size};
 
@@ -139,6 +139,12 @@ impl<'a> Reporter<'a> {
             grouped(now.ledger.delivered),
             lost(&now.ledger)
         );
+        if self.facts.interfaces.len() > 1 {
+            for (name, (now, before)) in self.facts.interfaces.iter().zip(now.devices.iter().zip(&before.devices)) {
+                let pps = (now.0.packets - before.0.packets) as f64 / seconds;
+                line.push_str(&format!("  {name} {}", shown_rate(pps)));
+            }
+        }
         if now.ledger.cut > 0 {
             line.push_str(&format!("  cut {}", grouped(now.ledger.cut)));
         }
@@ -156,6 +162,16 @@ impl<'a> Reporter<'a> {
             tally: now.tally.since(before.tally),
             ledger: now.ledger.since(&before.ledger),
             total: now.ledger.clone(),
+            devices: now
+                .devices
+                .iter()
+                .zip(&before.devices)
+                .map(|(now, before)| DeviceSpan {
+                    tally: now.0.since(before.0),
+                    ledger: now.1.since(&before.1),
+                    total: now.1.clone(),
+                })
+                .collect(),
             counters: &now.counters.since(&before.counters),
             written: now.written,
             file: now.file.clone(),

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::accounts::Tally;
 use crate::advice::share;
-use crate::object::{Facts, Span};
+use crate::object::{DeviceSpan, Facts, Span};
 use crate::supervise::Ending;
 use ringtap_run::units::{grouped, shown_rate, shown_size, shown_us};
 
@@ -31,6 +31,21 @@ pub struct CpuUse {
     pub steal_percent: Option<f64>,
 }
 
+/// One interface of a capture.
+#[derive(Debug)]
+pub struct DeviceSummary {
+    /// Its name.
+    pub name: String,
+    /// Why it ended before the capture did, if it did.
+    pub ending: Option<Ending>,
+    /// What its handlers counted.
+    pub tally: Tally,
+    /// What became of each of its packets.
+    pub ledger: Ledger,
+    /// Where it is a bond that was captured by its ports: what became of the packets of each, before any filter in user space.
+    pub ports: Vec<(String, Ledger)>,
+}
+
 /// Everything the end of a capture tells. Its text is for people, its object for programs.
 #[derive(Debug)]
 pub struct Summary {
@@ -43,6 +58,8 @@ pub struct Summary {
     pub ledger: Ledger,
     /// What the handlers counted.
     pub tally: Tally,
+    /// Each interface by itself; none of a replay.
+    pub devices: Vec<DeviceSummary>,
     /// What the engines counted.
     pub counters: EngineSnapshot,
     /// One for each engine.
@@ -69,6 +86,15 @@ impl Summary {
             tally: self.tally,
             ledger: self.ledger.clone(),
             total: self.ledger.clone(),
+            devices: self
+                .devices
+                .iter()
+                .map(|device| DeviceSpan {
+                    tally: device.tally,
+                    ledger: device.ledger.clone(),
+                    total: device.ledger.clone(),
+                })
+                .collect(),
             counters: &self.counters,
             written: self.record.as_ref().map(|record| (record.packets, record.bytes)),
             file: self.record.as_ref().and_then(|record| Some(record.files.last()?.display().to_string())),
@@ -102,8 +128,10 @@ pub(crate) fn policy_words(policy: &Policy) -> String {
 /// One line for all queues that are alike.
 fn source_lines(sources: &[Description]) -> Vec<String> {
     let mut lines: Vec<(String, Vec<u32>)> = Vec::new();
+    let are_several = sources.iter().any(|source| source.object != sources[0].object);
     for source in sources {
-        let (words, queue) = (source_words(source), source.queue);
+        let of = if are_several { format!("{}: ", source.object) } else { String::new() };
+        let (words, queue) = (format!("{of}{}", source_words(source)), source.queue);
         match lines.iter_mut().find(|(known, _)| *known == words) {
             Some((_, queues)) => queues.extend(queue),
             None => lines.push((words, queue.into_iter().collect())),
@@ -177,6 +205,15 @@ impl fmt::Display for Summary {
             shown_size(self.tally.bytes)
         )?;
         ledger_lines(f, &self.ledger)?;
+        if self.devices.len() > 1 {
+            for device in &self.devices {
+                let ended = if device.ending.is_some() { ", ended before the others" } else { "" };
+                line(f, "interface", format_args!("{}{ended}: {}", device.name, device.ledger))?;
+            }
+        }
+        for (port, ledger) in self.devices.iter().flat_map(|device| &device.ports) {
+            line(f, "port", format_args!("{port}: {ledger}"))?;
+        }
         for advice in &self.advice {
             line(f, "advice", advice)?;
         }

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use ringtap::interface::InterfaceState;
 use ringtap::ledger::Ledger;
 use ringtap::meters::EngineSnapshot;
-use ringtap::receiver::Departure;
-use ringtap::record::Recorder;
+use ringtap::receiver::{Departure, DeviceEnd, Ended};
+use ringtap::record::{FinalCounts, Recorder};
 use ringtap_run::process::Process;
 use ringtap_run::signals::Signals;
 use serde::Serialize;
 
-use crate::accounts::{Counters, Tally, account, final_counts};
+use crate::accounts::{Counters, Tally, Unwritten, final_counts};
 use crate::report::Reporter;
 
 /// How often to look at what wakes nobody: the interface, an engine's end, a failed write.
@@ -66,7 +66,7 @@ pub enum Ending {
     ReaderGone,
     /// Writing failed.
     OutputFailed,
-    /// The interface was removed, or moved to another network namespace.
+    /// The interface, or the last of several, was removed or moved to another network namespace.
     InterfaceGone,
     /// The host began to use the interface, whose packets AF_XDP would keep from it.
     InterfaceUsed,
@@ -74,18 +74,22 @@ pub enum Ending {
     EngineFailed,
 }
 
-/// What runs: engines on an interface, or one on files.
+/// What runs: engines on interfaces, or one on files.
 pub(crate) trait Job {
-    /// Whether all engines have ended by themselves.
+    /// Whether packets come from interfaces.
+    fn is_live(&self) -> bool;
+    /// Whether all engines have ended by themselves, and this is known of all interfaces.
     fn is_finished(&self) -> bool;
     /// Their counters.
     fn counters(&self) -> EngineSnapshot;
-    /// The core's ledger as of now.
-    fn ledger(&mut self) -> Ledger;
-    /// What happened to the interface that ended the engines, if anything did.
-    fn departure(&self) -> Option<Departure>;
-    /// State of the interface; `None` for files.
-    fn interface(&self) -> Option<(&str, InterfaceState)>;
+    /// The core's ledger as of now, of each device.
+    fn ledgers(&mut self) -> Vec<Ledger>;
+    /// Devices that have come to their end since it was asked last.
+    fn take_ended(&mut self) -> Vec<Ended>;
+    /// What changed on the interfaces since it was asked last, one line each.
+    fn take_news(&mut self) -> Vec<String>;
+    /// The interfaces that have not ended, with their states.
+    fn states(&self) -> Vec<(&str, InterfaceState)>;
 }
 
 /// One look at everything that counts.
@@ -93,6 +97,8 @@ pub(crate) trait Job {
 pub(crate) struct Look {
     pub(crate) at: Instant,
     pub(crate) ledger: Ledger,
+    /// What each device counted.
+    pub(crate) devices: Vec<(Tally, Ledger)>,
     pub(crate) counters: EngineSnapshot,
     pub(crate) tally: Tally,
     pub(crate) written: Option<(u64, u64)>,
@@ -103,14 +109,20 @@ impl Look {
     fn take(job: &mut dyn Job, counters: &Counters, recorder: Option<&Recorder>) -> Self {
         let engine = job.counters();
         let tally = counters.tally();
+        let (ledger, each) = counters.account(job.ledgers(), recorder.map(Unwritten::of).as_ref());
         Self {
             at: Instant::now(),
-            ledger: account(job.ledger(), tally, recorder.map(Recorder::lost)),
+            ledger,
+            devices: each.into_iter().enumerate().map(|(device, own)| (counters.tally_of(device), own)).collect(),
             counters: engine,
             tally,
             written: recorder.map(|recorder| (recorder.packets(), recorder.bytes())),
             file: recorder.and_then(Recorder::file),
         }
+    }
+
+    fn final_counts(&self) -> Vec<FinalCounts> {
+        final_counts(&self.devices.iter().map(|(_, ledger)| ledger.clone()).collect::<Vec<_>>())
     }
 }
 
@@ -123,25 +135,29 @@ pub(crate) struct Supervision<'a> {
 }
 
 impl Supervision<'_> {
-    /// Watches `job` until it is to end, and says why.
-    pub(crate) fn run(&self, job: &mut dyn Job, reporter: &mut Reporter<'_>) -> Ending {
+    /// Watches `job` until it is to end, and says why; with the last device to end, where that is the reason.
+    pub(crate) fn run(&self, job: &mut dyn Job, reporter: &mut Reporter<'_>) -> (Ending, Option<Ended>) {
         let started = Instant::now();
         let deadline = self.duration.and_then(|duration| started.checked_add(duration));
-        let look_every = if job.interface().is_some() { LOOK } else { LOOK_AT_FILE };
+        let look_every = if job.is_live() { LOOK } else { LOOK_AT_FILE };
         let mut next_report = started.checked_add(reporter.interval());
-        let mut was_up = true;
+        let mut down = Vec::new();
         let mut latest = self.look(job);
         loop {
             let now = Instant::now();
             if let Some(ending) = self.asked_ending(job, reporter, deadline, now) {
-                return ending;
+                return (ending, None);
             }
-            if let Some(ending) = self.sudden_ending(job) {
-                return ending;
+            if let Some(ending) = self.sudden_ending() {
+                return (ending, None);
             }
-            note_link(job, &mut was_up, reporter);
-            if job.is_finished() {
-                return if job.interface().is_some() { Ending::EngineFailed } else { Ending::EndOfFile };
+            if let Some(last) = note_ended(job, reporter) {
+                return (Ending::of(&last.end), Some(last));
+            }
+            note_links(job, &mut down, reporter);
+            job.take_news().iter().for_each(|line| reporter.note(line));
+            if !job.is_live() && job.is_finished() {
+                return (Ending::EndOfFile, None);
             }
             if self.events.signals.take_report() {
                 reporter.note(&self.look(job).ledger.to_string());
@@ -149,10 +165,10 @@ impl Supervision<'_> {
             if next_report.is_some_and(|next| now >= next) {
                 let look = self.look(job);
                 if let Some(recorder) = self.recorder {
-                    recorder.set_counts(vec![final_counts(&look.ledger)]);
+                    recorder.set_counts(look.final_counts());
                 }
                 if reporter.interval_passed(&look, &latest).is_err() {
-                    return Ending::ReaderGone;
+                    return (Ending::ReaderGone, None);
                 }
                 latest = look;
                 // From the clock, not from the last report: late once is not late for ever.
@@ -186,7 +202,7 @@ impl Supervision<'_> {
         if signals.take_hangup() {
             match self.recorder.filter(|recorder| recorder.has_moved()) {
                 Some(recorder) => {
-                    recorder.set_counts(vec![final_counts(&self.look(job).ledger)]);
+                    recorder.set_counts(self.look(job).final_counts());
                     recorder.reopen();
                     reporter.note("the file being written was moved away: a new one is begun");
                 }
@@ -201,28 +217,51 @@ impl Supervision<'_> {
     }
 
     /// What makes going on impossible.
-    fn sudden_ending(&self, job: &dyn Job) -> Option<Ending> {
+    fn sudden_ending(&self) -> Option<Ending> {
         if let Some(error) = self.recorder.and_then(Recorder::error) {
             let is_reader_gone = error.errno() == Some(nix::libc::EPIPE);
             return Some(if is_reader_gone { Ending::ReaderGone } else { Ending::OutputFailed });
         }
-        if self.events.panicked.load(Ordering::Relaxed) {
-            return Some(Ending::EngineFailed);
-        }
-        if matches!(job.departure(), Some(Departure::Used(_))) {
-            return Some(Ending::InterfaceUsed);
-        }
-        matches!(job.interface(), Some((_, InterfaceState::Gone))).then_some(Ending::InterfaceGone)
+        self.events.panicked.load(Ordering::Relaxed).then_some(Ending::EngineFailed)
     }
 }
 
-/// Says when the interface went down or came up again.
-fn note_link(job: &dyn Job, was_up: &mut bool, reporter: &mut Reporter<'_>) {
-    let Some((name, state @ (InterfaceState::Up | InterfaceState::Down))) = job.interface() else { return };
-    let is_up = state == InterfaceState::Up;
-    if *was_up != is_up {
-        *was_up = is_up;
-        let text = if is_up { "is up again" } else { "is down: nothing arrives until it is up again" };
-        reporter.note(&format!("{name} {text}"));
+impl Ending {
+    /// Of a device that ended by itself.
+    pub(crate) fn of(end: &DeviceEnd) -> Self {
+        match end {
+            DeviceEnd::Departed(Departure::Used(_)) => Self::InterfaceUsed,
+            DeviceEnd::Departed(_) => Self::InterfaceGone,
+            DeviceEnd::Failed => Self::EngineFailed,
+        }
+    }
+}
+
+/// Says which devices have ended; the last of all is returned instead.
+fn note_ended(job: &mut dyn Job, reporter: &mut Reporter<'_>) -> Option<Ended> {
+    let mut ended = job.take_ended();
+    let last = if job.is_finished() { ended.pop() } else { None };
+    let others: Vec<&str> = job.states().into_iter().map(|(name, _)| name).collect();
+    for each in ended {
+        reporter.note(&each.line("capture from", &others));
+    }
+    last
+}
+
+/// Says when an interface went down or came up again; `down` are those that are.
+fn note_links(job: &dyn Job, down: &mut Vec<String>, reporter: &mut Reporter<'_>) {
+    for (name, state) in job.states() {
+        let known = down.iter().position(|known| known == name);
+        match (state, known) {
+            (InterfaceState::Down, None) => {
+                down.push(name.to_owned());
+                reporter.note(&format!("{name} is down: nothing arrives until it is up again"));
+            }
+            (InterfaceState::Up, Some(known)) => {
+                down.swap_remove(known);
+                reporter.note(&format!("{name} is up again"));
+            }
+            _ => {}
+        }
     }
 }

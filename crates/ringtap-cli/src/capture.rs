@@ -30,11 +30,11 @@ use ringtap_run::waiting::{How, Threshold, Waiting};
 /// SIGHUP begins a new file where the one being written was moved away (logrotate), else it ends the capture, too.
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("source").required(true).multiple(false).args(["interface", "read"])),
-    override_usage = "ringtap capture <-i IF | -r FILE…> [OPTIONS] [FILTER…]", after_help = EXAMPLES)]
+    override_usage = "ringtap capture <-i IF… | -r FILE…> [OPTIONS] [FILTER…]", after_help = EXAMPLES)]
 pub struct Args {
-    /// Interface to capture from
+    /// Interface to capture from (may be given several times)
     #[arg(short, long, value_name = "IF")]
-    interface: Option<String>,
+    interface: Vec<String>,
     /// Replay this capture file (pcap or pcapng, also compressed by zstd; may be given several times)
     #[arg(short, long, value_name = "FILE")]
     read: Vec<PathBuf>,
@@ -180,6 +180,7 @@ Examples:
   ringtap capture -i eth1 --max-latency 250us --duration 10s      measure only
   ringtap capture -i eth1 -w dns.pcapng --count 1M udp port 53
   ringtap capture -i eth1 -w - --backend packet | tshark -r -
+  ringtap capture -i eth1 -i eth2 -w both.pcapng                  both sides of a tap, one file
   ringtap capture -i eth1 -w day.pcapng --rotate-size 1GiB --rotate-keep 24 --user nobody
   ringtap capture -i eth1 -w day.pcapng.zst --rotate-size 1GiB
   ringtap capture -i eth0 --take -w traps.pcapng udp port 162     AF_XDP on the host's own interface
@@ -204,6 +205,10 @@ Compression is the writer thread's work, and its CPU time: what it can't keep up
 frame, written block by block as packets come, at most some 0.1 s late; on disk it is complete after each write, so that a killed
 capture leaves a whole file, too (a pipe's frame ends with the capture). --rotate-size goes by compressed bytes. After a failed
 write the closing statistics are a frame of their own, where there is room. -r knows compressed files by their first bytes.
+
+Of several interfaces each has its own rings, sized for --peak-rate, and its own ledger beside that of all together; in pcapng its
+own interface block and statistics. One that is removed, moved to another namespace or used by the host ends its part with a
+line, and the others go on.
 
 Merged packets (GRO, TSO) come whole. Delivered packets that are shorter than on the wire count as cut: by --snaplen, by a ring
 without room for the whole, beyond the 262,144 bytes that readers of recordings accept, or in the file that is read.
@@ -363,13 +368,13 @@ impl Args {
         if self.snaplen.is_some_and(|snaplen| snaplen > u32::MAX.into()) {
             return refuse("--snaplen", "no packet is that long", "leave it out to keep whole packets");
         }
-        self.live().check()
+        self.live("").check()
     }
 
     /// The capture asked for.
     fn capture(&self) -> Capture {
         let origin = if self.read.is_empty() {
-            Origin::Interface(Box::new(self.live()))
+            Origin::Interfaces(self.interface.iter().map(|name| self.live(name)).collect())
         } else {
             Origin::Files { files: self.read.clone(), pace: self.pace }
         };
@@ -387,8 +392,8 @@ impl Args {
         }
     }
 
-    /// What is asked of the receiver.
-    fn live(&self) -> Live {
+    /// What is asked of the receiver of an interface.
+    fn live(&self, interface: &str) -> Live {
         Live {
             backend: self.backend.into(),
             pcap_library: self.pcap_library.clone(),
@@ -409,7 +414,7 @@ impl Args {
             peak_pps: self.peak_rate,
             waiting: self.waiting(),
             napi_pause_ns: self.napi_pacing.0,
-            ..Live::new(self.interface.as_deref().unwrap_or_default())
+            ..Live::new(interface)
         }
     }
 

@@ -25,12 +25,14 @@ use ringtap_sensor::{self as sensor, DatagramTarget, Datagrams, Input, Options, 
 /// than before, leave those in use where they are. Ctrl-C and SIGTERM end it.
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("what").required(true).multiple(false).args(["interface", "replay", "check_rules"])),
-    override_usage = "ringtap sensor <-i IF | --replay FILE…> -S RULES [OPTIONS]\n       ringtap sensor --check-rules FILE… [OPTIONS]",
+    override_usage = "ringtap sensor <-i IF… | --replay FILE…> -S RULES [OPTIONS]\n       ringtap sensor --check-rules FILE… [OPTIONS]",
     after_help = EXAMPLES)]
 pub struct Args {
-    /// Interface to watch
+    /// Interface to watch (may be given several times)
+    ///
+    /// All packets between two addresses meet in one engine, whichever interface and queue they came by.
     #[arg(short, long, value_name = "IF")]
-    interface: Option<String>,
+    interface: Vec<String>,
     /// Read these capture files (pcap or pcapng, also compressed by zstd) instead, without waiting
     #[arg(long, value_name = "FILE", num_args = 1..)]
     replay: Vec<PathBuf>,
@@ -134,7 +136,9 @@ pub struct Args {
     backend: BackendName,
     /// Receive queues, each with an engine thread of its own: all, a number of them, or a list such as 0-3,5
     ///
-    /// A flow stays on its queue, as the device (AF_XDP) or the kernel's fanout by flow (packet ring) has it.
+    /// All packets of a flow, and its fragments, meet in one engine: the kernel's fanout (packet ring) or the card (AF_XDP) sees to it
+    /// by addresses. Where neither can, engines hand packets over, within another --max-latency; what finds no room in
+    /// between is lost as hand_over_full.
     #[arg(long, value_name = "all|N|LIST", default_value = "all", value_parser = arguments::queues, help_heading = "Live")]
     queues: Queues,
     /// CPUs of the engine threads [default: the last allowed ones]
@@ -273,17 +277,20 @@ fn show(text: &str, on_stderr: bool) {
 
 /// What the library is told.
 fn options(args: Args) -> Options {
-    let input = match args.interface {
-        Some(interface) => Input::Interface(Box::new(Live {
-            max_latency: args.max_latency,
-            peak_pps: args.peak_rate,
-            backend: args.backend.into(),
-            queues: args.queues,
-            cpus: args.cpu.map(|list| list.0).unwrap_or_default(),
-            priority: args.priority,
-            ..Live::new(interface)
-        })),
-        None => Input::Files(args.replay),
+    let cpus = args.cpu.map(|list| list.0).unwrap_or_default();
+    let live = |interface| Live {
+        max_latency: args.max_latency,
+        peak_pps: args.peak_rate,
+        backend: args.backend.into(),
+        queues: args.queues.clone(),
+        cpus: cpus.clone(),
+        priority: args.priority,
+        ..Live::new(interface)
+    };
+    let input = if args.interface.is_empty() {
+        Input::Files(args.replay)
+    } else {
+        Input::Interfaces(args.interface.into_iter().map(live).collect())
     };
     Options {
         rules: RuleOptions {

@@ -28,9 +28,10 @@ use ringtap_station::top;
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Take packets from this interface by the ring instead of plain sockets; with a packet ring from this one only
+    /// Take packets from this interface by the ring instead of plain sockets (may be given several times); with a packet ring
+    /// from these only
     #[arg(short, long, value_name = "IF")]
-    interface: Option<String>,
+    interface: Vec<String>,
     /// Address and port for SNMP [default: 0.0.0.0:162 and [::]:162]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Vec<SocketAddr>,
@@ -181,7 +182,7 @@ impl Args {
         let is_default = self.listen.is_empty() && self.syslog.is_empty() && self.syslog_tcp.is_empty();
         let (snmp, syslog) = if is_default { Options::default_addresses() } else { (self.listen, self.syslog) };
         Options {
-            interface: self.interface,
+            interfaces: self.interface,
             backend: match self.backend {
                 BackendName::Auto => receiver::Backend::Auto,
                 BackendName::Xdp => receiver::Backend::Xdp,

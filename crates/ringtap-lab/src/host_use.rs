@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use ringtap::receiver::{Backend, Receiver};
+use ringtap::receiver::{Backend, Devices, Receiver, ReceiverConfig};
 use ringtap::{Error, Result};
 
 use crate::cell::{Cell, RECEIVER, timer, wait_for_carrier};
@@ -78,11 +78,32 @@ fn faults(cell: &Cell, kind: &str, said: &str) -> Result<()> {
     }
     let mut config = cell.config(timer());
     config.interface = UPPER.to_owned();
-    match Receiver::open(config) {
-        Err(error) if error.to_string().contains(RECEIVER) => Ok(()),
-        Err(error) => fault(format!("the bond is refused without its ports: {error}")),
-        Ok(_) => fault("AF_XDP on a bond was not refused".to_owned()),
+    match Receiver::open(config.clone()) {
+        Err(error) if error.to_string().contains(RECEIVER) => {}
+        Err(error) => return fault(format!("the bond is refused without its ports: {error}")),
+        Ok(_) => return fault("AF_XDP on a bond was not refused".to_owned()),
     }
+    for backend in [Backend::Auto, Backend::Xdp] {
+        taken_by_its_ports(ReceiverConfig { backend, ..config.clone() })?;
+    }
+    // With an address the host uses it, and nothing is taken.
+    ip(&format!("address add 192.0.2.9/24 dev {UPPER}"))?;
+    let used = Devices::open(vec![ReceiverConfig { backend: Backend::Auto, ..config }])?.descriptions();
+    match used.iter().find(|source| source.backend == "xdp") {
+        Some(source) => fault(format!("the bond has an address, and {} is taken", source.object)),
+        None => Ok(()),
+    }
+}
+
+/// A bond that nothing uses is one device, and its port has the sockets.
+fn taken_by_its_ports(config: ReceiverConfig) -> Result<()> {
+    let devices = Devices::open(vec![config])?;
+    let names: Vec<&str> = devices.iter().map(|device| device.interface().name.as_str()).collect();
+    let sources = devices.descriptions();
+    if names != [UPPER] || !sources.iter().all(|source| source.backend == "xdp" && source.object == RECEIVER) {
+        return Err(Error::failed("take a bond by its ports", UPPER, format!("{names:?} by {sources:?}")));
+    }
+    Ok(())
 }
 
 fn ip(line: &str) -> Result<()> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ringtap::engine::Handler;
 use ringtap::keeper::Keeper;
-use ringtap::receiver::{Receiver, Running};
+use ringtap::receiver::{Devices, RunningDevices};
 use ringtap::{Error, Result};
 
 use crate::sandbox::{self, Needs};
@@ -83,12 +83,12 @@ impl Process {
     /// There is not one handler for each queue, a thread can't be started, or [`Self::confine`] fails.
     pub fn start<H: Handler + Send + 'static>(
         &self,
-        receiver: Receiver,
+        devices: Devices,
         handlers: Vec<H>,
         needs: Needs<'_>,
         warnings: &mut Vec<String>,
-    ) -> Result<Running<H>> {
-        let running = receiver.start(handlers)?;
+    ) -> Result<RunningDevices<H>> {
+        let running = devices.start(handlers)?;
         warnings.extend(self.confine(needs)?);
         warnings.extend(running.warnings().iter().cloned());
         Ok(running)

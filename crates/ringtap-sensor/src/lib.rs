@@ -4,7 +4,7 @@
 //! use ringtap_run::live::Live;
 //! use ringtap_sensor::{Input, Options, run};
 //!
-//! let mut options = Options::new(Input::Interface(Box::new(Live::new("eth1"))));
+//! let mut options = Options::new(Input::Interfaces(vec![Live::new("eth1")]));
 //! options.rules.files = vec!["my.rules".into()];
 //! options.outputs.eve = Some("eve.json".into());
 //! let done = run(&options)?;
@@ -57,7 +57,7 @@ pub use summary::{Ending, Run, Summary};
 /// What could not be set up, or an engine that panicked. What went wrong in a run that has a summary is in [`Run::failure`].
 pub fn run(options: &Options) -> ringtap::Result<Run> {
     match &options.input {
-        Input::Interface(live) => live::run(options, live),
+        Input::Interfaces(lives) => live::run(options, lives),
         Input::Files(files) => replay::run(options, files),
     }
 }

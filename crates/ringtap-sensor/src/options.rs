@@ -54,8 +54,8 @@ impl Options {
 /// Where packets come from.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// An interface. The sensor itself says whether it sends, and that both directions of a flow belong together.
-    Interface(Box<Live>),
+    /// Interfaces. The sensor itself says whether it sends, and that all packets of a flow belong together.
+    Interfaces(Vec<Live>),
     /// Capture files, one after another, as fast as they can be read.
     Files(Vec<PathBuf>),
 }

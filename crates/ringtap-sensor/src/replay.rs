@@ -21,7 +21,7 @@ use ringtap_wire::LinkType;
 use crate::finds::Alerts;
 use crate::inspector::Inspector;
 use crate::options::Options;
-use crate::session::{Engines, Feed, Session};
+use crate::session::{EngineFeed, Engines, Feed, Session};
 use crate::summary::{Ended, Ending, Run};
 
 /// The engine over files.
@@ -33,7 +33,7 @@ struct Replaying {
 impl Engines for Replaying {
     const RELOADS: bool = false;
 
-    fn ended(&self) -> Option<Ending> {
+    fn ended(&mut self) -> Option<Ending> {
         self.thread.is_finished().then_some(Ending::EndOfFile)
     }
 }
@@ -76,7 +76,8 @@ pub(crate) fn run(options: &Options, files: &[PathBuf]) -> Result<Run> {
         Error::failed("read packets of", &object, format!("link type {number} is not supported"))
             .way_out("capture where they are Ethernet or IP")
     })?;
-    let feed = Feed { engines: 1, link, stamps: StampClock::Recorded, live: None, alerts: Alerts::default() };
+    let engine = EngineFeed { link, stamps: StampClock::Recorded, alerts: Alerts::default() };
+    let feed = Feed { engines: vec![engine], live: None };
     let (mut around, mut inspectors) = session.surround(&feed)?;
     let Some(inspector) = inspectors.pop() else {
         return Err(Error::failed("start", "output thread", "it has no queue"));
@@ -86,8 +87,8 @@ pub(crate) fn run(options: &Options, files: &[PathBuf]) -> Result<Run> {
         notes::warn(warning);
     }
     let started = Instant::now();
-    let replaying = Replaying::start(source, inspector, &object, session.process.signals())?;
-    let ending = session.watch(&replaying, &mut around, started);
+    let mut replaying = Replaying::start(source, inspector, &object, session.process.signals())?;
+    let ending = session.watch(&mut replaying, &mut around, started);
     let (engine, end) = replaying.finish(&object)?;
     let elapsed_s = started.elapsed().as_secs_f64();
     // A signal may have come beside the end of the last file.
@@ -99,7 +100,7 @@ pub(crate) fn run(options: &Options, files: &[PathBuf]) -> Result<Run> {
         warnings.push(format!("{count} packets have another link type than the first one and were left out"));
     }
     let cut = meters.snapshot().cut;
-    let ended = Ended { object, ending, elapsed_s, cut, live: None, late_bytes: 0, warnings };
+    let ended = Ended { object, ending, elapsed_s, cut, live: None, interfaces: Vec::new(), late_bytes: 0, warnings };
     let summary = session.end(around, vec![handler], ended)?;
     let failure = source.faults().first().cloned().or_else(|| {
         // Files can be read again, so what was not written is said by the exit code.

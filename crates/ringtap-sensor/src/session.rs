@@ -49,12 +49,17 @@ pub(crate) struct Session<'o> {
 /// What the engines get their packets from.
 pub(crate) struct Feed {
     /// Engines, each with a handler of its own.
-    pub(crate) engines: usize,
+    pub(crate) engines: Vec<EngineFeed>,
+    /// Of interfaces: the name where there is one, and how long packets should wait at most. Files wait for the outputs instead.
+    pub(crate) live: Option<(Option<String>, Duration)>,
+}
+
+/// What one engine gets.
+#[derive(Clone)]
+pub(crate) struct EngineFeed {
     pub(crate) link: LinkType,
     pub(crate) stamps: StampClock,
-    /// Of an interface: its name, and how long packets should wait at most. Files wait for the outputs instead.
-    pub(crate) live: Option<(String, Duration)>,
-    /// What alerts in the transmit ring share.
+    /// What alerts in the transmit ring need.
     pub(crate) alerts: Alerts,
 }
 
@@ -75,7 +80,7 @@ pub(crate) struct Surroundings {
 /// Engines that run, as far as the watch over them asks.
 pub(crate) trait Engines {
     /// Why they have come to their end by themselves, if they have.
-    fn ended(&self) -> Option<Ending>;
+    fn ended(&mut self) -> Option<Ending>;
 
     /// Whether they take other rules while they run: files are judged by one set from beginning to end.
     const RELOADS: bool;
@@ -88,7 +93,7 @@ impl<'o> Session<'o> {
     /// No such user, a configuration that makes no sense, rules that can't be used.
     pub(crate) fn begin(options: &'o Options) -> Result<Self> {
         let process = Process::begin(&Terms {
-            opens_interfaces: matches!(&options.input, Input::Interface(live) if live.backend != Backend::Given),
+            opens_interfaces: matches!(&options.input, Input::Interfaces(live) if live.backend != Backend::Given),
             heard: Heard { hangup: Hangup::Reopens, report: false, second_ends: true },
             user: options.user.as_deref(),
             keeps_privileges: options.no_sandbox,
@@ -107,7 +112,7 @@ impl<'o> Session<'o> {
         let outputs = &self.options.outputs;
         let (counts, wishes) = (Arc::new(Counts::default()), Arc::new(Wishes::default()));
         let writer = Writer {
-            interface: feed.live.as_ref().map(|(name, _)| name.clone()),
+            interface: feed.live.as_ref().and_then(|(name, _)| name.clone()),
             // In files packets have numbers that mean something, and flows get the same ones in each run.
             packet_numbers: feed.live.is_none(),
             flow_salt: if feed.live.is_some() { clock::realtime_ns() } else { 0 },
@@ -117,7 +122,7 @@ impl<'o> Session<'o> {
         let (queue, ends) = self.process.with_file_rights(|| {
             let snmp = self.config.snmp.as_ref();
             let outputs = Outputs::open(outputs, snmp, writer, Arc::clone(&counts), Arc::clone(&wishes))?;
-            Queue::start(feed.engines, self.options.outputs.queue, outputs)
+            Queue::start(feed.engines.len(), self.options.outputs.queue, outputs)
         })?;
         let mut surroundings = Surroundings {
             queue,
@@ -128,11 +133,18 @@ impl<'o> Session<'o> {
             wishes,
             exchanges: Vec::new(),
         };
-        let inspectors = ends.into_iter().map(|end| self.inspector(feed, end, &mut surroundings)).collect();
+        let engines = ends.into_iter().zip(&feed.engines);
+        let inspectors = engines.map(|(end, engine)| self.inspector(feed, engine, end, &mut surroundings)).collect();
         Ok((surroundings, inspectors))
     }
 
-    fn inspector(&self, feed: &Feed, mut queue: Producer<crate::Record>, around: &mut Surroundings) -> Inspector {
+    fn inspector(
+        &self,
+        feed: &Feed,
+        engine: &EngineFeed,
+        mut queue: Producer<crate::Record>,
+        around: &mut Surroundings,
+    ) -> Inspector {
         let outputs = &self.options.outputs;
         let wanted = Wanted::by(outputs, self.config.snmp.is_some());
         let mut detector = Detector::new(Arc::clone(&self.rules.program), self.config.limits.clone());
@@ -148,9 +160,9 @@ impl<'o> Session<'o> {
             queue,
             waits: feed.live.is_none(),
             wanted,
-            alerts: feed.alerts.clone(),
+            alerts: engine.alerts.clone(),
             latency,
-            arrivals: ArrivalClock::new(feed.stamps),
+            arrivals: ArrivalClock::new(engine.stamps),
             packet: 0,
             made: 0,
         };
@@ -161,14 +173,14 @@ impl<'o> Session<'o> {
         };
         let max_latency = feed.live.as_ref().map(|(_, max_latency)| *max_latency);
         let shedding = Shedding::new(self.rules.precedence.clone(), max_latency);
-        Inspector::new(detector, feed.link, finds, shedding, Times::new(feed.stamps), statistics, there)
+        Inspector::new(detector, engine.link, finds, shedding, Times::new(engine.stamps), statistics, there)
     }
 
     /// What the process still needs once all is set up: rules are read again on SIGHUP, files of EVE begun anew.
     pub(crate) fn needs(&self) -> Needs<'o> {
         let Options { input, rules, outputs, config, .. } = self.options;
         let (rings, captures) = match input {
-            Input::Interface(_) => (true, &[][..]),
+            Input::Interfaces(_) => (true, &[][..]),
             Input::Files(files) => (false, &files[..]),
         };
         let named = rules.files.iter().chain(&rules.priority).chain(captures).map(PathBuf::as_path);
@@ -183,7 +195,7 @@ impl<'o> Session<'o> {
     }
 
     /// Watches the engines until they end, a signal comes or the time is over, and does on SIGHUP what it asks for.
-    pub(crate) fn watch<E: Engines>(&mut self, engines: &E, around: &mut Surroundings, started: Instant) -> Ending {
+    pub(crate) fn watch<E: Engines>(&mut self, engines: &mut E, around: &mut Surroundings, started: Instant) -> Ending {
         let signals = Arc::clone(self.process.signals());
         let (mut is_reload_asked, duration) = (false, self.options.duration);
         loop {

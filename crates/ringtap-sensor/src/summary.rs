@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ringtap::histogram::{HistogramSnapshot, Quantiles};
 use ringtap::ledger::{Cause, Ledger};
 use ringtap::meters::EngineSnapshot;
+use ringtap::receiver::{Departure, DeviceEnd};
 use ringtap::{Error, Result};
 use ringtap_detect::{Counters, Profile, Program};
 use ringtap_output::Counts;
@@ -40,6 +41,15 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// Of a device that ended by itself.
+    pub(crate) fn of(end: &DeviceEnd) -> Self {
+        match end {
+            DeviceEnd::Departed(Departure::Used(_)) => Self::InterfaceUsed,
+            DeviceEnd::Departed(_) => Self::InterfaceGone,
+            DeviceEnd::Failed => Self::EngineFailed,
+        }
+    }
+
     /// Its name in the summary.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -70,10 +80,25 @@ pub(crate) struct Ended {
     /// From the engines' start to their end.
     pub(crate) elapsed_s: f64,
     pub(crate) cut: u64,
-    /// Of an interface: where its packets went, and what was counted.
+    /// Of interfaces: where their packets went, and what was counted.
     pub(crate) live: Option<(Ledger, EngineSnapshot)>,
+    /// Each of them.
+    pub(crate) interfaces: Vec<InterfaceAccount>,
     pub(crate) late_bytes: u64,
     pub(crate) warnings: Vec<String>,
+}
+
+/// Where the packets of one interface went.
+#[derive(Debug)]
+pub(crate) struct InterfaceAccount {
+    pub(crate) name: String,
+    /// Why it ended before the others, if it did.
+    pub(crate) ending: Option<Ending>,
+    pub(crate) ledger: Ledger,
+    /// Where it is a bond that is captured by its ports: each of them.
+    pub(crate) ports: Vec<(String, Ledger)>,
+    /// Packets that engines of other queues or interfaces inspected.
+    pub(crate) handed_over: u64,
 }
 
 /// What rules cost, with their program.
@@ -87,8 +112,9 @@ pub struct Summary {
     rules: Used,
     /// Of each engine.
     counters: Vec<Counters>,
-    /// Of an interface.
+    /// Of all interfaces.
     ledger: Option<Ledger>,
+    interfaces: Vec<InterfaceAccount>,
     /// Packets that were inspected as far as they came: shorter than on the wire.
     cut: u64,
     /// Where the records of alerts, flows, anomalies, packets and statistics went.
@@ -126,7 +152,7 @@ impl Session<'_> {
         outputs.finish();
         let lost = around.lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum();
         let detection = around.latency.iter().map(|latency| latency.snapshot()).reduce(|all, one| all.merged(&one));
-        let Ended { object, ending, elapsed_s, cut, live, late_bytes, warnings } = ended;
+        let Ended { object, ending, elapsed_s, cut, live, interfaces, late_bytes, warnings } = ended;
         let (ledger, meters) = live.unzip();
         Ok(Summary {
             object,
@@ -135,6 +161,7 @@ impl Session<'_> {
             rules: self.rules.used,
             counters,
             ledger,
+            interfaces,
             cut,
             records: records(made, outputs.taken, lost),
             datagrams_sent: meters.as_ref().map_or(0, |meters| meters.transmitted),
@@ -200,10 +227,17 @@ impl Summary {
             "alerts": self.sum(|counters| counters.alerts),
             "shed": self.sum(|counters| counters.shed),
             "engines": self.counters.iter().map(statistics::object).collect::<Vec<_>>(),
-            "ledger": self.ledger.as_ref().map(|ledger| json!({
-                "offered": ledger.offered, "delivered": ledger.delivered, "filtered": ledger.filtered,
-                "drops": ledger.drops, "lost": ledger.lost(), "unaccounted": ledger.unaccounted(),
-            })),
+            "ledger": self.ledger.as_ref().map(ledger_object),
+            "handed_over": self.interfaces.iter().map(|interface| interface.handed_over).sum::<u64>(),
+            "interfaces": self.interfaces.iter().map(|interface| json!({
+                "name": interface.name,
+                "ending": interface.ending.map(Ending::name),
+                "ledger": ledger_object(&interface.ledger),
+                "ports": interface.ports.iter().map(|(name, ledger)| json!({
+                    "name": name, "ledger": ledger_object(ledger),
+                })).collect::<Vec<_>>(),
+                "handed_over": interface.handed_over,
+            })).collect::<Vec<_>>(),
             "cut": self.cut,
             "records": {
                 "offered": self.records.offered, "delivered": self.records.delivered, "drops": self.records.drops,
@@ -283,6 +317,19 @@ impl Summary {
             let unaccounted = ledger.unaccounted().map_or_else(|| "unknown".to_owned(), |count| count.to_string());
             line("lost, unaccounted", format!("{}, {unaccounted}", grouped(ledger.lost())));
         }
+        for (port, ledger) in self.interfaces.iter().flat_map(|interface| &interface.ports) {
+            line("port", format!("{port}: {ledger}"));
+        }
+        let handed_over = self.interfaces.iter().map(|interface| interface.handed_over).sum();
+        if handed_over > 0 {
+            line("handed over", format!("{} to the engine of their flow", grouped(handed_over)));
+        }
+        if self.interfaces.len() > 1 {
+            for interface in &self.interfaces {
+                let ended = if interface.ending.is_some() { ", ended before the others" } else { "" };
+                line("interface", format!("{}{ended}: {}", interface.name, interface.ledger));
+            }
+        }
     }
 
     /// Records and datagrams.
@@ -305,6 +352,13 @@ impl Summary {
             }
         }
     }
+}
+
+fn ledger_object(ledger: &Ledger) -> Value {
+    json!({
+        "offered": ledger.offered, "delivered": ledger.delivered, "filtered": ledger.filtered,
+        "drops": ledger.drops, "lost": ledger.lost(), "unaccounted": ledger.unaccounted(),
+    })
 }
 
 /// The rules that cost most, as a table.

@@ -13,6 +13,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use ringtap::histogram::HistogramSnapshot;
+use ringtap::ledger::Ledger;
 use ringtap::{Error, Result};
 
 use crate::status::{Sources, Status};
@@ -113,12 +114,10 @@ fn text(status: &Status) -> String {
     if let Some(unaccounted) = status.unaccounted() {
         gauge("unaccounted", "Datagrams that no counter explains", unaccounted);
     }
+    by_interface(&mut registry, status);
     let mut family = |name: &str, help: &str, label: &str, values: Vec<(&str, u64)>| {
-        let family = Labelled::default();
-        for (value, count) in values {
-            family.get_or_create(&vec![(label.to_owned(), value.to_owned())]).inc_by(count);
-        }
-        registry.register(name, help, family);
+        let labelled = values.into_iter().map(|(value, count)| (vec![(label.to_owned(), value.to_owned())], count));
+        registry.register(name, help, of_labels(labelled));
     };
     let drops = status.ledger.drops.iter().filter_map(|(cause, count)| Some((cause.name(), (*count)?))).collect();
     family("dropped", "Datagrams lost, by cause; one that can't be read is left out", "cause", drops);
@@ -143,4 +142,36 @@ fn text(status: &Status) -> String {
     // Writing to a string can't fail.
     let _ = encode(&mut out, &registry);
     out
+}
+
+fn of_labels(values: impl Iterator<Item = (Vec<(String, String)>, u64)>) -> Labelled {
+    let family = Labelled::default();
+    values.for_each(|(labels, count)| {
+        family.get_or_create(&labels).inc_by(count);
+    });
+    family
+}
+
+/// What came by the interfaces whose packets a ring takes.
+fn by_interface(registry: &mut Registry, status: &Status) {
+    if status.interfaces.is_empty() {
+        return;
+    }
+    let mut family = |name: &str, help: &str, of: fn(&Ledger) -> Option<u64>| {
+        let known = status
+            .interfaces
+            .iter()
+            .filter_map(|(name, ledger)| Some((vec![("interface".to_owned(), name.clone())], of(ledger)?)));
+        registry.register(name, help, of_labels(known));
+    };
+    family("interface_offered", "Packets that came by an interface for the station", |ledger| ledger.offered);
+    family("interface_delivered", "Of these, datagrams that reached the station", |ledger| Some(ledger.delivered));
+    family("interface_filtered", "Of these, packets that nobody asked for", |ledger| ledger.filtered);
+    let drops = status.interfaces.iter().flat_map(|(name, ledger)| {
+        ledger.drops.iter().filter_map(move |(cause, count)| {
+            let labels = vec![("interface".to_owned(), name.clone()), ("cause".to_owned(), cause.name().to_owned())];
+            Some((labels, (*count)?))
+        })
+    });
+    registry.register("interface_dropped", "Packets lost, by interface and cause", of_labels(drops));
 }

@@ -12,8 +12,8 @@ use crate::store::Retention;
 /// Everything that is decided before a station starts; secrets, users and rules are in [`Options::config`].
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Take packets from this interface by the ring, beside the sockets.
-    pub interface: Option<String>,
+    /// Take packets from these interfaces by rings, beside the sockets.
+    pub interfaces: Vec<String>,
     /// How the ring takes packets: `Auto`, `Xdp`, `Packet`, or `Given` by the program.
     pub backend: Backend,
     /// Addresses for SNMP.

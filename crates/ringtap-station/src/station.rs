@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringtap::receiver::{Backend, Departure, Receiver};
+use ringtap::receiver::{Backend, Departure, DeviceEnd, Devices};
 use ringtap::{Error, Result};
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
@@ -56,7 +56,7 @@ pub enum Event<'a> {
 pub fn run(options: &Options, mut show: impl FnMut(Event<'_>)) -> Result<()> {
     let heard = Heard { hangup: Hangup::Reopens, report: false, second_ends: false };
     let process = Process::begin(&Terms {
-        opens_interfaces: options.interface.is_some() && options.backend != Backend::Given,
+        opens_interfaces: !options.interfaces.is_empty() && options.backend != Backend::Given,
         heard,
         user: options.user.as_deref(),
         keeps_privileges: options.keeps_privileges,
@@ -69,7 +69,7 @@ pub fn run(options: &Options, mut show: impl FnMut(Event<'_>)) -> Result<()> {
 
 /// What was opened with privileges.
 struct Opened {
-    receiver: Option<Receiver>,
+    devices: Option<Devices>,
     take: Take,
     bound: Vec<sockets::Bound>,
     answers: Vec<UdpSocket>,
@@ -86,11 +86,13 @@ impl Opened {
             snmp: &options.snmp,
             syslog: &options.syslog,
         };
-        let receiver = options.interface.as_deref().map(|name| ring::open(wanted(name))).transpose()?;
+        let configs =
+            options.interfaces.iter().map(|name| ring::configure(wanted(name))).collect::<Result<Vec<_>>>()?;
+        let devices = if configs.is_empty() { None } else { Some(Devices::open(configs)?) };
         // AF_XDP takes what comes by its interface out of the host's stack, and what comes another way still reaches the sockets. A packet
         // ring copies, and the sockets would give everything a second time, except what comes in fragments and only the stack has whole.
-        let is_taken = |receiver: &Receiver| receiver.descriptions().iter().all(|it| it.backend == "xdp");
-        let take = if receiver.as_ref().is_none_or(is_taken) { Take::All } else { Take::InFragments };
+        let is_taken = |devices: &Devices| devices.descriptions().iter().all(|it| it.backend == "xdp");
+        let take = if devices.as_ref().is_none_or(is_taken) { Take::All } else { Take::InFragments };
         let mut bound = Vec::new();
         for (addresses, service) in [(&options.snmp, Service::Snmp), (&options.syslog, Service::Syslog)] {
             for &address in addresses {
@@ -101,7 +103,7 @@ impl Opened {
         let listeners =
             options.syslog_tcp.iter().map(|&address| stream::listen(address)).collect::<Result<Vec<_>>>()?;
         let metrics = options.metrics.map(metrics::bind).transpose()?;
-        Ok(Self { receiver, take, bound, answers, listeners, metrics })
+        Ok(Self { devices, take, bound, answers, listeners, metrics })
     }
 }
 
@@ -151,11 +153,11 @@ impl Receiving {
         sources: &mut Sources,
         stop: &Arc<AtomicBool>,
     ) -> Result<(Self, Vec<UdpSocket>, Option<metrics::Listener>)> {
-        let Opened { receiver, take, bound, answers, listeners, metrics } = opened;
+        let Opened { devices, take, bound, answers, listeners, metrics } = opened;
         let mut this = Self { threads: Vec::new(), ring: None, consumers: Vec::new(), framing: Arc::default() };
         let mut beside = spool_bytes;
-        if let Some(receiver) = receiver {
-            let (ring, spools) = ring::start(receiver, &bound, spool_bytes, waker, sources)?;
+        if let Some(devices) = devices {
+            let (ring, spools) = ring::start(devices, &bound, spool_bytes, waker, sources)?;
             this.consumers.extend(spools);
             this.ring = Some(ring);
             beside = (spool_bytes / BESIDE_RING).max(LEAST_SPOOL);
@@ -236,17 +238,7 @@ impl Station {
             if signals.take_hangup() {
                 self.reopen.store(true, Ordering::Relaxed);
             }
-            if let Some(departure) = self.ring.as_ref().and_then(RingHandle::departure)
-                && let Some(ring) = self.ring.take()
-            {
-                let name = options.interface.as_deref().unwrap_or_default();
-                let what_follows = match departure {
-                    Departure::Used(_) => "; the plain sockets take what comes",
-                    Departure::Removed | Departure::Moved => "",
-                };
-                notes::say(&format!("{name}: {departure}{what_follows}"));
-                self.sources.finish_ring(ring.finish()?);
-            }
+            self.note_ended()?;
             if last_status.elapsed() >= Duration::from_secs(1) {
                 last_status = Instant::now();
                 self.pipeline.publish(self.sources.status().json("interval").to_string());
@@ -257,6 +249,28 @@ impl Station {
                 next_stats = Some(next + every);
                 show(Event::Interval(&self.sources.status()));
             }
+        }
+        Ok(())
+    }
+
+    /// Says which interfaces have come to their end.
+    fn note_ended(&mut self) -> Result<()> {
+        let Some(ring) = &self.ring else { return Ok(()) };
+        let (ended, others) = ring.take_ended();
+        for each in &ended {
+            let what_follows = match each.end {
+                DeviceEnd::Departed(Departure::Used(_)) => "; the plain sockets take what comes",
+                DeviceEnd::Departed(_) | DeviceEnd::Failed => "",
+            };
+            let on =
+                if others.is_empty() { String::new() } else { format!(" — going on with {}", others.join(", ")) };
+            notes::say(&format!("{}: {}{what_follows}{on}", each.device, each.end));
+        }
+        if !ended.is_empty()
+            && others.is_empty()
+            && let Some(ring) = self.ring.take()
+        {
+            self.sources.finish_ring(ring.finish()?);
         }
         Ok(())
     }

@@ -31,13 +31,14 @@ pub(crate) struct ReceiveCounts {
 #[derive(Default)]
 pub(crate) struct Sources {
     received: Vec<Arc<ReceiveCounts>>,
+    /// Of the spools of sockets.
     lost: Vec<Arc<Lost>>,
     inodes: Vec<(u64, bool)>,
     /// The sockets also get what the ring has.
     are_copies: bool,
     _sockets: Vec<UdpSocket>,
     ring: Option<Arc<Mutex<RingState>>>,
-    ring_counts: Vec<Arc<RingCounts>>,
+    ring_queues: Vec<RingQueue>,
     station: Arc<StationCounts>,
     framing: Arc<CauseCounts>,
     not_told: Arc<AtomicU64>,
@@ -45,12 +46,20 @@ pub(crate) struct Sources {
     started: Option<Instant>,
 }
 
-/// The ring while it runs, and what it left.
+/// The rings while they run, and what they left.
 pub(crate) enum RingState {
-    /// It runs.
+    /// They run.
     Running(Box<Ring>),
-    /// It has ended.
-    Ended(Ledger),
+    /// They have ended: name and ledger of each interface.
+    Ended(Vec<(String, Ledger)>),
+}
+
+/// What is counted behind one queue of a ring.
+struct RingQueue {
+    /// Number of the interface.
+    device: usize,
+    counts: Arc<RingCounts>,
+    lost: Arc<Lost>,
 }
 
 impl Sources {
@@ -78,9 +87,27 @@ impl Sources {
         self.ring = Some(ring);
     }
 
-    pub(crate) fn add_ring_queue(&mut self, counts: Arc<RingCounts>, lost: Arc<Lost>) {
-        self.ring_counts.push(counts);
-        self.lost.push(lost);
+    /// Of the interface with this number.
+    pub(crate) fn add_ring_queue(&mut self, device: usize, counts: Arc<RingCounts>, lost: Arc<Lost>) {
+        self.ring_queues.push(RingQueue { device, counts, lost });
+    }
+
+    /// What came by each interface as of now, from the wire to its spools.
+    fn interfaces(&self) -> Vec<(String, Ledger)> {
+        let Some(ring) = &self.ring else { return Vec::new() };
+        let core = match &mut *ring.lock().unwrap_or_else(PoisonError::into_inner) {
+            RingState::Running(ring) => ring.ledgers(),
+            RingState::Ended(ledgers) => ledgers.clone(),
+        };
+        let behind = |(number, (name, mut ledger)): (usize, (String, Ledger))| {
+            for queue in self.ring_queues.iter().filter(|queue| queue.device == number) {
+                // Packets that the ring took and that carry nothing for us.
+                ledger.filter_out(queue.counts.not_ours.load(Ordering::Relaxed));
+                ledger.undeliver(Loss::SlowOutput, queue.lost.read().0);
+            }
+            (name, ledger)
+        };
+        core.into_iter().enumerate().map(behind).collect()
     }
 
     pub(crate) fn attach(&mut self, pipeline: &Pipeline, framing: Arc<CauseCounts>) {
@@ -91,10 +118,10 @@ impl Sources {
         self.started = Some(Instant::now());
     }
 
-    /// The ring has ended with this ledger.
-    pub(crate) fn finish_ring(&self, ledger: Ledger) {
+    /// The rings have ended with these ledgers.
+    pub(crate) fn finish_ring(&self, ledgers: Vec<(String, Ledger)>) {
         if let Some(ring) = &self.ring {
-            *ring.lock().unwrap_or_else(PoisonError::into_inner) = RingState::Ended(ledger);
+            *ring.lock().unwrap_or_else(PoisonError::into_inner) = RingState::Ended(ledgers);
         }
     }
 
@@ -108,23 +135,16 @@ impl Sources {
         let syslog = load(&station.syslog);
         let causes: Vec<(&'static str, u64)> = Cause::all()
             .map(|cause| {
-                let at_ring: u64 = self.ring_counts.iter().map(|ring| ring.causes.read(cause)).sum();
+                let at_ring: u64 = self.ring_queues.iter().map(|queue| queue.counts.causes.read(cause)).sum();
                 (cause.name(), station.causes.read(cause) + self.framing.read(cause) + at_ring)
             })
             .collect();
         let refused = station.causes.total();
         let seen = load(&station.seen);
         let spooled_lost: u64 = self.lost.iter().map(|lost| lost.read().0).sum();
-        let mut ledger = match &self.ring {
-            None => Ledger { offered: Some(0), filtered: Some(0), ..Ledger::default() },
-            Some(ring) => match &mut *ring.lock().unwrap_or_else(PoisonError::into_inner) {
-                RingState::Running(ring) => ring.ledger(),
-                RingState::Ended(ledger) => ledger.clone(),
-            },
-        };
-        // Packets that the ring took and that carry nothing for us.
-        let not_ours: u64 = self.ring_counts.iter().map(|ring| load(&ring.not_ours)).sum();
-        ledger.filter_out(not_ours);
+        let interfaces = self.interfaces();
+        let none = Ledger { offered: Some(0), filtered: Some(0), ..Ledger::default() };
+        let mut ledger = interfaces.iter().map(|(_, ledger)| ledger.clone()).reduce(Ledger::plus).unwrap_or(none);
         let datagrams: u64 = self.received.iter().map(|counts| load(&counts.datagrams)).sum();
         let at_sockets = if self.inodes.is_empty() { Some(0) } else { sockets::kernel_drops(&self.inodes) };
         // Whether it was a copy that was dropped, or one that came in fragments, nobody can tell.
@@ -135,13 +155,14 @@ impl Sources {
         ledger.drop(Loss::SlowOutput, Some(spooled_lost));
         ledger.drop(Loss::OutputFailed, Some(not_stored));
         ledger.delivered = ledger.delivered.saturating_sub(not_stored);
-        let at_ring: u64 = self.ring_counts.iter().map(|ring| ring.causes.total()).sum();
+        let at_ring: u64 = self.ring_queues.iter().map(|queue| queue.counts.causes.total()).sum();
         Status {
             seconds: self.started.map_or(0.0, |started| started.elapsed().as_secs_f64()),
             waiting: (ledger.delivered + not_stored).saturating_sub(seen + at_ring),
             not_stored_yet: snmp.iter().sum::<u64>() + syslog
                 - (stored + not_stored).min(snmp.iter().sum::<u64>() + syslog),
             ledger,
+            interfaces,
             seen,
             refused,
             snmp,
@@ -180,6 +201,8 @@ pub struct Status {
     pub seconds: f64,
     /// From the wire to the station; `delivered` are datagrams that the station got and could keep.
     pub ledger: Ledger,
+    /// What came by each interface, to the station's memory; nothing of the plain sockets.
+    pub interfaces: Vec<(String, Ledger)>,
     /// Received and not looked at yet.
     pub waiting: u64,
     /// Taken and not in the store yet.
@@ -245,6 +268,9 @@ impl Status {
             "kind": kind,
             "seconds": self.seconds,
             "ledger": self.ledger,
+            "interfaces": self.interfaces.iter().map(|(name, ledger)| json!({
+                "name": name, "ledger": ledger, "unaccounted": ledger.unaccounted(),
+            })).collect::<Vec<_>>(),
             "unaccounted": self.unaccounted(),
             "waiting": self.waiting,
             "not_stored_yet": self.not_stored_yet,
@@ -284,6 +310,11 @@ impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unaccounted = self.unaccounted().map_or_else(|| "unknown".to_owned(), |count| count.to_string());
         writeln!(f, "ledger         {}", self.ledger)?;
+        if self.interfaces.len() > 1 {
+            for (name, ledger) in &self.interfaces {
+                writeln!(f, "interface      {name}: {ledger}")?;
+            }
+        }
         writeln!(f, "unaccounted    {unaccounted} from the wire to the store")?;
         writeln!(
             f,

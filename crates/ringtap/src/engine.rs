@@ -15,7 +15,7 @@ use crate::histogram::add;
 use crate::meters::EngineMeters;
 use crate::pacer::{Pacer, Wait};
 use crate::source::{Source, Wake};
-use crate::sys::event::Stop;
+use crate::sys::event::{Event, Stop};
 use crate::sys::sched;
 use crate::transmit::{Outbox, TransmitRing};
 
@@ -42,6 +42,22 @@ pub trait Handler {
 
     /// The ring was found empty and the engine is about to wait.
     fn cycle_end(&mut self, _outbox: &mut Outbox<'_>) {}
+
+    /// After a cycle's end: how long the engine may wait at most until the next one. `None`: as long as no packet comes.
+    fn next_turn(&self) -> Option<Duration> {
+        None
+    }
+
+    /// What else wakes the engine while it waits without a limit.
+    fn bell(&self) -> Option<Arc<Event>> {
+        None
+    }
+
+    /// Its engine has ended before the others of the program.
+    fn retired(&mut self) {}
+
+    /// All engines of the program have ended. Called by the thread that ends them; nothing is sent any more.
+    fn all_ended(&mut self, _outbox: &mut Outbox<'_>) {}
 }
 
 /// Why an engine came to its end.
@@ -211,10 +227,11 @@ impl<S: Source, H: Handler> Engine<S, H> {
         (found, now.monotonic_ns)
     }
 
-    /// Tells the handler, and hands its frames to the device; when to do so again, where some are left.
+    /// Tells the handler, and hands its frames to the device; when to do so again, where some are left or the handler asks for it.
     fn cycle_end(&mut self) -> Option<Duration> {
         let mut outbox = Outbox { ring: self.transmit.as_mut(), meters: &self.meters };
         self.handler.cycle_end(&mut outbox);
-        self.transmit.as_mut().and_then(TransmitRing::kick)
+        let kick = self.transmit.as_mut().and_then(TransmitRing::kick);
+        [kick, self.handler.next_turn()].into_iter().flatten().min()
     }
 }

@@ -73,8 +73,18 @@ pub enum HostUse {
 }
 
 impl HostUse {
+    /// What the host uses a port of an aggregate for, by itself or by way of the aggregate `of`, which stands on it; `None`: nothing.
+    pub(crate) fn of_port(index: u32, of: u32) -> Option<Self> {
+        Self::of_but(index, Some(of)).or_else(|| Self::of(of))
+    }
+
     /// What the host uses the interface for; `None`: nothing. Asked in the calling thread's network namespace.
     pub fn of(index: u32) -> Option<Self> {
+        Self::of_but(index, None)
+    }
+
+    /// As [`HostUse::of`], where being a port of `master` is none.
+    fn of_but(index: u32, master: Option<u32>) -> Option<Self> {
         let unknown = |table, error: &dyn fmt::Display| Some(Self::Unknown { table, cause: error.to_string() });
         let links = match netlink::links() {
             Ok(links) => links,
@@ -83,6 +93,7 @@ impl HostUse {
         let Some(own) = links.iter().find(|link| link.index == index) else {
             return unknown("the list of interfaces", &"it is not there");
         };
+        let own = &Link { master: own.master.filter(|_| own.master != master), ..own.clone() };
         Self::by_links(own, &links).or_else(|| match Self::by_tables(own) {
             Ok(found) => found,
             Err((table, error)) => unknown(table, &error),

@@ -37,6 +37,8 @@ pub struct Interface {
     pub kind: Option<String>,
     /// What the host itself uses it for, so that packets taken away would be missed.
     pub host_use: Option<HostUse>,
+    /// Index of the bond it is captured for; its being a port of that one is no use then.
+    pub port_of: Option<u32>,
 }
 
 impl Interface {
@@ -61,6 +63,7 @@ impl Interface {
             hardware_type: link.hardware_type,
             kind: link.kind,
             host_use: HostUse::of(link.index),
+            port_of: None,
         })
     }
 
@@ -91,6 +94,7 @@ impl Interface {
             hardware_type: u16::MAX,
             kind: None,
             host_use: None,
+            port_of: None,
         }
     }
 

@@ -29,6 +29,8 @@ pub enum Cause {
     InvalidDescriptor,
     /// Taken off the ring after the packet limit.
     LeftAtLimit,
+    /// The queue to the engine that handles its flow was full.
+    HandOverFull,
     /// Not looked at, because there were more packets than could be and others went first.
     Shed,
     /// The spool to the writer thread was full.
@@ -50,6 +52,7 @@ impl Cause {
             Self::Oversize => "oversize",
             Self::InvalidDescriptor => "invalid_descriptor",
             Self::LeftAtLimit => "left_at_limit",
+            Self::HandOverFull => "hand_over_full",
             Self::Shed => "shed",
             Self::SlowOutput => "slow_output",
             Self::OutputFailed => "output_failed",
@@ -104,6 +107,28 @@ impl Ledger {
     pub fn undeliver(&mut self, cause: Cause, count: u64) {
         self.delivered = self.delivered.saturating_sub(count);
         self.drop(cause, Some(count));
+    }
+
+    /// Both as one, as of two interfaces. What is unknown in one is unknown in the sum; where one counts behind its filter, the
+    /// sum does, and the other's filtered packets are not among the offered ones any more.
+    #[must_use]
+    pub fn plus(mut self, mut other: Self) -> Self {
+        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b);
+        if self.filtered_before_offered != other.filtered_before_offered {
+            let counted = if self.filtered_before_offered { &mut other } else { &mut self };
+            counted.offered =
+                counted.offered.zip(counted.filtered).map(|(offered, filtered)| offered.saturating_sub(filtered));
+            (counted.filtered, counted.filtered_before_offered) = (None, true);
+        }
+        self.offered = sum(self.offered, other.offered);
+        self.delivered += other.delivered;
+        self.filtered = sum(self.filtered, other.filtered);
+        for (cause, count) in other.drops {
+            self.drop(cause, count);
+        }
+        self.cut += other.cut;
+        self.cut_before += other.cut_before;
+        self
     }
 
     /// Packets known to be lost.
@@ -224,6 +249,20 @@ mod tests {
         ledger.filter_out(7);
         assert_eq!((ledger.offered, ledger.filtered, ledger.delivered), (Some(85), None, 73));
         assert_eq!(ledger.unaccounted(), Some(0));
+    }
+
+    #[test]
+    fn ledgers_of_two_interfaces_add_up() {
+        let sum = ledger().plus(Ledger { cut: 3, ..ledger() });
+        assert_eq!((sum.offered, sum.delivered, sum.filtered, sum.lost()), (Some(200), 160, Some(10), 24));
+        assert_eq!((sum.unaccounted(), sum.cut), (Some(6), 3));
+        let mut unknown = ledger();
+        unknown.drop(Cause::Softnet, None);
+        assert_eq!(ledger().plus(unknown).unaccounted(), None);
+        let behind = Ledger { offered: Some(95), filtered: None, filtered_before_offered: true, ..ledger() };
+        for sum in [ledger().plus(behind.clone()), behind.plus(ledger())] {
+            assert_eq!((sum.offered, sum.filtered, sum.unaccounted()), (Some(190), None, Some(6)), "{sum}");
+        }
     }
 
     #[test]

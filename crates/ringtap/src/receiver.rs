@@ -1,10 +1,13 @@
 //! From a configuration to running engines: one interface, one engine thread per queue, their common ledger.
 //!
 //! Owns the choice of back end (invariant 6), the order of opening and closing that keeps the accounts exact, and the
-//! threads. Every program that captures live goes through here.
+//! threads. Every program that captures live goes through here; several interfaces are several receivers (`devices`).
 
+mod bond;
+mod changes;
 mod choose;
 mod config;
+mod devices;
 mod direct;
 mod pacing;
 mod running;
@@ -32,7 +35,9 @@ use crate::sys::{clock, netlink, sched};
 use crate::transmit::TransmitRing;
 
 pub use crate::source::Backend;
+use changes::Changes;
 pub use config::{Queues, ReceiverConfig};
+pub use devices::{Device, DeviceEnd, DeviceOutcome, Devices, Ended, RunningDevices};
 pub use direct::Attachment;
 pub use running::{Finished, Outcome, Running};
 pub use watch::Departure;
@@ -44,7 +49,21 @@ pub struct Receiver {
     interface: Interface,
     sources: Vec<(AnySource, Option<TransmitRing>)>,
     shared: Shared,
+    flows: Flows,
     warnings: Vec<String>,
+}
+
+/// Where the packets of one flow meet, for handlers that need whole ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Flows {
+    /// Nobody asked, there is one source, or the kernel sees to it.
+    Together,
+    /// On one queue, as long as the card's settings stay.
+    ByCard,
+    /// They may come to different sources, for this reason.
+    Apart(String),
+    /// Engines hand packets over.
+    HandedOver,
 }
 
 /// What belongs to all queues together.
@@ -77,6 +96,11 @@ impl Receiver {
     /// The first thing that could not be set up; what was set up before is undone.
     pub fn open(config: ReceiverConfig) -> Result<Self> {
         let interface = config.backend.find(&config.interface)?;
+        Self::open_on(config, interface)
+    }
+
+    /// As [`Receiver::open`], on an interface that was found before.
+    fn open_on(config: ReceiverConfig, interface: Interface) -> Result<Self> {
         config.policy.validate().map_err(|error| Error::usage("set up waiting on", &config.interface, error))?;
         let mut warnings = Vec::new();
         let process = config.realtime.apply_to_process(&mut warnings);
@@ -90,8 +114,10 @@ impl Receiver {
             Some(opened.map_err(|error| Error::os("look at the settings of", &interface.name, &error))?)
         };
         let (mut backend, fall_back) = choose::choose(&config, &interface, &mut warnings);
+        let mut flows = Flows::Together;
         if let (Backend::Xdp, Some(settings)) = (backend, &settings) {
-            backend = choose::prepare_for_xdp(&config, &interface, settings, fall_back, &mut warnings);
+            backend = choose::prepare_for_xdp(&interface, settings, fall_back, &mut warnings);
+            flows = choose::keep_flows_together(&config, &interface, backend, settings);
         }
         let had_carrier = has_carrier(&interface);
         // A packet socket would see nothing where another program feeds sockets of its own, and nobody would know.
@@ -100,6 +126,7 @@ impl Receiver {
         let opened = match backend.open(&config, &interface, &mut warnings) {
             Err(error) if may_fall_back() => {
                 warnings.push(format!("{error} — using the packet ring instead"));
+                flows = Flows::Together;
                 Backend::Packet.open(&config, &interface, &mut warnings)?
             }
             result => result?,
@@ -107,7 +134,8 @@ impl Receiver {
         if had_carrier {
             await_carrier(&interface, &mut warnings);
         }
-        Self::of_opened(config, interface, opened, settings, process, warnings)
+        let opened = Self::of_opened(config, interface, opened, settings, process, warnings)?;
+        Ok(Self { flows, ..opened })
     }
 
     /// Begins to count, then lets packets in.
@@ -154,7 +182,7 @@ impl Receiver {
             _promiscuous: promiscuous,
             _process: process,
         };
-        Ok(Self { config, interface, sources, shared, warnings })
+        Ok(Self { config, interface, sources, shared, flows: Flows::Together, warnings })
     }
 
     /// What could not be had, one sentence each.
@@ -192,7 +220,7 @@ impl Receiver {
 
     /// Paces NAPI for engines on these CPUs. Not before they start: who places NAPI's threads may do so when the queues are open.
     fn paced(mut self, cpus: &[usize]) -> Self {
-        let Self { config, interface, sources, shared, warnings } = &mut self;
+        let Self { config, interface, sources, shared, warnings, .. } = &mut self;
         if let (Some(_), Some(settings)) = (&shared.steering, &shared.settings)
             && pacing::pace_napi(config, interface, sources, cpus, settings, warnings)
         {
@@ -212,10 +240,13 @@ impl Receiver {
                 .way_out("give one handler for each source, in their order"));
         }
         let allowed = sched::allowed_cpus();
-        let cpus: Vec<_> =
-            (0..self.sources.len()).map(|index| engine_cpu(&self.config.cpus, &allowed, index)).collect();
-        let Self { config, interface, sources, shared, mut warnings } =
+        let cpus: Vec<_> = (0..self.sources.len()).map(|index| engine_cpu(&self.config, &allowed, index)).collect();
+        let Self { config, interface, sources, shared, flows, mut warnings } =
             self.paced(&cpus.iter().flatten().copied().collect::<Vec<_>>());
+        let relies_on_card = flows == Flows::ByCard;
+        if let Flows::Apart(reason) = flows {
+            warnings.push(reason);
+        }
         let check = cpus.first().copied().flatten().and_then(RunCheck::start);
         let stop = Arc::new(Stop::new()?);
         let descriptions = sources.iter().map(|(source, _)| source.description()).collect();
@@ -224,29 +255,25 @@ impl Receiver {
         let mut meters = Vec::new();
         let (report_warnings, thread_warnings) = mpsc::channel();
         for (index, ((mut source, transmit), handler)) in sources.into_iter().zip(handlers).enumerate() {
+            let stop = handler.bell().map_or_else(|| Arc::clone(&stop), |bell| Arc::new(stop.with_bell(bell)));
             source.share_stop(&stop);
             let counters = Arc::new(EngineMeters::default());
             meters.push(Arc::clone(&counters));
             let pacer = Pacer::new(&config.policy)
                 .map_err(|error| Error::usage("set up waiting on", &interface.name, error))?;
-            let engine = Engine {
-                source,
-                handler,
-                pacer,
-                transmit,
-                stop: Arc::clone(&stop),
-                meters: counters,
-                packet_limit: config.packet_limit,
-            };
+            let engine =
+                Engine { source, handler, pacer, transmit, stop, meters: counters, packet_limit: config.packet_limit };
             let (realtime, cpu, report) = (config.realtime.clone(), cpus[index], report_warnings.clone());
             let thread = std::thread::Builder::new()
-                .name(format!("ringtap-rx{index}"))
+                .name(format!("ringtap-rx{}", config.first_engine + index))
                 .spawn(move || run(engine, &realtime, cpu, report))
                 .map_err(|error| Error::os("start engine thread for", &interface.name, &error))?;
             threads.push(thread);
         }
         drop(report_warnings);
-        let watch = Watch::start(&interface, asked_back, Arc::clone(&stop), &shared);
+        let watches_queues = shared.steering.is_some() && config.queues == Queues::All;
+        let changes = watches_queues.then(|| Changes::of(&interface, relies_on_card));
+        let watch = Watch::start(&interface, asked_back, Arc::clone(&stop), &shared, changes);
         let watch = watch.map_err(|error| warnings.push(error.to_string())).ok();
         for reported in thread_warnings {
             warnings.extend(reported.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
@@ -306,7 +333,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// The CPU of engine `index`: as told, else from the last allowed CPU downwards, as the first ones serve most interrupts.
-fn engine_cpu(told: &[usize], allowed: &[usize], index: usize) -> Option<usize> {
+fn engine_cpu(config: &ReceiverConfig, allowed: &[usize], index: usize) -> Option<usize> {
+    let (told, index) = (&config.cpus, config.first_engine + index);
     if told.is_empty() {
         allowed.iter().rev().cycle().nth(index).copied()
     } else {

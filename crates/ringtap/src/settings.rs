@@ -79,6 +79,26 @@ impl Settings {
     }
 }
 
+/// Reads settings of a device without a thought of changing them.
+#[derive(Debug)]
+pub(crate) struct Reader(Device);
+
+impl Reader {
+    /// Of a device of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// No socket can be had.
+    pub(crate) fn of(ifindex: u32) -> io::Result<Self> {
+        Device::of(ifindex).map(Self)
+    }
+
+    /// # Errors
+    /// As [`Settings::read`].
+    pub(crate) fn read(&mut self, setting: &Setting) -> io::Result<String> {
+        self.0.read(setting)
+    }
+}
+
 impl InForce {
     /// What can't be put back for want of rights stays noted.
     fn put_back(&mut self) {

@@ -190,6 +190,9 @@ impl Gates {
 
     /// Shuts all of them; when it returns, rings and counters stand still.
     pub(crate) fn shut(&self) {
+        if self.settled.load(Ordering::Acquire) {
+            return;
+        }
         {
             let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
             for queue in 0..MOST_QUEUES {

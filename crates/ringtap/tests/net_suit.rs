@@ -83,21 +83,22 @@ fn net_queues_share_the_ring_of_the_peak_rate() {
 }
 
 #[test]
-fn net_flows_that_may_meet_different_detectors_are_told() {
-    let name = "net_flows_that_may_meet_different_detectors_are_told";
+fn net_flows_that_may_meet_different_handlers_are_told() {
+    let name = "net_flows_that_may_meet_different_handlers_are_told";
     let bench = bench_with(name, TestbedConfig { queues: 4, ..TestbedConfig::default() });
     for (way, queues, together, told) in [
         (Way::Native, 4, true, true),
         (Way::Generic, 4, true, true),
         (Way::Native, 1, true, false),
         (Way::Native, 4, false, false),
-        // PACKET_FANOUT_HASH is symmetric.
+        // The kernel's fanout keeps them together.
         (Way::Packet, 4, true, false),
     ] {
         let config = ReceiverConfig { queues: Queues::Count(queues), flows_together: together, ..config(&bench, way) };
-        let receiver = bench.open(config).unwrap_or_else(|error| panic!("{error}"));
-        let says = receiver.warnings().iter().any(|warning| warning.contains("flow:established"));
-        assert_eq!(says, told, "{way:?} {queues} {together}: {:?}", receiver.warnings());
+        let running = bench.start(config, |_| Keep::default());
+        let says = running.warnings().iter().any(|warning| warning.contains("different handlers"));
+        assert_eq!(says, told, "{way:?} {queues} {together}: {:?}", running.warnings());
+        bench.finish(running);
     }
 }
 

@@ -207,10 +207,14 @@ pub fn send_numbered(testbed: &Testbed, pps: f64, count: u64) {
 
 /// Sends these frames from the testbed's sender, as they are.
 pub fn send_frames(testbed: &Testbed, frames: &[Vec<u8>]) {
-    let host = testbed.sender();
+    send_frames_by(testbed.sender(), testbed.sender().interface(), frames);
+}
+
+/// Sends these frames from an interface of a host.
+pub fn send_frames_by(host: &Host, interface: &str, frames: &[Vec<u8>]) {
     let config = PacketRingConfig {
-        interface: host.interface().to_owned(),
-        ifindex: host.link().index,
+        interface: interface.to_owned(),
+        ifindex: host.run(|| netlink::link_by_name(interface)).unwrap().unwrap().index,
         ring_slots: 64,
         transmit_slots: 64,
         frame_size: 16384,

@@ -1,7 +1,8 @@
 //! The ring beside the host's own stack: answers to informs, syslog, what comes by another way than the interface, and what comes in
 //! fragments.
 
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::time::Duration;
 
 use ringtap_snmp::encode::{Item, Trap};
@@ -10,7 +11,7 @@ use ringtap_station::store::Store;
 use ringtap_testbed::{Testbed, TestbedConfig};
 use serde_json::Value;
 
-use crate::support::{PATIENCE, end, start_on};
+use crate::support::{PATIENCE, end, sh, start_on};
 
 const LINK_DOWN: [u32; 10] = [1, 3, 6, 1, 6, 3, 1, 1, 5, 3];
 
@@ -125,4 +126,66 @@ fn net_trap_by_xdp_leaves_fragments_to_the_host_and_takes_the_whole() {
 #[test]
 fn net_trap_by_a_packet_ring_takes_what_came_in_fragments_once() {
     fragments("packet");
+}
+
+/// Two interfaces, each with an account of its own, in the metrics too; when one goes away the other is taken from on.
+#[test]
+fn net_trap_by_two_rings_has_an_account_of_each_and_goes_on_with_one() {
+    assert!(nix::unistd::geteuid().is_root(), "did not run: two rings: it needs root");
+    let testbed = Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("{error}"));
+    let (sender, receiver) = (testbed.sender(), testbed.receiver());
+    let mut sleep = receiver.command("sleep");
+    sleep.arg("60");
+    let mut holder = receiver.start(sleep).unwrap();
+    let namespace = holder.child().id();
+    sh(sender, &format!("ip link add second1 type veth peer name second0 netns {namespace}"));
+    sh(sender, "ip address add 198.51.100.1/24 dev second1 && ip link set second1 up");
+    sh(receiver, "ip address add 198.51.100.2/24 dev second0 && ip link set second0 up");
+    let folder = tempfile::tempdir().unwrap();
+    let interface = receiver.interface();
+    let arguments = ["-i", interface, "-i", "second0", "--backend", "xdp", "--listen", "0.0.0.0:162"];
+    let arguments = [&arguments[..], &["--metrics", "127.0.0.1:9162"]].concat();
+    let station = start_on(receiver, &folder.path().join("store"), &arguments);
+    let send = |from: &str, to: &str, count: i32| {
+        let socket = UdpSocket::bind((from, 0)).unwrap();
+        for number in 0..count {
+            socket.send_to(&Trap::new(&LINK_DOWN, 1).v2c(b"public", number), (to, 162)).unwrap();
+        }
+    };
+    let (from, to) = (sender.link().ipv4.to_string(), receiver.link().ipv4.to_string());
+    sender
+        .run(|| {
+            send(&from, &to, 1);
+            send("198.51.100.1", "198.51.100.2", 3);
+        })
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let metrics = receiver
+        .run(|| {
+            let mut stream = TcpStream::connect("127.0.0.1:9162").unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        })
+        .unwrap();
+    for line in [
+        "ringtap_trap_interface_delivered_total{interface=\"second0\"} 3".to_owned(),
+        format!("ringtap_trap_interface_delivered_total{{interface=\"{interface}\"}} 1"),
+        "ringtap_trap_interface_dropped_total{interface=\"second0\",cause=\"ring_full\"} 0".to_owned(),
+    ] {
+        assert!(metrics.contains(&line), "{line} in {metrics}");
+    }
+    sh(receiver, "ip link del second0");
+    std::thread::sleep(Duration::from_millis(300));
+    sender.run(|| send(&from, &to, 2)).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let object = end(station);
+    drop(holder);
+    assert_eq!((&object["unaccounted"], &object["stored"]), (&0.into(), &6.into()), "{object}");
+    for (number, (name, delivered)) in [(interface, 3), ("second0", 3)].into_iter().enumerate() {
+        let own = &object["interfaces"][number];
+        assert_eq!((&own["name"], &own["ledger"]["delivered"]), (&name.into(), &delivered.into()), "{object}");
+        assert_eq!(own["unaccounted"], 0, "{object}");
+    }
 }

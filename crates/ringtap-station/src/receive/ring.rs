@@ -1,4 +1,4 @@
-//! Receiving by the ring: UDP to the ports listened on, taken out of the stack where AF_XDP can.
+//! Receiving by rings: UDP to the ports listened on, taken out of the stack where AF_XDP can.
 //!
 //! Owns the rules, and the handler that finds the datagram in a frame and copies it into the spool. Answers go out by the plain sockets
 //! that hold the same ports, and datagrams that came in fragments come in by them.
@@ -14,7 +14,7 @@ use ringtap::clock;
 use ringtap::engine::Handler;
 use ringtap::host_use::HostUse;
 use ringtap::ledger::Ledger;
-use ringtap::receiver::{Backend, Departure, Receiver, ReceiverConfig, Running};
+use ringtap::receiver::{Backend, Devices, Ended, ReceiverConfig, RunningDevices};
 use ringtap::source::StampClock;
 use ringtap::source::xdp::XdpSource;
 use ringtap::steer::{MOST_RULES, Rule, Side};
@@ -38,15 +38,16 @@ const SLOT_BYTES: u64 = 2048;
 /// LINKTYPE_ETHERNET.
 const ETHERNET: u16 = 1;
 
-/// The running ring.
+/// The running rings.
 pub(crate) struct Ring {
-    running: Running<Copier>,
+    running: RunningDevices<Copier>,
 }
 
 impl Ring {
-    /// The core's ledger as of now.
-    pub(crate) fn ledger(&mut self) -> Ledger {
-        self.running.ledger()
+    /// The core's ledger of each interface as of now.
+    pub(crate) fn ledgers(&mut self) -> Vec<(String, Ledger)> {
+        let ledgers = self.running.ledgers();
+        self.running.names().into_iter().map(str::to_owned).zip(ledgers).collect()
     }
 }
 
@@ -59,25 +60,31 @@ pub(crate) struct RingCounts {
     pub(crate) causes: CauseCounts,
 }
 
-/// The owner of the running ring, for its end.
+/// The owner of the running rings, for their end.
 pub(crate) struct RingHandle(Arc<Mutex<RingState>>);
 
 impl RingHandle {
-    /// What happened to the interface that ended it, if anything did.
-    pub(crate) fn departure(&self) -> Option<Departure> {
-        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            RingState::Running(ring) => ring.running.departure(),
-            RingState::Ended(_) => None,
+    /// Interfaces that have come to their end since it was asked last, and the names of those that go on.
+    pub(crate) fn take_ended(&self) -> (Vec<Ended>, Vec<String>) {
+        match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            RingState::Running(ring) => {
+                let ended = ring.running.take_ended();
+                ring.running.take_news().iter().for_each(|line| notes::say(line));
+                (ended, ring.running.states().into_iter().map(|(name, _)| name.to_owned()).collect())
+            }
+            RingState::Ended(_) => (Vec::new(), Vec::new()),
         }
     }
 
-    /// Ends it with nothing left in the rings.
-    pub(crate) fn finish(self) -> Result<Ledger> {
-        let empty = RingState::Ended(Ledger::default());
+    /// Ends them with nothing left in the rings.
+    pub(crate) fn finish(self) -> Result<Vec<(String, Ledger)>> {
+        let empty = RingState::Ended(Vec::new());
         let state = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), empty);
         match state {
-            RingState::Running(ring) => Ok(ring.running.finish()?.ledger),
-            RingState::Ended(ledger) => Ok(ledger),
+            RingState::Running(ring) => {
+                Ok(ring.running.finish()?.into_iter().map(|device| (device.name, device.outcome.ledger)).collect())
+            }
+            RingState::Ended(ledgers) => Ok(ledgers),
         }
     }
 }
@@ -97,8 +104,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) syslog: &'a [SocketAddr],
 }
 
-/// Opens the interface.
-pub(crate) fn open(wanted: Wanted<'_>) -> Result<Receiver> {
+/// What is asked of the receiver of an interface.
+pub(crate) fn configure(wanted: Wanted<'_>) -> Result<ReceiverConfig> {
     let Wanted { interface: name, backend, buffer, snmp, syslog } = wanted;
     let live = Live { max_latency: MAX_LATENCY, backend, ..Live::new(name) };
     let interface = live.find_interface()?;
@@ -123,7 +130,7 @@ pub(crate) fn open(wanted: Wanted<'_>) -> Result<Receiver> {
         let room = (buffer / slot_bytes).checked_ilog2().map_or(1, |bits| 1 << bits);
         room.clamp(planned.into(), most) as u32
     };
-    Receiver::open(ReceiverConfig {
+    Ok(ReceiverConfig {
         backend: if backend == Backend::Auto && !fits { Backend::Packet } else { backend },
         // Our own ports are taken out of the stack; that is what was asked for, and nothing that is for others.
         take: own.is_some(),
@@ -161,7 +168,7 @@ fn taken(listened: SocketAddr, own: Option<&[IpAddr]>) -> Vec<Rule> {
 
 /// Starts the engines.
 pub(crate) fn start(
-    receiver: Receiver,
+    devices: Devices,
     bound: &[Bound],
     spool_bytes: usize,
     waker: &Arc<Waker>,
@@ -176,18 +183,20 @@ pub(crate) fn start(
             })
             .collect(),
     );
-    let is_realtime = receiver.stamp_clock() == Some(StampClock::Realtime);
-    let queues = receiver.descriptions().len();
+    let queues = devices.source_count();
     let mut handlers = Vec::new();
     let mut consumers = Vec::new();
-    for _ in 0..queues {
-        let (spool, consumer) = spool::spool(spool_bytes / queues, Arc::clone(waker))?;
-        let counts = Arc::new(RingCounts::default());
-        sources.add_ring_queue(Arc::clone(&counts), spool.lost());
-        consumers.push(consumer);
-        handlers.push(Copier { spool, ports: Arc::clone(&ports), counts, is_realtime, offset_ns: offset_ns() });
+    for (number, device) in devices.iter().enumerate() {
+        let is_realtime = device.stamp_clock() == Some(StampClock::Realtime);
+        for _ in 0..device.source_count() {
+            let (spool, consumer) = spool::spool(spool_bytes / queues, Arc::clone(waker))?;
+            let counts = Arc::new(RingCounts::default());
+            sources.add_ring_queue(number, Arc::clone(&counts), spool.lost());
+            consumers.push(consumer);
+            handlers.push(Copier { spool, ports: Arc::clone(&ports), counts, is_realtime, offset_ns: offset_ns() });
+        }
     }
-    let running = receiver.start(handlers)?;
+    let running = devices.start(handlers)?;
     for warning in running.warnings() {
         notes::say(warning);
     }

@@ -2,7 +2,7 @@
 //!
 //! Owns the choice that `auto` stands for and the reasons said for it. Opening is the back ends' business (`source`).
 
-use super::{Backend, ReceiverConfig, suit};
+use super::{Backend, Flows, ReceiverConfig, suit};
 use crate::interface::Interface;
 use crate::settings::Settings;
 use crate::source::xdp;
@@ -48,7 +48,6 @@ fn is_aggregate(interface: &Interface) -> bool {
 
 /// Prepares the device for AF_XDP; the back end to open.
 pub(super) fn prepare_for_xdp(
-    config: &ReceiverConfig,
     interface: &Interface,
     settings: &Settings,
     fall_back: bool,
@@ -69,12 +68,22 @@ pub(super) fn prepare_for_xdp(
         }
         warnings.push(format!("{what}; use --backend packet, or ethtool -K {name} rxvlan off"));
     }
-    let queues = xdp::queue_ids(config, interface).len();
-    if config.flows_together
-        && queues > 1
-        && let Err(error) = suit::keep_flows_together(settings)
-    {
-        warnings.push(suit::flows_apart(interface, queues, &error));
-    }
     Backend::Xdp
+}
+
+/// Where handlers need whole flows and several AF_XDP queues take packets: has the card keep flows together, if it can.
+pub(super) fn keep_flows_together(
+    config: &ReceiverConfig,
+    interface: &Interface,
+    backend: Backend,
+    settings: &Settings,
+) -> Flows {
+    let queues = xdp::queue_ids(config, interface).len();
+    if !config.flows_together || backend != Backend::Xdp || queues < 2 {
+        return Flows::Together;
+    }
+    match suit::keep_flows_together(settings) {
+        Ok(()) => Flows::ByCard,
+        Err(error) => Flows::Apart(suit::flows_apart(interface, queues, &error)),
+    }
 }

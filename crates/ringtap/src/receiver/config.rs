@@ -77,6 +77,8 @@ pub struct ReceiverConfig {
     pub realtime: RealTime,
     /// CPUs for the engine threads, in order of queues; empty: the last allowed ones.
     pub cpus: Vec<usize>,
+    /// Number of the first engine among all of the program: engines of further interfaces go on to other CPUs.
+    pub first_engine: usize,
     /// Pause between two polls of the kernel's NAPI where it stays in charge (AF_XDP in the driver without busy poll).
     pub napi_pause: NapiPause,
     /// Each engine ends after this many packets.
@@ -111,6 +113,7 @@ impl ReceiverConfig {
             policy,
             realtime: RealTime::default(),
             cpus: Vec::new(),
+            first_engine: 0,
             napi_pause: NapiPause::default(),
             packet_limit: None,
         }

@@ -122,15 +122,32 @@ impl<H: Handler + Send + 'static> Running<H> {
         Ledger { cut: counters.cut, ..self.shared.ledger(counters.packets) }
     }
 
+    /// Has the device stop feeding the engines, and these run empty.
+    pub(super) fn begin_end(&self) {
+        if let Some(steering) = &self.shared.steering {
+            steering.shut();
+        }
+        self.stop.pull();
+    }
+
+    /// What changed on the device since it was asked last, one line each: new queues that nobody reads.
+    pub fn take_news(&mut self) -> Vec<String> {
+        let lines = self.watch.as_ref().map_or_else(Vec::new, Watch::take_news);
+        self.warnings.extend(lines.iter().cloned());
+        lines
+    }
+
+    /// Whether a thread hears of what happens to the interface.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watch.is_some()
+    }
+
     /// Ends the engines, with nothing left in the rings: first the device stops feeding them, then they run empty.
     ///
     /// # Errors
     /// An engine thread panicked.
     pub fn finish(mut self) -> Result<Outcome<H>> {
-        if let Some(steering) = &self.shared.steering {
-            steering.shut();
-        }
-        self.stop.pull();
+        self.begin_end();
         let mut engines = Vec::new();
         for thread in self.threads.drain(..) {
             let finished = thread.join().map_err(|_| {

@@ -4,10 +4,11 @@
 
 use std::fmt;
 use std::os::fd::AsFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::changes::{self, Changes};
 use super::{Shared, lock};
 use crate::error::{Error, Result};
 use crate::host_use::HostUse;
@@ -28,6 +29,8 @@ pub enum Departure {
     Removed,
     /// It was moved to another network namespace.
     Moved,
+    /// It is no port any more of the bond that is captured by its ports.
+    Left,
     /// The host uses it now, and AF_XDP would keep packets from it.
     Used(HostUse),
 }
@@ -36,7 +39,7 @@ impl Departure {
     /// What to do about it.
     pub fn way_out(&self) -> &'static str {
         match self {
-            Self::Removed => "what was captured before is complete",
+            Self::Removed | Self::Left => "what was captured before is complete",
             Self::Moved => "what was captured before is complete; go on inside that namespace: ip netns exec",
             Self::Used(_) => "what was captured before is complete; start again to copy packets beside the host",
         }
@@ -49,6 +52,7 @@ impl fmt::Display for Departure {
         match self {
             Self::Removed => f.write_str("the interface was removed"),
             Self::Moved => f.write_str("the interface was moved to another network namespace"),
+            Self::Left => f.write_str("the interface left its bond"),
             Self::Used(used) => write!(f, "the interface {used} now, so packets are no longer taken from the host"),
         }
     }
@@ -58,6 +62,7 @@ impl fmt::Display for Departure {
 #[derive(Debug)]
 pub(super) struct Lookout {
     index: u32,
+    port_of: Option<u32>,
     events: LinkEvents,
     /// The weightiest that was announced.
     heard: News,
@@ -68,7 +73,7 @@ impl Lookout {
         let events = LinkEvents::open().map_err(|error| {
             Error::os("watch", &interface.name, &error).way_out("capture goes on, but its removal may not end it")
         })?;
-        Ok(Self { index: interface.index, events, heard: News::None })
+        Ok(Self { index: interface.index, port_of: interface.port_of, events, heard: News::None })
     }
 
     pub(super) fn events(&self) -> &LinkEvents {
@@ -88,9 +93,17 @@ impl Lookout {
         if self.index == 0 {
             return None;
         }
-        let used = yields.and_then(|_| HostUse::of(self.index));
+        let used = yields.and_then(|_| match self.port_of {
+            Some(of) => HostUse::of_port(self.index, of),
+            None => HostUse::of(self.index),
+        });
         if netlink::is_gone(self.index) {
             return Some(self.gone());
+        }
+        let left = |of: u32| netlink::link_by_index(self.index).is_ok_and(|link| link.master != Some(of));
+        if self.port_of.is_some_and(left) {
+            yields.inspect(|gates| gates.shut());
+            return Some(Departure::Left);
         }
         match used {
             // Privileges may have been given up since it was opened; what can't be asked any more is no change.
@@ -118,6 +131,8 @@ impl Lookout {
 pub(super) struct Watch {
     thread: Option<JoinHandle<()>>,
     departure: Arc<OnceLock<Departure>>,
+    /// What changed without ending anything.
+    lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl Watch {
@@ -132,6 +147,7 @@ impl Watch {
         asked_back: Option<Arc<Event>>,
         stop: Arc<Stop>,
         shared: &Shared,
+        mut changes: Option<Changes>,
     ) -> Result<Self> {
         /// 2^32 packets take longer than this up to 35 million packets/s.
         const READING: Duration = Duration::from_secs(120);
@@ -140,13 +156,19 @@ impl Watch {
         let mut lookout = Lookout::new(interface)?;
         let departure = Arc::new(OnceLock::new());
         let told = Arc::clone(&departure);
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let said = Arc::clone(&lines);
         let watch = move || {
             let end = loop {
                 if let Some(end) = lookout.look(yields.as_deref()) {
                     break end;
                 }
+                if let Some(changes) = &mut changes {
+                    lock(&said).extend(changes.look());
+                }
                 let news = asked_back.as_ref().map_or(lookout.events().as_fd(), |event| event.as_fd());
-                match stop.wait_readable(news, counters.as_ref().map(|_| READING)) {
+                let limit = changes.as_ref().map(|_| changes::LOOK).or_else(|| counters.as_ref().map(|_| READING));
+                match stop.wait_readable(news, limit) {
                     PollEnd::Stopped => return,
                     PollEnd::TimedOut => {
                         if let Some(counters) = &counters {
@@ -167,7 +189,7 @@ impl Watch {
                     }
                 }
             };
-            let is_there = matches!(end, Departure::Used(_));
+            let is_there = matches!(end, Departure::Used(_) | Departure::Left);
             let _ = told.set(end);
             if is_there {
                 stop.pull();
@@ -180,12 +202,19 @@ impl Watch {
             .stack_size(STACK_BYTES)
             .spawn(watch)
             .map_err(|error| Error::os("start a thread to watch", &interface.name, &error))?;
-        Ok(Self { thread: Some(thread), departure })
+        Ok(Self { thread: Some(thread), departure, lines })
     }
 
     /// Why it ended the engines, if it did.
     pub(super) fn departure(&self) -> Option<Departure> {
         self.departure.get().cloned()
+    }
+}
+
+impl Watch {
+    /// What changed on the device since it was asked last, one line each.
+    pub(super) fn take_news(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.lines))
     }
 }
 

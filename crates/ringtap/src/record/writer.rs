@@ -106,6 +106,11 @@ impl Recorder {
         }
     }
 
+    /// Packets that each spool could not take so far, in the order of the spools.
+    pub fn lost_by_spool(&self) -> Vec<u64> {
+        self.refused.iter().map(|refused| refused.read().0).collect()
+    }
+
     /// Packets written so far.
     pub fn packets(&self) -> u64 {
         self.progress.packets.load(Ordering::Relaxed)

@@ -26,6 +26,16 @@ pub(crate) enum Setting {
     /// How receive-side scaling hashes: number of the function, of the input's transformation, and the key in hexadecimal digits,
     /// with a blank between. The function is not changed.
     RssHash,
+    /// Which fields of packets of this kind (a number of linux/ethtool.h) receive-side scaling hashes: RXH_… bits as a number.
+    RssFields(u32),
+}
+
+impl Setting {
+    /// Those by which a card spreads flows over its queues.
+    pub(crate) fn of_spreading() -> Vec<Self> {
+        let fields = ethtool::FLOW_TYPES.into_iter().map(Self::RssFields);
+        std::iter::once(Self::RssHash).chain(fields).collect()
+    }
 }
 
 /// Files of /sys by their place in [`Device::files`] and in the kept right.
@@ -97,6 +107,10 @@ impl Device {
                 let hash = ethtool::rss_hash(self.socket.as_fd(), &name)?;
                 Ok(format!("{} {} {}", hash.function, hash.transform, HEXLOWER.encode(&hash.key)))
             }
+            (Setting::RssFields(flow_type), _) => {
+                let name = ethtool::name_of(self.socket.as_fd(), self.ifindex)?;
+                Ok(ethtool::rss_fields(self.socket.as_fd(), &name, *flow_type)?.to_string())
+            }
             (_, number) => {
                 let file = self.open(number.unwrap_or_default())?;
                 let mut text = String::new();
@@ -119,6 +133,11 @@ impl Device {
                 let name = ethtool::name_of(self.socket.as_fd(), self.ifindex)?;
                 let hash = rss_hash(value).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
                 ethtool::set_rss_hash(self.socket.as_fd(), &name, &hash)
+            }
+            (Setting::RssFields(flow_type), _) => {
+                let name = ethtool::name_of(self.socket.as_fd(), self.ifindex)?;
+                let fields = value.parse().map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+                ethtool::set_rss_fields(self.socket.as_fd(), &name, *flow_type, fields)
             }
             (_, number) => {
                 let number = number.unwrap_or_default();
@@ -166,7 +185,7 @@ fn file_of(setting: &Setting) -> Option<usize> {
     match setting {
         Setting::GroFlushTimeout => Some(0),
         Setting::NapiDeferHardIrqs => Some(1),
-        Setting::Feature(_) | Setting::RssHash => None,
+        Setting::Feature(_) | Setting::RssHash | Setting::RssFields(_) => None,
     }
 }
 

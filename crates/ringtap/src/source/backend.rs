@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use super::share::Rings;
 use super::{AnySource, given, packet, pcap, socket, vfio, xdp};
 use crate::error::Result;
 use crate::interface::Interface;
@@ -18,6 +19,8 @@ pub(crate) struct Opener {
     pub(super) name: &'static str,
     /// The interface (or what stands for one) of that name.
     pub(super) find: fn(&str) -> Result<Interface>,
+    /// The rings that opening it takes memory for, where that is known before.
+    pub(super) rings: fn(&ReceiverConfig, &Interface) -> Option<Rings>,
     /// Opens its queues. Packets may come from then on or, where a source says so, from [`super::Source::admit`] on.
     pub(super) open: fn(&ReceiverConfig, &Interface, &mut Vec<String>) -> Result<Opened>,
 }
@@ -86,6 +89,11 @@ impl Backend {
     /// The interface of that name, or what stands for one.
     pub(crate) fn find(self, name: &str) -> Result<Interface> {
         (self.opener().find)(name)
+    }
+
+    /// The rings that [`Backend::open`] takes memory for, where that is known before.
+    pub(crate) fn rings(self, config: &ReceiverConfig, interface: &Interface) -> Option<Rings> {
+        (self.opener().rings)(config, interface)
     }
 
     /// Opens the queues that `config` asks for.

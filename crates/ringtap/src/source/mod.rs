@@ -21,7 +21,7 @@ pub mod given;
 pub mod packet;
 pub mod pcap;
 pub mod probe;
-mod share;
+pub(crate) mod share;
 pub mod socket;
 pub mod vfio;
 pub mod xdp;

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::interface::Interface;
 use crate::sys::event::Stop;
 use crate::sys::memory::{Region, Slot};
-use crate::sys::packet_ring::{self, PacketConfig, PacketReceive, PacketTransmit};
+use crate::sys::packet_ring::{self, Group, PacketConfig, PacketReceive, PacketTransmit};
 use crate::transmit::TransmitRing;
 
 mod open;
@@ -22,7 +22,7 @@ mod open;
 pub use crate::sys::packet_ring::Filter;
 pub(super) use open::{fanout_count, open_members, ring_config};
 
-pub(super) const OPENER: Opener = Opener { name: NAME, find: Interface::find_up, open: open::open };
+pub(super) const OPENER: Opener = Opener { name: NAME, find: Interface::find_up, rings: open::rings, open: open::open };
 const NAME: &str = "packet";
 
 /// How to open a packet socket with a ring.
@@ -53,17 +53,27 @@ pub enum Fanout {
     /// Alone.
     None,
     /// The first of several: the kernel gives it a group of its own.
-    First,
+    First(Spread),
     /// Another member of this group.
-    Join(u16),
+    Join(Spread, u16),
+}
+
+/// What one of several sockets gets of an interface's packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// Flows, both directions; their fragments may come to another one.
+    ByFlow,
+    /// All between two addresses: flows with their fragments.
+    ByAddresses,
 }
 
 impl Fanout {
-    pub(super) fn argument(self) -> Option<Option<u16>> {
+    pub(super) fn argument(self) -> Option<Group> {
+        let group = |spread, id| Group { id, by_addresses: spread == Spread::ByAddresses };
         match self {
             Self::None => None,
-            Self::First => Some(None),
-            Self::Join(group) => Some(Some(group)),
+            Self::First(spread) => Some(group(spread, None)),
+            Self::Join(spread, id) => Some(group(spread, Some(id))),
         }
     }
 }

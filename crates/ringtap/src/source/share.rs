@@ -22,30 +22,44 @@ fn share_of(planned: u32, queues: usize) -> u32 {
     (share as u32).max(LEAST_SLOTS).min(planned)
 }
 
+/// The rings of one device before they are opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rings {
+    pub(crate) queues: usize,
+    pub(crate) slots: u32,
+    pub(crate) frame_size: u32,
+}
+
+impl Rings {
+    pub(crate) fn bytes(self) -> u64 {
+        self.queues as u64 * u64::from(self.slots) * u64::from(self.frame_size)
+    }
+}
+
 /// Says what the rings of several queues take, before they take it.
 ///
 /// # Errors
 /// It is more than there is.
-pub(super) fn tell_memory(
-    config: &ReceiverConfig,
-    interface: &Interface,
-    queues: usize,
-    slots: u32,
-    frame_size: u32,
-) -> Result<()> {
+pub(super) fn tell_memory(config: &ReceiverConfig, interface: &Interface, rings: Rings) -> Result<()> {
+    let Rings { queues, slots, .. } = rings;
     if queues < 2 {
         return Ok(());
     }
-    let bytes = queues as u64 * u64::from(slots) * u64::from(frame_size);
-    let mib = bytes.div_ceil(1 << 20);
-    let available = available_memory_bytes().unwrap_or(u64::MAX);
-    if bytes > available {
-        let cause = format!("{queues} rings of {slots} slots take {mib} MiB, {} MiB are available", available >> 20);
-        let error = Error::failed("open rings on", &interface.name, cause);
-        return Err(error.way_out("use fewer --queues or a smaller --ring"));
-    }
-    (config.tell)(&format!("{}: {queues} rings of {slots} slots, {mib} MiB in all", interface.name));
+    let what = format!("{queues} rings of {slots} slots");
+    refuse_more_than_there_is(&interface.name, &what, rings.bytes())?;
+    (config.tell)(&format!("{}: {what}, {} MiB in all", interface.name, rings.bytes().div_ceil(1 << 20)));
     Ok(())
+}
+
+/// # Errors
+/// So many bytes are more than there are.
+pub(crate) fn refuse_more_than_there_is(object: &str, what: &str, bytes: u64) -> Result<()> {
+    let available = available_memory_bytes().unwrap_or(u64::MAX);
+    if bytes <= available {
+        return Ok(());
+    }
+    let cause = format!("{what} take {} MiB, {} MiB are available", bytes.div_ceil(1 << 20), available >> 20);
+    Err(Error::failed("open rings on", object, cause).way_out("use fewer --queues or a smaller --ring"))
 }
 
 #[cfg(test)]

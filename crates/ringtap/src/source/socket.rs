@@ -19,12 +19,12 @@ use crate::sys::memory::Slot;
 use crate::sys::packet_ring;
 use crate::sys::recvmmsg::PlainSocket;
 
-pub(super) const OPENER: Opener = Opener { name: NAME, find: Interface::find_up, open };
+pub(super) const OPENER: Opener = Opener { name: NAME, find: Interface::find_up, rings: |_, _| None, open };
 const NAME: &str = "socket";
 
 fn open(config: &ReceiverConfig, interface: &Interface, _warnings: &mut Vec<String>) -> Result<Opened> {
     let ring = packet::ring_config(config, interface);
-    let sources = packet::open_members(packet::fanout_count(config), |fanout| {
+    let sources = packet::open_members(config, |fanout| {
         let (source, group) = SocketSource::open(&ring, fanout)?;
         Ok(((Box::new(source) as AnySource, None), group))
     })?;

@@ -31,7 +31,7 @@ pub const MOST_SLOTS: u32 = 1 << 15;
 /// The card's memory of 64 KB takes half a millisecond at 1 Gb/s.
 const DRAIN: Duration = Duration::from_millis(2);
 
-pub(super) const OPENER: Opener = Opener { name: NAME, find: Interface::card, open };
+pub(super) const OPENER: Opener = Opener { name: NAME, find: Interface::card, rings: |_, _| None, open };
 const NAME: &str = "vfio";
 
 fn open(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<String>) -> Result<Opened> {

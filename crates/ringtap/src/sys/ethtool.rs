@@ -12,6 +12,8 @@ const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
+const ETHTOOL_GRXFH: u32 = 0x29;
+const ETHTOOL_SRXFH: u32 = 0x2a;
 const ETHTOOL_GRSSH: u32 = 0x46;
 const ETHTOOL_SRSSH: u32 = 0x47;
 const ETH_SS_STATS: u32 = 1;
@@ -24,6 +26,11 @@ const MOST_STATISTICS: u32 = 65_536;
 const RXFH_WORDS: usize = 6;
 /// ETH_RXFH_INDIR_NO_CHANGE.
 const TABLE_STAYS: u32 = 0xffff_ffff;
+
+/// TCP_V4_FLOW, UDP_V4_FLOW, TCP_V6_FLOW and UDP_V6_FLOW: kinds of packets whose ports a device may hash.
+pub(crate) const FLOW_TYPES: [u32; 4] = [1, 2, 5, 6];
+/// RXH_IP_SRC | RXH_IP_DST.
+pub(crate) const RSS_ADDRESSES: u32 = 0x30;
 
 /// How a device hashes flows onto its queues (struct ethtool_rxfh).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,6 +195,32 @@ pub fn statistics(interface: &str) -> io::Result<Vec<(String, u64)>> {
         .map(text)
         .zip(values.chunks_exact(8).map(|value| u64::from_ne_bytes(value.try_into().unwrap_or_default())))
         .collect())
+}
+
+/// Which fields of such packets a device hashes: RXH_… bits (struct ethtool_rxnfc, of which these commands read the first 16 bytes).
+///
+/// # Errors
+/// EOPNOTSUPP where it does not say.
+pub(crate) fn rss_fields(socket: BorrowedFd<'_>, interface: &str, flow_type: u32) -> io::Result<u32> {
+    let mut command = rxnfc(ETHTOOL_GRXFH, flow_type, 0);
+    ask_by(socket, interface, &mut command)?;
+    Ok(if cfg!(target_endian = "little") { command[2] } else { command[3] })
+}
+
+/// Has it hash these.
+///
+/// # Errors
+/// EINVAL or EOPNOTSUPP where it can't; EPERM without CAP_NET_ADMIN.
+pub(crate) fn set_rss_fields(socket: BorrowedFd<'_>, interface: &str, flow_type: u32, fields: u32) -> io::Result<()> {
+    ask_by(socket, interface, &mut rxnfc(ETHTOOL_SRXFH, flow_type, fields)).map(drop)
+}
+
+/// All of the structure, as some kernels copy it whole: command, flow type, data (64 bits), and the rest.
+fn rxnfc(command: u32, flow_type: u32, data: u32) -> [u32; 50] {
+    let mut words = [0; 50];
+    (words[0], words[1]) = (command, flow_type);
+    words[if cfg!(target_endian = "little") { 2 } else { 3 }] = data;
+    words
 }
 
 /// How flows are hashed onto queues.

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -11,6 +12,13 @@ use crate::error::{Error, Result};
 /// Ends an engine from any thread or from a signal handler's thread; pulled once, it stays pulled.
 #[derive(Debug)]
 pub struct Stop {
+    handle: Arc<Handle>,
+    /// Ends a wait without ending the engine.
+    bell: Option<Arc<Event>>,
+}
+
+#[derive(Debug)]
+struct Handle {
     pulled: AtomicBool,
     gone: AtomicBool,
     event: OwnedFd,
@@ -92,41 +100,52 @@ impl Stop {
     /// # Errors
     /// No file descriptor is left.
     pub fn new() -> Result<Self> {
-        Ok(Self { pulled: AtomicBool::new(false), gone: AtomicBool::new(false), event: eventfd()? })
+        let handle = Handle { pulled: AtomicBool::new(false), gone: AtomicBool::new(false), event: eventfd()? };
+        Ok(Self { handle: Arc::new(handle), bell: None })
+    }
+
+    /// The same handle for one engine, whose waits also end when `bell` is signalled.
+    pub(crate) fn with_bell(&self, bell: Arc<Event>) -> Self {
+        Self { handle: Arc::clone(&self.handle), bell: Some(bell) }
     }
 
     /// Ends every wait on this handle, now and later.
     pub fn pull(&self) {
-        self.pulled.store(true, Ordering::Release);
-        signal(&self.event);
+        self.handle.pulled.store(true, Ordering::Release);
+        signal(&self.handle.event);
     }
 
     /// Ends every wait because the device was removed.
     pub(crate) fn device_gone(&self) {
-        self.gone.store(true, Ordering::Release);
+        self.handle.gone.store(true, Ordering::Release);
         self.pull();
     }
 
     /// Whether it was pulled because the device was removed.
     pub(crate) fn is_device_gone(&self) -> bool {
-        self.gone.load(Ordering::Acquire)
+        self.handle.gone.load(Ordering::Acquire)
     }
 
     /// Whether it has been pulled.
     pub fn is_pulled(&self) -> bool {
-        self.pulled.load(Ordering::Acquire)
+        self.handle.pulled.load(Ordering::Acquire)
     }
 
     /// Waits until `fd` is readable, the handle is pulled or `limit` passed (poll(2); rounded up to nanoseconds by ppoll).
     pub fn wait_readable(&self, fd: BorrowedFd<'_>, limit: Option<Duration>) -> PollEnd {
         let mut fds = [
             libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 },
-            libc::pollfd { fd: self.event.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 },
+            libc::pollfd { fd: self.handle.event.as_raw_fd(), events: libc::POLLIN, revents: 0 },
+            // A negative one is left out.
+            libc::pollfd { fd: self.bell.as_ref().map_or(-1, |it| it.as_raw_fd()), events: libc::POLLIN, revents: 0 },
         ];
         let timeout = limit.map(super::clock::timespec);
         let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: two valid pollfd structures and a timeout that is null or valid for the call.
+        // SAFETY: three valid pollfd structures and a timeout that is null or valid for the call.
         let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout, std::ptr::null()) };
+        if let Some(bell) = self.bell.as_ref().filter(|_| fds[2].revents != 0) {
+            bell.clear();
+        }
         if fds[1].revents != 0 || self.is_pulled() {
             PollEnd::Stopped
         } else if ready == 0 {
@@ -141,7 +160,7 @@ impl Stop {
 
     /// Sleeps until the handle is pulled or `limit` passed; `true` when pulled.
     pub fn wait(&self, limit: Duration) -> bool {
-        self.wait_readable(self.event.as_fd(), Some(limit)) == PollEnd::Stopped || self.is_pulled()
+        self.wait_readable(self.handle.event.as_fd(), Some(limit)) == PollEnd::Stopped || self.is_pulled()
     }
 }
 
@@ -151,12 +170,25 @@ mod tests {
 
     #[test]
     fn a_pulled_handle_ends_a_wait_from_another_thread() {
-        let stop = std::sync::Arc::new(Stop::new().unwrap());
-        let other = std::sync::Arc::clone(&stop);
+        let stop = Arc::new(Stop::new().unwrap());
+        let other = Arc::clone(&stop);
         let thread = std::thread::spawn(move || other.wait(Duration::from_secs(30)));
         stop.pull();
         assert!(thread.join().unwrap());
         assert!(stop.wait(Duration::ZERO), "stays pulled");
+    }
+
+    #[test]
+    fn a_bell_ends_one_wait_and_no_engine() {
+        let stop = Stop::new().unwrap();
+        let (bell, never) = (Arc::new(Event::new().unwrap()), Event::new().unwrap());
+        let belled = stop.with_bell(Arc::clone(&bell));
+        bell.signal();
+        assert_eq!(belled.wait_readable(never.as_fd(), Some(Duration::from_secs(30))), PollEnd::Readable);
+        assert!(!belled.is_pulled() && !stop.is_pulled());
+        assert_eq!(belled.wait_readable(never.as_fd(), Some(Duration::ZERO)), PollEnd::TimedOut, "rung once");
+        stop.pull();
+        assert_eq!(belled.wait_readable(never.as_fd(), None), PollEnd::Stopped);
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod clock;
 pub(crate) mod disk;
 pub(crate) mod ethtool;
 pub(crate) mod event;
+mod fanout;
 pub(crate) mod far_side;
 pub(crate) mod file_lock;
 pub mod keeper;

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::fanout;
 use super::memory::{Region, Slot, available_memory_bytes};
 use super::oversize::{Fetch, Oversize, POOL_BYTES};
 use super::{getsockopt, setsockopt};
@@ -23,10 +24,12 @@ const PACKET_RESERVE: libc::c_int = 12;
 const PACKET_TX_RING: libc::c_int = 13;
 const PACKET_LOSS: libc::c_int = 14;
 const PACKET_FANOUT: libc::c_int = 18;
+const PACKET_FANOUT_DATA: libc::c_int = 22;
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 const PACKET_MR_PROMISC: u16 = 1;
 const PACKET_FANOUT_HASH: u32 = 0;
+const PACKET_FANOUT_CBPF: u32 = 6;
 const PACKET_FANOUT_FLAG_UNIQUEID: u32 = 0x2000;
 const PACKET_FANOUT_FLAG_IGNORE_OUTGOING: u32 = 0x4000;
 const TPACKET_V2: libc::c_int = 1;
@@ -87,6 +90,15 @@ pub(crate) struct PacketConfig {
     pub(crate) filter: Option<Filter>,
 }
 
+/// A fanout group to join.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Group {
+    /// Its identifier; `None` for the first socket, which gets one that nobody else uses.
+    pub(crate) id: Option<u16>,
+    /// One socket gets all packets between two addresses; else those of a flow, without fragments.
+    pub(crate) by_addresses: bool,
+}
+
 /// Lets nothing through.
 const NOTHING: (u16, u8, u8, u32) = ((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, 0);
 
@@ -136,12 +148,22 @@ pub(crate) fn shut(fd: BorrowedFd<'_>) {
 
 /// SO_ATTACH_FILTER (socket(7)).
 fn attach_filter(fd: BorrowedFd<'_>, instructions: &[(u16, u8, u8, u32)]) -> io::Result<()> {
+    set_program(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, instructions)
+}
+
+/// setsockopt(2) with a classic BPF program.
+fn set_program(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    instructions: &[(u16, u8, u8, u32)],
+) -> io::Result<()> {
     let instructions: Vec<libc::sock_filter> =
         instructions.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k }).collect();
     let len = u16::try_from(instructions.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     // The kernel copies the program during the call and does not write to it.
     let program = libc::sock_fprog { len, filter: instructions.as_ptr().cast_mut() };
-    setsockopt(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    setsockopt(fd, level, name, &program)
 }
 
 /// From now on packets of the interface reach the socket (all protocols).
@@ -199,17 +221,21 @@ pub(crate) fn statistics(fd: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
     Ok((packets, drops))
 }
 
-/// Lets several sockets share an interface's packets by flow hash (PACKET_FANOUT_HASH).
+/// Lets several sockets share an interface's packets by flow hash (PACKET_FANOUT_HASH) or, where flows are to stay together with
+/// their fragments, by a program that knows addresses alone ([`fanout::by_addresses`]).
 ///
-/// Pass `None` for the first socket, which gets an identifier nobody else uses, and that identifier for the others. A
-/// group is shown sent packets whatever its members ignore, unless it ignores them itself (Linux 5.15 and newer).
-pub(super) fn join_fanout(fd: BorrowedFd<'_>, config: &PacketConfig, group: Option<u16>) -> Result<u16> {
+/// Returns the group's identifier, for the others. A group is shown sent packets whatever its members ignore, unless it ignores them itself (Linux 5.15 and newer).
+pub(super) fn join_fanout(fd: BorrowedFd<'_>, config: &PacketConfig, group: Group) -> Result<u16> {
     let interface = &config.interface;
-    let flags = if group.is_none() { PACKET_FANOUT_FLAG_UNIQUEID } else { 0 }
+    let flags = if group.id.is_none() { PACKET_FANOUT_FLAG_UNIQUEID } else { 0 }
         | if config.incoming_only { PACKET_FANOUT_FLAG_IGNORE_OUTGOING } else { 0 };
-    let argument = u32::from(group.unwrap_or(0)) | (PACKET_FANOUT_HASH | flags) << 16;
+    let mode = if group.by_addresses { PACKET_FANOUT_CBPF } else { PACKET_FANOUT_HASH };
+    let argument = u32::from(group.id.unwrap_or(0)) | (mode | flags) << 16;
     let failed = |error: io::Error| Error::os("join the fanout group of", interface, &error).way_out("use --queues 1");
     setsockopt(fd, libc::SOL_PACKET, PACKET_FANOUT, &argument).map_err(failed)?;
+    if group.by_addresses && group.id.is_none() {
+        set_program(fd, libc::SOL_PACKET, PACKET_FANOUT_DATA, &fanout::by_addresses()).map_err(failed)?;
+    }
     let joined: u32 = getsockopt(fd, libc::SOL_PACKET, PACKET_FANOUT).map_err(failed)?;
     Ok((joined & 0xffff) as u16)
 }
@@ -317,7 +343,7 @@ impl PacketReceive {
         config: &PacketConfig,
         ring_frames: u32,
         frame_size: u32,
-        fanout: Option<Option<u16>>,
+        fanout: Option<Group>,
     ) -> Result<(Self, Option<u16>)> {
         let fd = open(config, fanout.is_some())?;
         let object = &config.interface;

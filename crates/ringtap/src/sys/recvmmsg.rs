@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::memory::{Arena, Region, Slot};
 use super::oversize::LONGEST_PACKET;
 use super::packet_ring::{
-    PacketConfig, TP_STATUS_CSUMNOTREADY, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, VLAN_TAG_BYTES, bind,
+    Group, PacketConfig, TP_STATUS_CSUMNOTREADY, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, VLAN_TAG_BYTES, bind,
     enable_auxdata, join_fanout, open, put_tag_back,
 };
 use super::setsockopt;
@@ -64,11 +64,7 @@ pub(crate) struct PlainSocket {
 unsafe impl Send for PlainSocket {}
 
 impl PlainSocket {
-    pub(crate) fn open(
-        config: &PacketConfig,
-        buffer_bytes: u32,
-        fanout: Option<Option<u16>>,
-    ) -> Result<(Self, Option<u16>)> {
+    pub(crate) fn open(config: &PacketConfig, buffer_bytes: u32, fanout: Option<Group>) -> Result<(Self, Option<u16>)> {
         let fd = open(config, fanout.is_some())?;
         let failed = |error: io::Error| Error::os("set up the packet socket of", &config.interface, &error);
         enable_auxdata(fd.as_fd()).map_err(failed)?;

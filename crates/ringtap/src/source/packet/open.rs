@@ -2,12 +2,13 @@
 //!
 //! Owns what the packet ring and the plain socket have in common when they are opened.
 
-use super::{Fanout, PacketRingConfig, PacketSource};
+use super::{Fanout, PacketRingConfig, PacketSource, Spread};
 use crate::error::Result;
 use crate::interface::Interface;
 use crate::receiver::{Queues, ReceiverConfig};
+use crate::source::AnySource;
 use crate::source::backend::Opened;
-use crate::source::{AnySource, share};
+use crate::source::share::{self, Rings};
 
 /// How many sockets share an interface's packets, and each one's place in the fanout group.
 pub(in crate::source) fn fanout_count(config: &ReceiverConfig) -> u32 {
@@ -42,6 +43,12 @@ pub(in crate::source) fn ring_config(config: &ReceiverConfig, interface: &Interf
     }
 }
 
+/// The rings that `config` asks for.
+pub(super) fn rings(config: &ReceiverConfig, interface: &Interface) -> Option<Rings> {
+    let (queues, ring) = (fanout_count(config) as usize, ring_config(config, interface));
+    Some(Rings { queues, slots: share::slots_of_each(config, ring.ring_slots, queues), frame_size: ring.frame_size })
+}
+
 /// Opens the rings that were asked for, shut until each is admitted.
 ///
 /// # Errors
@@ -50,25 +57,28 @@ pub(super) fn open(config: &ReceiverConfig, interface: &Interface, _warnings: &m
     let whole = ring_config(config, interface);
     let count = fanout_count(config);
     let ring = PacketRingConfig { ring_slots: share::slots_of_each(config, whole.ring_slots, count as usize), ..whole };
-    share::tell_memory(config, interface, count as usize, ring.ring_slots, ring.frame_size)?;
-    let sources = open_members(count, |fanout| {
+    let rings = Rings { queues: count as usize, slots: ring.ring_slots, frame_size: ring.frame_size };
+    share::tell_memory(config, interface, rings)?;
+    let sources = open_members(config, |fanout| {
         let (source, transmit, group) = PacketSource::open(&ring, fanout)?;
         Ok(((Box::new(source) as AnySource, transmit), group))
     })?;
     Ok(Opened::unsteered(sources))
 }
 
-/// Opens `count` sockets of one fanout group (none for a single socket).
+/// Opens as many sockets as were asked for, in one fanout group (none for a single socket).
 pub(in crate::source) fn open_members<T>(
-    count: u32,
+    config: &ReceiverConfig,
     open: impl Fn(Fanout) -> Result<(T, Option<u16>)>,
 ) -> Result<Vec<T>> {
-    let mut fanout = if count == 1 { Fanout::None } else { Fanout::First };
+    let count = fanout_count(config);
+    let spread = if config.flows_together { Spread::ByAddresses } else { Spread::ByFlow };
+    let mut fanout = if count == 1 { Fanout::None } else { Fanout::First(spread) };
     (0..count)
         .map(|_| {
             let (member, group) = open(fanout)?;
             if let Some(group) = group {
-                fanout = Fanout::Join(group);
+                fanout = Fanout::Join(spread, group);
             }
             Ok(member)
         })

@@ -7,9 +7,10 @@ use crate::error::{Error, Result};
 use crate::host_use::HostUse;
 use crate::interface::Interface;
 use crate::receiver::{Queues, ReceiverConfig};
+use crate::source::AnySource;
 use crate::source::backend::Opened;
 use crate::source::packet::{self, Fanout, PacketRingConfig, PacketSource};
-use crate::source::{AnySource, share};
+use crate::source::share::{self, Rings};
 use crate::steer::{Attach, Steering};
 use crate::sys::{netdev, netlink};
 
@@ -32,7 +33,8 @@ fn refuse_bond(interface: &Interface) -> Result<()> {
 
 /// Whether it is a port of a bond or team, which find out by LACP and ARP whether it works.
 fn is_watched_port(interface: &Interface) -> bool {
-    matches!(&interface.host_use, Some(HostUse::Port { kind, .. }) if matches!(kind.as_str(), "bond" | "team"))
+    interface.port_of.is_some()
+        || matches!(&interface.host_use, Some(HostUse::Port { kind, .. }) if matches!(kind.as_str(), "bond" | "team"))
 }
 
 /// The frame sizes to try, if none was told: packed where the kernel has to copy, then whole ones that hold a packet.
@@ -51,20 +53,35 @@ pub(crate) fn queue_ids(config: &ReceiverConfig, interface: &Interface) -> Vec<u
     }
 }
 
+/// The frame sizes to try, at least one.
+fn sizes_to_try(config: &ReceiverConfig, interface: &Interface) -> Vec<u32> {
+    let sizes: Vec<u32> = match config.frame_size {
+        Some(told) => vec![told],
+        None => frame_sizes(config, interface).collect(),
+    };
+    // None fits: 4096 is refused, with what to do about it.
+    if sizes.is_empty() { vec![4096] } else { sizes }
+}
+
+/// Slots of each of `queues` rings with frames of this size.
+fn slots_of_each(config: &ReceiverConfig, frame_size: u32, queues: usize) -> u32 {
+    let packed = config.packed_slots.filter(|_| frame_size == XdpSource::PACKED && config.frame_size.is_none());
+    share::slots_of_each(config, packed.unwrap_or(config.ring_slots), queues)
+}
+
+/// The rings that `config` asks for.
+pub(super) fn rings(config: &ReceiverConfig, interface: &Interface) -> Option<Rings> {
+    let (queues, frame_size) = (queue_ids(config, interface).len(), *sizes_to_try(config, interface).first()?);
+    Some(Rings { queues, slots: slots_of_each(config, frame_size, queues), frame_size })
+}
+
 /// Opens the queues that were asked for, with frames of the first size that the kernel takes.
 ///
 /// # Errors
 /// What was asked for is not there; memory, privileges, a queue taken by another program.
 pub(super) fn open(config: &ReceiverConfig, interface: &Interface, _warnings: &mut Vec<String>) -> Result<Opened> {
     refuse_bond(interface)?;
-    let mut frame_sizes: Vec<u32> = match config.frame_size {
-        Some(told) => vec![told],
-        None => frame_sizes(config, interface).collect(),
-    };
-    if frame_sizes.is_empty() {
-        // Refused, with what to do about it.
-        frame_sizes.push(4096);
-    }
+    let mut frame_sizes = sizes_to_try(config, interface);
     let queue_ids = queue_ids(config, interface);
     if queue_ids.is_empty() {
         return Err(Error::usage("open AF_XDP queue on", &interface.name, "no queue was asked for")
@@ -78,27 +95,24 @@ pub(super) fn open(config: &ReceiverConfig, interface: &Interface, _warnings: &m
         return Err(Error::usage("open AF_XDP queue on", &interface.name, format!("there is no queue {queue}"))
             .way_out(format!("the interface has {} receive queues, from 0", interface.queues)));
     }
-    let queue_config = |queue: u32, frame_size: u32| {
-        let packed_slots =
-            config.packed_slots.filter(|_| frame_size == XdpSource::PACKED && config.frame_size.is_none());
-        XdpConfig {
-            interface: interface.name.clone(),
-            ifindex: interface.index,
-            mtu: interface.mtu,
-            driver: interface.driver.clone(),
-            queue,
-            ring_slots: share::slots_of_each(config, packed_slots.unwrap_or(config.ring_slots), queue_ids.len()),
-            transmit_slots: config.transmit_slots,
-            frame_size,
-            huge_pages: config.huge_pages,
-            across_fork: config.across_fork,
-        }
+    let queue_config = |queue: u32, frame_size: u32| XdpConfig {
+        interface: interface.name.clone(),
+        ifindex: interface.index,
+        mtu: interface.mtu,
+        driver: interface.driver.clone(),
+        queue,
+        ring_slots: slots_of_each(config, frame_size, queue_ids.len()),
+        transmit_slots: config.transmit_slots,
+        frame_size,
+        huge_pages: config.huge_pages,
+        across_fork: config.across_fork,
     };
     for &frame_size in &frame_sizes {
         queue_config(queue_ids[0], frame_size).check()?;
     }
-    let XdpConfig { ring_slots, frame_size, .. } = queue_config(queue_ids[0], frame_sizes[0]);
-    share::tell_memory(config, interface, queue_ids.len(), ring_slots, frame_size)?;
+    if let Some(rings) = rings(config, interface) {
+        share::tell_memory(config, interface, rings)?;
+    }
     let spares_link_control = is_watched_port(interface);
     let mut steering =
         Steering::attach(&interface.name, interface.index, &config.rules, config.attach, spares_link_control)?;

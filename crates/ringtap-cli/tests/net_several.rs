@@ -1,0 +1,309 @@
+//! Several interfaces at once: one ledger each and in total, flows that come by more than one of them, and one that goes away.
+
+mod capture_support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use capture_support::frames::{ipv4, udp};
+use capture_support::{
+    Capture, assert_clean, folder, ip, packets_in, send_frames, send_frames_by, send_numbered, testbed, tool,
+};
+use nix::sys::signal::Signal;
+use ringtap_samples::apps;
+use ringtap_samples::frames::{Ends, Session};
+use ringtap_testbed::{Host, Testbed, TestbedConfig};
+use serde_json::Value;
+
+/// A second interface of the receiver; its other end, where frames are sent, is there too.
+const SECOND: &str = "second0";
+const SECOND_SENDER: &str = "second1";
+
+fn two(test: &str) -> Testbed {
+    let testbed = testbed(test, TestbedConfig::default());
+    let host = testbed.receiver();
+    ip(host, &format!("link add {SECOND} type veth peer name {SECOND_SENDER}"));
+    ip(host, &format!("link set {SECOND} up"));
+    ip(host, &format!("link set {SECOND_SENDER} up"));
+    testbed
+}
+
+fn to_second(testbed: &Testbed, count: u16) {
+    let frame = |number: u16| ipv4(17, [198, 51, 100, 1], [198, 51, 100, 2], 0, &udp(5000, number, b"second"));
+    let frames: Vec<Vec<u8>> = (0..count).map(frame).collect();
+    send_frames_by(testbed.receiver(), SECOND_SENDER, &frames);
+}
+
+/// Packets in a file by the name of their interface.
+fn by_interface(test: &str, file: &Path) -> BTreeMap<String, u64> {
+    let names = tool(test, "tshark", &["-r", file.to_str().unwrap(), "-T", "fields", "-e", "frame.interface_name"]);
+    let mut counts = BTreeMap::new();
+    names.lines().for_each(|name| *counts.entry(name.to_owned()).or_default() += 1);
+    counts
+}
+
+#[test]
+fn net_two_interfaces_have_a_ledger_each_and_one_file() {
+    const TEST: &str = "net_two_interfaces_have_a_ledger_each_and_one_file";
+    for backend in ["xdp", "packet"] {
+        let testbed = two(TEST);
+        let first = testbed.receiver().interface();
+        let (_folder, file) = folder();
+        let arguments = ["-i", SECOND, "--backend", backend, "-w", file.to_str().unwrap()];
+        let capture = Capture::begin(testbed.receiver(), &arguments);
+        capture.wait_for("2 rings, ");
+        capture.wait_for(&format!("capturing from {first} ({backend}), {SECOND} ({backend})"));
+        testbed.enable_receiver_napi().unwrap();
+        send_numbered(&testbed, 50e3, 500);
+        to_second(&testbed, 300);
+        let ended = capture.interrupt();
+        assert_eq!(ended.code(), 0, "{}", ended.stderr);
+        let summary = ended.summary();
+        assert_eq!(summary["object"], format!("{first}, {SECOND}"));
+        assert_eq!((&summary["packets"], &summary["ledger"]["unaccounted"]), (&800.into(), &0.into()), "{summary}");
+        for (number, (name, packets)) in [(first, 500), (SECOND, 300)].into_iter().enumerate() {
+            let own = &summary["interfaces"][number];
+            assert_eq!((&own["name"], &own["packets"], &own["ending"]), (&name.into(), &packets.into(), &Value::Null));
+            let ledger = &own["ledger"];
+            assert_eq!((&ledger["delivered"], &ledger["unaccounted"]), (&packets.into(), &0.into()), "{summary}");
+        }
+        let counts = BTreeMap::from([(first.to_owned(), 500), (SECOND.to_owned(), 300)]);
+        assert_eq!(by_interface(TEST, &file), counts, "{backend}");
+        let statistics = tool(TEST, "capinfos", &["-I", file.to_str().unwrap()]);
+        for delivered in ["delivered 500 ", "delivered 300 "] {
+            assert!(std::fs::read(&file).unwrap().windows(14).any(|it| it == delivered.as_bytes()), "{statistics}");
+        }
+        assert_clean(&testbed);
+    }
+}
+
+#[test]
+fn net_one_interface_goes_away_and_the_other_is_captured_on() {
+    const TEST: &str = "net_one_interface_goes_away_and_the_other_is_captured_on";
+    for backend in ["xdp", "packet"] {
+        let testbed = two(TEST);
+        let first = testbed.receiver().interface();
+        let (_folder, file) = folder();
+        let arguments = ["-i", SECOND, "--backend", backend, "-w", file.to_str().unwrap()];
+        let capture = Capture::start(&testbed, &arguments);
+        testbed.enable_receiver_napi().unwrap();
+        to_second(&testbed, 40);
+        ip(testbed.receiver(), &format!("link del {SECOND}"));
+        capture.wait_for(&format!(
+            "{SECOND}: the interface was removed; what was captured before is complete — going on with {first}"
+        ));
+        send_numbered(&testbed, 50e3, 200);
+        // With the last one the capture ends as with a single one.
+        ip(testbed.receiver(), &format!("link del {first}"));
+        let ended = capture.end();
+        assert_eq!(ended.code(), 1, "{}", ended.stderr);
+        let summary = ended.summary();
+        assert_eq!(summary["ending"], "interface_gone");
+        assert_eq!(summary["interfaces"][1]["ending"], "interface_gone", "{summary}");
+        assert_eq!(summary["interfaces"][1]["packets"], 40, "{summary}");
+        assert!(summary["packets"].as_u64().unwrap() >= 240, "{summary}");
+        assert_eq!(packets_in(TEST, &file), summary["packets"]);
+    }
+}
+
+#[test]
+fn net_an_interface_named_twice_and_a_second_one_that_fails_leave_nothing_behind() {
+    const TEST: &str = "net_an_interface_named_twice_and_a_second_one_that_fails_leave_nothing_behind";
+    let testbed = two(TEST);
+    let host = testbed.receiver();
+    ip(host, &format!("link property add dev {SECOND} altname also-second"));
+    let refused = |extra: &[&str], code: i32, parts: &[&str]| {
+        let backend: &[&str] = if extra.contains(&"--backend") { &[] } else { &["--backend", "xdp"] };
+        let arguments = [backend, extra].concat();
+        let ended = Capture::begin(host, &arguments).end();
+        // What was told before memory was taken stands above it.
+        let last = ended.stderr.lines().last().unwrap_or_default();
+        assert!(ended.code() == code && parts.iter().all(|part| last.contains(part)), "{}", ended.stderr);
+        assert_clean(&testbed);
+    };
+    refused(&["-i", host.interface()], 2, &["named twice", "once"]);
+    refused(&["-i", SECOND, "-i", "also-second"], 2, &[SECOND, "named twice"]);
+    refused(&["-i", "no-such-if0"], 1, &["no-such-if0", "no such interface"]);
+    // Found, and refused only when the first one is open.
+    ip(host, &format!("link set {SECOND} mtu 9000"));
+    refused(&["-i", SECOND, "--frame-size", "2KiB"], 1, &[SECOND, "MTU 9000"]);
+    ip(host, "tuntap add mode tun name tun0");
+    ip(host, "link set tun0 up");
+    let (_folder, file) = folder();
+    refused(
+        &["-i", "tun0", "--backend", "packet", "--pcap", "-w", file.to_str().unwrap()],
+        2,
+        &["one link type only", "pcapng"],
+    );
+}
+
+/// Runs the sensor on the testbed's interface and the second one.
+fn sensor(host: &Host, rules: &Path, extra: &[&str]) -> Capture {
+    let mut command = host.command(capture_support::RINGTAP);
+    command.args(["sensor", "-i", host.interface(), "--json", "--no-checksums", "--flows", "4096"]);
+    command.args(["-S", rules.to_str().unwrap()]).args(extra);
+    let sensor = Capture::of(host, command);
+    sensor.wait_for("watching");
+    sensor
+}
+
+/// Rules that need both directions of a flow, and all fragments of a datagram.
+fn rules(folder: &Path) -> std::path::PathBuf {
+    let file = folder.join("flows.rules");
+    let text = [
+        r#"alert tcp any any -> any any (msg:"answer"; flow:established,to_client; content:"HTTP/1.1"; sid:1;)"#,
+        r#"alert udp any any -> any 9 (msg:"whole"; flow:established; content:"first-half-second-half"; sid:2;)"#,
+    ];
+    std::fs::write(&file, text.join("\n")).unwrap();
+    file
+}
+
+const SESSIONS: u8 = 8;
+
+/// Sessions in the order of the wire, each frame with whether it goes the other way. In each a TCP connection with an answer, and
+/// datagrams of which the last one comes in two fragments, the second one as if it went the other way.
+fn sessions() -> Vec<(bool, Vec<u8>)> {
+    let mut frames = Vec::new();
+    for number in 0..SESSIONS {
+        let ends = Ends::new(&format!("192.0.2.{}", number + 1), "198.51.100.9");
+        let session = Session::open(ends, [40_000 + u16::from(number), 80])
+            .client(&apps::http_request("/", "example.test"), 1000)
+            .server(&apps::http_answer(300), 1000);
+        frames.extend(session.close().into_iter().map(|frame| (frame[26] != 192, frame)));
+        let (source, destination) = ([192, 0, 2, number + 1], [203, 0, 113, 5]);
+        let whole = udp(7, 9, b"....first-half-second-half....");
+        frames.push((false, ipv4(17, source, destination, 0, &udp(7, 9, b"question"))));
+        frames.push((true, ipv4(17, destination, source, 0, &udp(9, 7, b"answer"))));
+        frames.push((false, ipv4(17, source, destination, 0x2000, &whole[..24])));
+        frames.push((true, ipv4(17, source, destination, 3, &whole[24..])));
+    }
+    frames
+}
+
+/// All found, nothing lost.
+fn assert_found(summary: &Value, what: &str) {
+    assert_eq!(summary["packets"], sessions().len(), "{what}: {summary}");
+    assert_eq!(summary["alerts"], 2 * u64::from(SESSIONS), "{what}: {summary}");
+    let ledger = &summary["ledger"];
+    assert_eq!((&ledger["unaccounted"], &ledger["lost"]), (&0.into(), &0.into()), "{what}: {summary}");
+}
+
+#[test]
+fn net_sensor_sees_whole_flows_of_two_interfaces() {
+    const TEST: &str = "net_sensor_sees_whole_flows_of_two_interfaces";
+    for backend in ["xdp", "packet"] {
+        let testbed = two(TEST);
+        let folder = tempfile::tempdir().unwrap();
+        let sensor = sensor(testbed.receiver(), &rules(folder.path()), &["-i", SECOND, "--backend", backend]);
+        testbed.enable_receiver_napi().unwrap();
+        for (other_way, frame) in sessions() {
+            if other_way {
+                send_frames_by(testbed.receiver(), SECOND_SENDER, &[frame]);
+            } else {
+                send_frames(&testbed, &[frame]);
+            }
+        }
+        let ended = sensor.interrupt();
+        assert_eq!(ended.code(), 0, "{}", ended.stderr);
+        let summary = ended.summary();
+        assert_found(&summary, backend);
+        assert!(summary["handed_over"].as_u64().unwrap() > 0, "{summary}");
+        let interfaces = summary["interfaces"].as_array().unwrap();
+        let names: Vec<&str> = interfaces.iter().filter_map(|interface| interface["name"].as_str()).collect();
+        assert_eq!(names, [testbed.receiver().interface(), SECOND]);
+        assert_clean(&testbed);
+    }
+}
+
+/// Runs `work` on this CPU: a veth puts a frame on the queue of the CPU that sends it.
+fn on_cpu<T>(cpu: usize, work: impl FnOnce() -> T) -> T {
+    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let this = nix::unistd::Pid::from_raw(0);
+    let before = sched_getaffinity(this).unwrap();
+    let mut only = CpuSet::new();
+    only.set(cpu).unwrap();
+    sched_setaffinity(this, &only).unwrap();
+    let done = work();
+    sched_setaffinity(this, &before).unwrap();
+    done
+}
+
+#[test]
+fn net_sensor_sees_whole_flows_of_several_queues() {
+    const TEST: &str = "net_sensor_sees_whole_flows_of_several_queues";
+    for (backend, hands_over) in [("xdp", true), ("packet", false)] {
+        let testbed = testbed(TEST, TestbedConfig { queues: 4, ..TestbedConfig::default() });
+        let folder = tempfile::tempdir().unwrap();
+        let sensor = sensor(testbed.receiver(), &rules(folder.path()), &["--backend", backend, "--queues", "4"]);
+        testbed.enable_receiver_napi().unwrap();
+        for (other_way, frame) in sessions() {
+            on_cpu(other_way.into(), || send_frames(&testbed, &[frame]));
+        }
+        let ended = sensor.interrupt();
+        assert_eq!(ended.code(), 0, "{}", ended.stderr);
+        let summary = ended.summary();
+        assert_found(&summary, backend);
+        assert_eq!(summary["handed_over"].as_u64().unwrap() > 0, hands_over, "{backend}: {summary}");
+        let used = summary["engines"].as_array().unwrap().iter().filter(|it| it["decoder"]["pkts"] != 0).count();
+        assert!(used > 1, "{backend}: {summary}");
+    }
+}
+
+#[test]
+fn net_queues_that_are_added_while_running_are_told_and_counted() {
+    const TEST: &str = "net_queues_that_are_added_while_running_are_told_and_counted";
+    const FRAMES: usize = 10;
+    let testbed = testbed(TEST, TestbedConfig::default());
+    let host = testbed.receiver();
+    let ethtool = |arguments: &str| {
+        let run = || std::process::Command::new("ethtool").args(arguments.split(' ')).status().unwrap();
+        assert!(host.run(run).unwrap().success(), "ethtool {arguments}");
+    };
+    ip(
+        host,
+        &format!(
+            "link add {SECOND} numrxqueues 4 numtxqueues 4 type veth peer name {SECOND_SENDER} numrxqueues 4 numtxqueues 4"
+        ),
+    );
+    for name in [SECOND, SECOND_SENDER] {
+        ethtool(&format!("-L {name} rx 1 tx 1"));
+        ip(host, &format!("link set {name} up"));
+    }
+    let capture = Capture::start(&testbed, &["-i", SECOND, "--backend", "xdp"]);
+    ethtool(&format!("-L {SECOND} rx 4"));
+    capture.wait_for(&format!("{SECOND} has 4 receive queues now and had 1"));
+    ethtool(&format!("-L {SECOND_SENDER} tx 4"));
+    let frame = ipv4(17, [198, 51, 100, 1], [198, 51, 100, 2], 0, &udp(5000, 1, b"new"));
+    on_cpu(1, || send_frames_by(host, SECOND_SENDER, &vec![frame; FRAMES]));
+    let ended = capture.interrupt();
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    let summary = ended.summary();
+    let ledger = &summary["interfaces"][1]["ledger"];
+    assert_eq!((&ledger["offered"], &ledger["drops"]["no_socket"]), (&FRAMES.into(), &FRAMES.into()), "{summary}");
+    assert_eq!(ledger["unaccounted"], 0, "{summary}");
+    assert!(summary["warnings"].to_string().contains("4 receive queues now"), "{summary}");
+}
+
+#[test]
+fn net_sensor_goes_on_when_one_interface_goes_away() {
+    const TEST: &str = "net_sensor_goes_on_when_one_interface_goes_away";
+    let testbed = two(TEST);
+    let folder = tempfile::tempdir().unwrap();
+    let mut sensor = sensor(testbed.receiver(), &rules(folder.path()), &["-i", SECOND, "--backend", "xdp"]);
+    testbed.enable_receiver_napi().unwrap();
+    ip(testbed.receiver(), &format!("link del {SECOND}"));
+    sensor.wait_for("going on with");
+    // All sessions by the interface that is left, also those whose engine was the other one.
+    let mut sessions = Vec::new();
+    for number in 0..SESSIONS {
+        let ends = Ends::new(&format!("192.0.2.{}", number + 1), "198.51.100.9");
+        let session = Session::open(ends, [40_000, 80]).client(&apps::http_request("/", "example.test"), 1000);
+        sessions.extend(session.server(&apps::http_answer(300), 1000).close());
+    }
+    send_frames(&testbed, &sessions);
+    sensor.signal(Signal::SIGTERM);
+    let ended = sensor.end();
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    let summary = ended.summary();
+    assert_eq!((&summary["alerts"], &summary["interfaces"][1]["ending"]), (&SESSIONS.into(), &"interface_gone".into()));
+}
