@@ -235,8 +235,9 @@ impl Keys {
             if *current != generation {
                 continue;
             }
-            // Until events that wait are judged nobody knows more than that they are there.
-            let expires = slot.timer.max(slot.state.expires_ns(rule).unwrap_or(i64::MIN));
+            // What waits lies behind the watermark, and will be remembered for a timespan.
+            let waits = if slot.waiting > 0 { watermark.saturating_add(rule.timespan_ns) } else { i64::MIN };
+            let expires = slot.timer.max(waits).max(slot.state.expires_ns(rule).unwrap_or(i64::MIN));
             if expires > at {
                 self.tables[table].expiry.push(Reverse((expires, number, generation)));
                 continue;
