@@ -86,12 +86,7 @@ pub const FIELDS: &[Field] = &[
     text("http.url", &["c-uri", "url.original"]),
     text("http.http_method", &["cs-method", "http.request.method"]),
     text("http.http_user_agent", &["c-useragent", "user_agent.original"]),
-    Field {
-        name: "http.status",
-        kind: Kind::Number,
-        others: &["sc-status", "http.response.status_code"],
-        alarm: None,
-    },
+    Field { name: "http.status", kind: Kind::Number, others: &["sc-status", "http.response.status_code"], alarm: None },
     text("tls.sni", &["tls.client.server_name", "server_name"]),
     text("user", &["user.name", "username", "TargetUserName", "User"]),
     alarm("alarm.condition", "condition"),
@@ -115,7 +110,8 @@ pub fn find(name: &str) -> Option<&'static Field> {
 /// The table as Markdown.
 #[must_use]
 pub fn table() -> String {
-    let mut text = String::from("| field (EVE) | holds | rules and JSON lines may say | station's alarms |\n|---|---|---|---|\n");
+    let mut text =
+        String::from("| field (EVE) | holds | rules and JSON lines may say | station's alarms |\n|---|---|---|---|\n");
     for Field { name, kind, others, alarm } in FIELDS {
         let kind = match kind {
             Kind::Text => "text",

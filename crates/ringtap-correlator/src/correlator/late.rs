@@ -86,12 +86,7 @@ impl Correlator {
 }
 
 /// What the late events bring: incidents that nobody knew, and further members of known ones.
-fn news(
-    engine: &Engine,
-    findings: Vec<Finding>,
-    late: HashSet<Identity>,
-    known: &KnownIncidents,
-) -> Vec<Output> {
+fn news(engine: &Engine, findings: Vec<Finding>, late: HashSet<Identity>, known: &KnownIncidents) -> Vec<Output> {
     let (mut news, mut new): (Vec<Output>, HashSet<IncidentId>) = (Vec::new(), HashSet::new());
     let is_late = |new: &HashSet<IncidentId>, member: &Member| {
         late.contains(&member.identity) || member.via.is_some_and(|via| new.contains(&via))
@@ -105,8 +100,7 @@ fn news(
                 let version = &engine.automaton().rules()[usize::from(rule)].version;
                 if let Some(same) = known.meets(version, key, start_ns, at_ns) {
                     renamed.insert(id, same);
-                    let members: Vec<Member> =
-                        members.iter().filter(|member| is_late(&new, member)).copied().collect();
+                    let members: Vec<Member> = members.iter().filter(|member| is_late(&new, member)).copied().collect();
                     if !members.is_empty() {
                         news.push(Output::Extended(Extended { id: same, rule, at_ns, members }));
                     }

@@ -172,7 +172,9 @@ name: two
 correlation: {type: event_count, rules: a, group-by: user, timespan: 10s, condition: {gte: 2}}
 ";
     let folder = tempfile::tempdir().unwrap();
-    for (path, expected) in [(Some(folder.path()), vec!["two", "together", "ordered"]), (None, vec!["together", "ordered"])] {
+    for (path, expected) in
+        [(Some(folder.path()), vec!["two", "together", "ordered"]), (None, vec!["together", "ordered"])]
+    {
         let mut correlator = Correlator::open(automaton(RULES), Settings::default(), path).unwrap();
         for value in 0..2 {
             correlator.event(event(START, "a", "alice", value), Way::File);

@@ -39,9 +39,8 @@ impl Watermark {
 
     /// An event as old as the disorder allows is still in time.
     pub(super) fn now(&self) -> i64 {
-        let by_events = self.greatest_ns.map_or(i64::MIN, |greatest| {
-            greatest.saturating_sub(self.disorder_ns).saturating_sub(1)
-        });
+        let by_events =
+            self.greatest_ns.map_or(i64::MIN, |greatest| greatest.saturating_sub(self.disorder_ns).saturating_sub(1));
         by_events.max(self.pushed_ns)
     }
 

@@ -141,8 +141,8 @@ impl Keys {
             None => self.remove(number),
             Some(timer) => self.keep(number, timer),
         }
-        let is_full = self.bytes > self.bounds.bytes
-            || self.tables[usize::from(rule.number)].bytes > self.bounds.bytes / 2;
+        let is_full =
+            self.bytes > self.bounds.bytes || self.tables[usize::from(rule.number)].bytes > self.bounds.bytes / 2;
         is_full.then(|| self.make_room(automaton, rule, watermark, out))
     }
 

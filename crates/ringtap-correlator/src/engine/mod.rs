@@ -294,14 +294,7 @@ impl Engine {
         }
     }
 
-    fn call(
-        &mut self,
-        rule: u16,
-        key: &[u8],
-        event: Option<&ringtap_sigma::Filling>,
-        watermark: i64,
-        above: i64,
-    ) {
+    fn call(&mut self, rule: u16, key: &[u8], event: Option<&ringtap_sigma::Filling>, watermark: i64, above: i64) {
         let from = self.out.len();
         self.step(rule, key, event, watermark);
         self.settle(from, above);

@@ -145,7 +145,9 @@ fn time(content: &Json, format: Format) -> Result<i64, Bad> {
         },
         _ => None,
     };
-    ns.ok_or_else(|| Bad::NoTime(format!("{name}: expected a time such as 2026-01-31T12:00:00.5Z, or seconds since 1970")))
+    ns.ok_or_else(|| {
+        Bad::NoTime(format!("{name}: expected a time such as 2026-01-31T12:00:00.5Z, or seconds since 1970"))
+    })
 }
 
 /// A whole number since 1970, its unit by its size: seconds until the year 5138, then ms, µs and ns.

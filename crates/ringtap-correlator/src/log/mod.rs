@@ -220,8 +220,7 @@ impl Log {
     /// Begins the file of the segment.
     fn begin(&mut self) -> io::Result<()> {
         let path = self.path(self.place.segment);
-        let mut file =
-            OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(path)?;
+        let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(path)?;
         file.write_all(MAGIC)?;
         file.sync_data()?;
         File::open(&self.folder)?.sync_data()?;
@@ -259,8 +258,8 @@ fn failed(folder: &Path, error: &io::Error) -> Error {
 /// # Errors
 /// The folder can't be read.
 pub fn read_beside(folder: &Path) -> Result<Reader> {
-    let entries = fs::read_dir(folder)
-        .map_err(|error| Error::os("read the log in", folder.display().to_string(), &error))?;
+    let entries =
+        fs::read_dir(folder).map_err(|error| Error::os("read the log in", folder.display().to_string(), &error))?;
     let mut paths: Vec<(u64, PathBuf)> = entries
         .filter_map(|entry| {
             let entry = entry.ok()?;

@@ -11,7 +11,12 @@ fn automaton() -> Automaton {
 }
 
 fn opened(automaton: &Automaton, at_ns: i64) -> Opened {
-    let member = |time_ns| Member { place: 0, time_ns, identity: Identity { sensor: u64::MAX, epoch: 2, sequence: 3 }, via: None };
+    let member = |time_ns| Member {
+        place: 0,
+        time_ns,
+        identity: Identity { sensor: u64::MAX, epoch: 2, sequence: 3 },
+        via: None,
+    };
     Opened {
         id: IncidentId([7; 16]),
         rule: automaton.rules()[0].number,
@@ -43,7 +48,10 @@ fn what_is_written_twice_is_there_once() {
         let incidents = store.incidents().unwrap();
         assert_eq!(incidents.len(), 1);
         let it = &incidents[0];
-        assert_eq!((it.opened_ns, it.closed_ns, it.matches, it.key["user"].as_str()), (100, Some(200), 4, Some("alice")));
+        assert_eq!(
+            (it.opened_ns, it.closed_ns, it.matches, it.key["user"].as_str()),
+            (100, Some(200), 4, Some("alice"))
+        );
         assert_eq!(store.members(opened.id).unwrap().len(), 2);
         assert_eq!(store.sensors().unwrap()[&u64::MAX], "s1");
         assert_eq!(store.judged().unwrap(), Some(judged));
