@@ -1,6 +1,7 @@
-//! `ringtap alarms`: what the management station's store holds, for people and programs.
+//! `ringtap alarms`: what the stores of the management station and of the correlator hold, for people and programs.
 //!
-//! Owns the options and what is said beside the lists, which are `ringtap_station::listing`'s.
+//! Owns the options and what is said beside the lists, which are `ringtap_station::listing`'s; those of incidents are
+//! `correlate`'s.
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -15,7 +16,9 @@ use ringtap_station::listing::{self, ClearedBy, Form};
 use ringtap_station::mibs;
 use ringtap_station::store::Store;
 
-/// List, show, clear and export alarms of the management station
+use crate::correlate::{self, Question};
+
+/// List, show, clear and export alarms of the management station, and incidents of the correlator
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,13 +26,18 @@ Examples:
   ringtap alarms list --store DIR --all --json                    all, one JSON object a line
   ringtap alarms show 17 --store DIR --mibs /usr/share/snmp/mibs  one alarm and its notifications, with names
   ringtap alarms clear 17 --store DIR --by alice
-  ringtap alarms export --store DIR > notifications.jsonl         every notification as it came")]
+  ringtap alarms export --store DIR > notifications.jsonl         every notification as it came
+  ringtap alarms list --incidents --all --store ./incidents       what `ringtap correlate` found
+  ringtap alarms show 3f2a --incidents --store ./incidents        the timeline of one incident")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
-    /// Directory of the station's store
+    /// Directory of the station's or correlator's store
     #[arg(long, value_name = "DIR", default_value = "ringtap-trap", global = true)]
     store: PathBuf,
+    /// Incidents of `ringtap correlate --store DIR` instead of alarms
+    #[arg(long, global = true)]
+    incidents: bool,
     /// Directory with MIB files (may be given several times)
     #[arg(long, value_name = "DIR", global = true)]
     mibs: Vec<PathBuf>,
@@ -54,8 +62,8 @@ enum Command {
     },
     /// One alarm and its latest notifications
     Show {
-        /// The alarm's number
-        id: u64,
+        /// The alarm's number, or the beginning of an incident's id
+        id: String,
         /// Notifications to show, from the first on
         #[arg(long, value_name = "N", default_value = "100", value_parser = units::count)]
         count: u64,
@@ -76,6 +84,13 @@ enum Command {
     },
 }
 
+fn number(id: &str) -> Result<u64> {
+    id.parse().map_err(|_| {
+        Error::usage("show", format!("alarm {id}"), "that is no number")
+            .way_out("--incidents shows those of the correlator")
+    })
+}
+
 fn severity(text: &str) -> Result<Severity, String> {
     Severity::from_name(text).ok_or_else(|| "give one of indeterminate, warning, minor, major, critical".to_owned())
 }
@@ -85,6 +100,17 @@ fn severity(text: &str) -> Result<Severity, String> {
 /// # Errors
 /// There is no store, no such alarm, or it can't be read or written.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if args.incidents {
+        let question = match &args.command {
+            Command::List { all, .. } => Question::List(*all),
+            Command::Show { id, .. } => Question::Show(id),
+            Command::Export { .. } => Question::Export,
+            Command::Clear { .. } => {
+                return Err(Error::usage("clear", "an incident", "it closes when its condition no longer holds"));
+            }
+        };
+        return correlate::answer(question, &args.store, args.json);
+    }
     let names = if args.mibs.is_empty() { Names::default() } else { mibs::load(&args.mibs, None)? };
     for warning in names.warnings() {
         eprintln!("ringtap: {warning}");
@@ -101,7 +127,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             }
             listing::list(&mut out, alarms.iter(), &names, args.json)
         }
-        Command::Show { id, count } => listing::show(&mut out, &store, *id, *count, form)?,
+        Command::Show { id, count } => listing::show(&mut out, &store, number(id)?, *count, form)?,
         Command::Clear { id, by } => {
             let operator = by.clone().or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "unknown".to_owned());
             match listing::clear(&args.store, &store, *id, &operator)? {

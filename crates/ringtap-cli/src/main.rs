@@ -6,6 +6,7 @@
 mod alarms;
 mod bench;
 mod capture;
+mod correlate;
 mod demo;
 mod doctor;
 mod generate;
@@ -62,6 +63,7 @@ enum Command {
     Doctor(doctor::Args),
     Trap(trap::Args),
     Alarms(alarms::Args),
+    Correlate(correlate::Args),
     PcapRun(pcap_run::Args),
     #[command(hide = true)]
     Man(man::Args),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Trap(args) => trap::run(args),
         Command::Alarms(args) => alarms::run(args),
+        Command::Correlate(args) => correlate::run(args),
         Command::Sensor(args) => sensor::run(args),
         Command::PcapRun(args) => pcap_run::run(args),
         Command::Man(args) => man::run(args),

@@ -1,10 +1,11 @@
 //! Outputs that take lines of any kind: a file, a Unix socket, syslog; and a webhook, which takes batches of JSON texts. Each
 //! failure is counted and the next line tried.
 //!
-//! Outputs own no queue and no thread: [`Queue`] has both. Whoever writes lines may block; the data path only pushes records.
+//! Queues and threads are [`Queue`]'s, for the records of a data path, and [`announce`]'s, for what a program has to tell.
 
 #![forbid(unsafe_code)]
 
+pub mod announce;
 mod file;
 mod log_server;
 mod queue;

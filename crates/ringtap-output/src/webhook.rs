@@ -23,6 +23,8 @@ const LAST: Duration = Duration::from_secs(5);
 pub struct Webhook {
     agent: ureq::Agent,
     url: String,
+    /// What the texts are, in the plural.
+    what: &'static str,
     first_pause: Duration,
     ending: Arc<AtomicBool>,
     /// The end came: nothing is posted after this.
@@ -34,10 +36,10 @@ impl Webhook {
     /// Most texts that should go into one POST.
     pub const BATCH: usize = 500;
 
-    /// Posts to `url`, of `http://`. Once `ending` is true, a receiver that is slow or gone holds nobody up any more.
-    pub fn new(url: impl Into<String>, ending: Arc<AtomicBool>) -> Self {
+    /// Posts `what` (`alarms`, for messages) to `url`, of `http://`. Once `ending` is true, a receiver that is slow or gone holds nobody up any more.
+    pub fn new(url: impl Into<String>, what: &'static str, ending: Arc<AtomicBool>) -> Self {
         let agent = ureq::Agent::config_builder().timeout_global(Some(ANSWER)).max_redirects(0).build().into();
-        Self { agent, url: url.into(), first_pause: FIRST_PAUSE, ending, until: None, is_failing: false }
+        Self { agent, url: url.into(), what, first_pause: FIRST_PAUSE, ending, until: None, is_failing: false }
     }
 
     /// Posts texts, each a JSON value, as one array; whether the receiver took them. The first failure of a series is told on
@@ -55,7 +57,7 @@ impl Webhook {
             };
             if attempt == TRIES || self.is_ending() {
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    eprintln!("ringtap: {}", Error::failed("post alarms to", &self.url, error));
+                    eprintln!("ringtap: {}", Error::failed(format!("post {} to", self.what), &self.url, error));
                 }
                 break;
             }

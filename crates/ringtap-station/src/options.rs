@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ringtap::receiver::Backend;
 
-pub use crate::outputs::LineOutputs;
 use crate::store::Retention;
+pub use ringtap_output::announce::LineOutputs;
 
 /// Everything that is decided before a station starts; secrets, users and rules are in [`Options::config`].
 #[derive(Debug, Clone)]

@@ -52,6 +52,18 @@ impl Automaton {
         self.rules.iter().map(|rule| rule.reach_ns).max().unwrap_or(0)
     }
 
+    /// The same rules with `factor` times the timespan: what they find more is what came too late. Their ids, and
+    /// [`Rule::version`], stay, so what they find is not for a store.
+    #[must_use]
+    pub fn widened(&self, factor: u32) -> Self {
+        let mut wide = self.clone();
+        for rule in &mut wide.rules {
+            rule.timespan_ns = rule.timespan_ns.saturating_mul(factor.into());
+            rule.reach_ns = rule.reach_ns.saturating_mul(factor.into());
+        }
+        wide
+    }
+
     /// The logsource of a detection.
     #[must_use]
     pub fn logsource(&self, detection: &Detection) -> &Logsource {

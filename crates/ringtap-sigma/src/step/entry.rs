@@ -10,7 +10,7 @@ use crate::bytes::{Damaged, Reader, Writer};
 pub struct Identity {
     /// Sensor or input, by a number that stays the same on all hosts and after a restart.
     pub sensor: u64,
-    /// Epoch of the sensor; 0 for inputs that have none.
+    /// Epoch of the sensor; for inputs that have none, a hash of the record.
     pub epoch: u64,
     /// Sequence in the epoch; for inputs that have none, which of equal records of one stamp.
     pub sequence: u64,

@@ -62,6 +62,12 @@ impl Ordered {
         (0u32..).zip(&self.best).filter(|(_, chain)| chain.is_some()).map(|(place, _)| 1 << place).sum()
     }
 
+    /// A chain shares links with others: at most one of its own for each step it leads to.
+    pub(super) fn weight(&self) -> usize {
+        let links: usize = (1..).zip(&self.best).filter_map(|(len, chain)| chain.as_ref().map(|_| len)).sum();
+        self.best.len() * size_of::<Option<Arc<Link>>>() + links * size_of::<Link>()
+    }
+
     /// When the chains begin.
     pub(super) fn starts(&self) -> impl Iterator<Item = i64> {
         self.best.iter().flatten().map(|chain| chain.start)

@@ -17,6 +17,8 @@ use crate::output::{Closed, Doubt, Extended, Hit, Member, Opened, Output};
 pub(crate) const STATE_BYTES: u64 = 1 + 34 + 37 + 8;
 /// Format of the bytes.
 const FORMAT: u8 = 1;
+/// What a waiting event carries to the rules above, bytes, usually at most.
+const CARRY_BYTES: usize = 64;
 /// Event times are at most so far from 1970, ns (146 years): sums of times never overflow.
 const FARTHEST: i64 = 1 << 62;
 
@@ -215,6 +217,20 @@ impl State {
     #[must_use]
     pub fn incident(&self) -> Option<IncidentId> {
         self.open.map(|open| open.id)
+    }
+
+    /// How many members of the open incident were told, and how many events completed a match: what
+    /// [`resume`](Self::resume) has to be given after a restart.
+    #[must_use]
+    pub fn progress(&self) -> Option<(u32, u64)> {
+        self.open.map(|open| (open.told, open.matches))
+    }
+
+    /// Bytes of memory that the state takes, near enough for a bound.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let carried = size_of::<Waiting>() + CARRY_BYTES;
+        size_of::<Self>() + self.window.weight() + self.waiting.len() * carried
     }
 
     /// What is remembered, for whoever has to forget it or explain what is missing: the events of the last timespan that

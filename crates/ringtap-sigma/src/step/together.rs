@@ -49,6 +49,10 @@ impl Together {
         }
     }
 
+    pub(super) fn weight(&self) -> usize {
+        self.0.len() * size_of::<Option<Entry>>()
+    }
+
     /// The steps that are filled.
     pub(super) fn places(&self) -> u32 {
         (0u32..).zip(&self.0).filter(|(_, entry)| entry.is_some()).map(|(place, _)| 1 << place).sum()

@@ -28,6 +28,17 @@ impl Window {
         }
     }
 
+    /// Bytes of memory beside the window's own, near enough for a bound.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Self::Count(stamps) => stamps.count() as usize * size_of::<Entry>(),
+            // Twice in trees, by value and by age.
+            Self::Values(values) => values.count() as usize * 3 * size_of::<Entry>(),
+            Self::Together(together) => together.weight(),
+            Self::Ordered(ordered) => ordered.weight(),
+        }
+    }
+
     /// Whether nothing is remembered.
     pub(crate) fn is_empty(&self) -> bool {
         self.newest().is_none()

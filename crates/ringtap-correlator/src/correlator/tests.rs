@@ -1,0 +1,202 @@
+//! Crashes, restarts, files that are read again, late events, silence, other rules.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use ringtap_sigma::{Limits, RuleSet};
+
+use super::*;
+use crate::input::parse::{Parser, Wanted};
+use crate::store::{Incident, MemberRow};
+
+const RULES: &str = include_str!("../../tests/rules/kinds.yml");
+const SECOND: i64 = 1_000_000_000;
+const START: i64 = 1_700_000_000 * SECOND;
+
+fn automaton(rules: &str) -> Arc<Automaton> {
+    let mut set = RuleSet::new();
+    set.add("test", rules);
+    let (automaton, rejected) = set.compile(Limits::default());
+    assert!(rejected.is_empty(), "{rejected:?}");
+    Arc::new(automaton)
+}
+
+fn event(time_ns: i64, kind: &str, user: &str, value: u8) -> Event {
+    let line = format!(r#"{{"time":{time_ns},"kind":"{kind}","user":"{user}","value":"v{value}"}}"#);
+    Parser::new(Wanted::Json, "in").event(line.as_bytes()).unwrap()
+}
+
+/// All that a store says.
+type Content = BTreeMap<[u8; 16], (Incident, Vec<MemberRow>)>;
+
+fn content(folder: &Path) -> Content {
+    let store = Store::open_beside(folder).unwrap();
+    let with_members = |incident: Incident| (incident.id.0, (incident.clone(), store.members(incident.id).unwrap()));
+    store.incidents().unwrap().into_iter().map(with_members).collect()
+}
+
+fn whole(rules: &str, events: &[Event], folder: &Path) -> Content {
+    let mut correlator = Correlator::open(automaton(rules), Settings::default(), Some(folder)).unwrap();
+    events.iter().for_each(|event| correlator.event(event.clone(), Way::File));
+    correlator.end().unwrap();
+    content(folder)
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let gap = prop_oneof![Just(0), Just(SECOND), Just(3 * SECOND), Just(10 * SECOND), Just(40 * SECOND)];
+    let kind = prop_oneof![Just("a"), Just("b"), Just("c")];
+    proptest::collection::vec((gap, kind, 0..2u8, 0..3u8), 0..60).prop_map(|list| {
+        let mut time = START;
+        let event = |(gap, kind, user, value): (i64, &str, u8, u8)| {
+            time += gap;
+            event(time, kind, ["alice", "bob"][usize::from(user)], value)
+        };
+        list.into_iter().map(event).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// A process that dies keeps what it wrote; the next one reads the files from the beginning.
+    #[test]
+    fn a_restart_in_the_middle_gives_the_same_incidents(events in events(), cuts in proptest::collection::vec((0..60usize, 0..12usize), 0..3)) {
+        let folder = tempfile::tempdir().unwrap();
+        let expected = whole(RULES, &events, &folder.path().join("whole"));
+        let path = folder.path().join("cut");
+        for (cut, every) in cuts {
+            let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(&path)).unwrap();
+            for (number, event) in events.iter().take(cut).enumerate() {
+                correlator.event(event.clone(), Way::File);
+                if number % 12 == every {
+                    correlator.sync().unwrap();
+                }
+            }
+            // Dropped as it is: what is in the buffers is lost.
+        }
+        prop_assert_eq!(whole(RULES, &events, &path), expected);
+    }
+
+    /// One file after the other is as one file.
+    #[test]
+    fn a_run_goes_on_where_the_last_one_ended(events in events(), cut in 0..60usize) {
+        let folder = tempfile::tempdir().unwrap();
+        // Only rules that further events can't take anything from: the end of a file says that there are none.
+        let rules = RULES.replace("{eq: 2}", "{gte: 2}");
+        let expected = whole(&rules, &events, &folder.path().join("whole"));
+        let path = folder.path().join("cut");
+        // Not within one stamp: what has the stamp of the last event is late in the next file.
+        let mut cut = cut.min(events.len());
+        while cut > 0 && cut < events.len() && events[cut].mark.time_ns == events[cut - 1].mark.time_ns {
+            cut -= 1;
+        }
+        whole(&rules, &events[..cut], &path);
+        prop_assert_eq!(whole(&rules, &events[cut..], &path), expected);
+    }
+}
+
+#[test]
+fn equal_records_are_several_and_read_again_they_are_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = vec![event(START, "a", "alice", 0); 3];
+    let first = whole(RULES, &events, folder.path());
+    assert_eq!(first.values().filter(|(incident, _)| incident.rule == "three").count(), 1);
+    let mut again = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path())).unwrap();
+    events.iter().for_each(|event| again.event(event.clone(), Way::File));
+    again.end().unwrap();
+    assert_eq!((again.counts().known, content(folder.path())), (3, first));
+}
+
+#[test]
+fn a_late_event_is_judged_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path())).unwrap();
+    for (seconds, kind) in [(0, "a"), (2, "c"), (60, "b")] {
+        correlator.event(event(START + seconds * SECOND, kind, "alice", 0), Way::File);
+    }
+    assert!(correlator.take_told().is_empty());
+    correlator.event(event(START + SECOND, "b", "alice", 0), Way::File);
+    correlator.sync().unwrap();
+    let told: Vec<String> = correlator
+        .take_told()
+        .iter()
+        .filter_map(|told| match told {
+            Told::Incident(Output::Opened(it), true) => {
+                Some(correlator.automaton().rules()[usize::from(it.rule)].head.label().to_owned())
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, ["together", "ordered"]);
+    assert_eq!(correlator.counts().judged_again, 1);
+    assert!(content(folder.path()).values().filter(|(incident, _)| incident.late).count() == 2);
+    // Once more changes nothing, and neither does a restart.
+    correlator.event(event(START + SECOND, "b", "alice", 0), Way::File);
+    correlator.sync().unwrap();
+    assert!(!correlator.take_told().iter().any(|told| matches!(told, Told::Incident(Output::Opened(_), _))));
+    let before = content(folder.path());
+    drop(correlator);
+    drop(Correlator::open(automaton(RULES), Settings::default(), Some(folder.path())).unwrap());
+    assert_eq!(content(folder.path()), before);
+}
+
+#[test]
+fn without_a_log_late_events_are_only_counted() {
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None).unwrap();
+    correlator.event(event(START + 60 * SECOND, "a", "alice", 0), Way::File);
+    correlator.event(event(START, "a", "alice", 0), Way::File);
+    correlator.sync().unwrap();
+    assert_eq!((correlator.counts().not_judged, correlator.counts().judged_again), (1, 0));
+    assert_eq!(correlator.counts().sensors.values().map(|sensor| sensor.late).sum::<u64>(), 1);
+}
+
+#[test]
+fn silence_lets_the_watermark_go_on_and_the_future_is_refused() {
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None).unwrap();
+    for kind in ["a", "b", "c"] {
+        correlator.event(event(START, kind, "alice", 0), Way::Stream(START));
+    }
+    correlator.event(event(START + 3600 * SECOND, "a", "alice", 0), Way::Stream(START));
+    assert!(correlator.take_told().is_empty());
+    correlator.silent_for(60 * SECOND);
+    assert_eq!(correlator.take_told().len(), 4, "two rules, opened and closed");
+    assert_eq!(correlator.counts().sensors.values().map(|sensor| sensor.future).sum::<u64>(), 1);
+}
+
+#[test]
+fn other_rules_lose_no_window() {
+    const OTHER: &str = "
+---
+title: Two of A
+name: two
+correlation: {type: event_count, rules: a, group-by: user, timespan: 10s, condition: {gte: 2}}
+";
+    let folder = tempfile::tempdir().unwrap();
+    for (path, expected) in
+        [(Some(folder.path()), vec!["two", "together", "ordered"]), (None, vec!["together", "ordered"])]
+    {
+        let mut correlator = Correlator::open(automaton(RULES), Settings::default(), path).unwrap();
+        for value in 0..2 {
+            correlator.event(event(START, "a", "alice", value), Way::File);
+        }
+        // So that the watermark passes them.
+        correlator.event(event(START + SECOND, "b", "alice", 0), Way::File);
+        correlator.event(event(START + 7 * SECOND, "c", "bob", 0), Way::File);
+        correlator.sync().unwrap();
+        assert!(correlator.take_told().is_empty());
+        correlator.reload(automaton(&format!("{RULES}{OTHER}"))).unwrap();
+        correlator.event(event(START + 8 * SECOND, "c", "alice", 0), Way::File);
+        correlator.end().unwrap();
+        let told: Vec<String> = correlator
+            .take_told()
+            .iter()
+            .filter_map(|told| match told {
+                Told::Incident(Output::Opened(it), false) => {
+                    Some(correlator.automaton().rules()[usize::from(it.rule)].head.label().to_owned())
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(told, expected);
+    }
+}

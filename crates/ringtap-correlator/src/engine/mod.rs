@@ -1,0 +1,389 @@
+//! Owns: all keys of all rules within a bound of memory: matches events, steps states, hands hits up, keeps timers.
+//! Does not: decide the watermark, read or write anything.
+//!
+//! It does what `ringtap_sigma::Run` does, with tables for millions of keys, and says what follows in an order of its
+//! own: by time, level, rule and id. So what is told depends on the events and not on how they came.
+
+mod keys;
+mod scopes;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ringtap_sigma::limits::MAX_CHAIN;
+use ringtap_sigma::{Automaton, Certain, Identity, IncidentId, Matcher, Matches, Output, State, Version, Why};
+
+use crate::event::Event;
+use keys::Keys;
+pub use keys::{Bounds, Forgotten};
+use scopes::Scopes;
+
+/// Something that became certain.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Finding {
+    /// An incident opened, went on, or closed.
+    Incident(Output),
+    /// A detection that is told by itself matched an event.
+    Match {
+        /// Number of the detection.
+        detection: u16,
+        /// Time of the event, ns.
+        at_ns: i64,
+        /// Which event.
+        identity: Identity,
+    },
+}
+
+/// A match that the watermark will confirm, told before it has come.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Provisional {
+    /// Number of the rule.
+    pub rule: u16,
+    /// Key.
+    pub key: Arc<[u8]>,
+    /// The match.
+    pub certain: Certain,
+}
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It was judged, or waits for the watermark.
+    InTime,
+    /// It came behind the watermark.
+    Late,
+}
+
+/// What an engine counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Events that matched a detection.
+    pub matched: u64,
+    /// Late events, by rule whose step they fill.
+    pub late: Vec<u64>,
+    /// Events that matched and could not be correlated, by rule: a field of the key is missing, a list, or too long.
+    pub skipped: Vec<[u64; 3]>,
+    /// Events that were there before.
+    pub duplicates: u64,
+    /// Events that were judged before their time, as too many waited.
+    pub forced: u64,
+    /// Keys that were forgotten before their time, by rule.
+    pub forgotten: Vec<u64>,
+}
+
+/// How an incident that a store knows goes on in a state that is built again.
+pub trait Known {
+    /// The incident of this rule and key that was open at a time: its id, when it opened, members told and matches.
+    fn open_at(&self, version: &Version, key: &[u8], at_ns: i64) -> Option<(IncidentId, i64, u32, u64)>;
+}
+
+/// Rules at work on any number of keys.
+pub struct Engine {
+    automaton: Arc<Automaton>,
+    matcher: Matcher,
+    matches: Matches,
+    scopes: Scopes,
+    keys: Keys,
+    watermark: i64,
+    out: Vec<Output>,
+    /// Matches that are told by themselves, until the watermark has passed them.
+    told: BTreeSet<(i64, Identity, u16)>,
+    provisional: Option<Vec<Provisional>>,
+    counts: Counts,
+}
+
+impl Engine {
+    /// Nothing has happened yet. With `early`, certain matches are collected for [`take_provisional`](Self::take_provisional).
+    #[must_use]
+    pub fn new(automaton: Arc<Automaton>, bounds: Bounds, early: bool) -> Self {
+        let rules = automaton.rules().len();
+        let counts = Counts {
+            late: vec![0; rules],
+            skipped: vec![[0; 3]; rules],
+            forgotten: vec![0; rules],
+            ..Counts::default()
+        };
+        Self {
+            matcher: Matcher::new(&automaton),
+            scopes: Scopes::new(&automaton),
+            keys: Keys::new(rules, bounds),
+            automaton,
+            matches: Matches::default(),
+            watermark: i64::MIN,
+            out: Vec::new(),
+            told: BTreeSet::new(),
+            provisional: early.then(Vec::new),
+            counts,
+        }
+    }
+
+    /// The rules.
+    #[must_use]
+    pub fn automaton(&self) -> &Arc<Automaton> {
+        &self.automaton
+    }
+
+    /// The watermark.
+    #[must_use]
+    pub fn watermark(&self) -> i64 {
+        self.watermark
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Keys that something is remembered of.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Bytes that keys take, near enough.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.keys.bytes()
+    }
+
+    /// Events that wait for the watermark, once for each key they go to.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.keys.waiting() + self.told.len()
+    }
+
+    /// Takes an event.
+    pub fn event(&mut self, event: &Event) -> Taken {
+        let scope = self.scopes.of(&self.automaton, event);
+        let Self { matcher, matches, automaton, .. } = self;
+        self.scopes.columns(event.format).with_row(&event.content, &event.line, |row| {
+            matcher.matches(automaton, &scope, row, event.mark, matches);
+        });
+        let matches = std::mem::take(&mut self.matches);
+        self.counts.matched += u64::from(!matches.detections.is_empty());
+        for skipped in &matches.skipped {
+            let why = match skipped.why {
+                Why::Missing => 0,
+                Why::List => 1,
+                Why::TooLong => 2,
+            };
+            self.counts.skipped[usize::from(skipped.rule)][why] += 1;
+        }
+        let taken = if event.mark.time_ns <= self.watermark { Taken::Late } else { Taken::InTime };
+        for filling in matches.fillings() {
+            match taken {
+                Taken::Late => self.counts.late[usize::from(filling.rule)] += 1,
+                Taken::InTime => {
+                    self.call(filling.rule, &filling.key, Some(filling), self.watermark, self.watermark);
+                    self.look_ahead(filling.rule, &filling.key);
+                }
+            }
+        }
+        if taken == Taken::InTime {
+            for &detection in &matches.detections {
+                if self.automaton.detections()[usize::from(detection)].announces {
+                    self.told.insert((event.mark.time_ns, event.mark.identity, detection));
+                }
+            }
+        }
+        self.matches = matches;
+        taken
+    }
+
+    /// Whether the event that was taken last goes to any correlation.
+    #[must_use]
+    pub fn went_to_a_rule(&self) -> bool {
+        !self.matches.fillings().is_empty()
+    }
+
+    /// Moves the watermark, and appends what became certain. It never goes back.
+    pub fn advance(&mut self, watermark: i64, findings: &mut Vec<Finding>) {
+        if watermark <= self.watermark {
+            return;
+        }
+        let before = std::mem::replace(&mut self.watermark, watermark);
+        for level in 0..MAX_CHAIN as u8 {
+            while let Some((rule, key)) = self.keys.due(level, watermark) {
+                // What is handed up belongs to the time that is passing now: above, it is not late.
+                self.call(rule, &key, None, watermark, before);
+            }
+        }
+        let from = findings.len();
+        let later = match watermark.checked_add(1) {
+            Some(next) => self.told.split_off(&(next, Identity::default(), 0)),
+            None => BTreeSet::new(),
+        };
+        for (at_ns, identity, detection) in std::mem::replace(&mut self.told, later) {
+            findings.push(Finding::Match { detection, at_ns, identity });
+        }
+        findings.extend(self.out.drain(..).map(Finding::Incident));
+        let automaton = &self.automaton;
+        findings[from..].sort_by_cached_key(|finding| order(automaton, finding));
+    }
+
+    /// The earliest time at which something would happen if the watermark came to it.
+    #[must_use]
+    pub fn next_ns(&self) -> Option<i64> {
+        [self.keys.next_ns(), self.told.first().map(|first| first.0)].into_iter().flatten().min()
+    }
+
+    /// Matches that are certain before the watermark, since this was asked last.
+    pub fn take_provisional(&mut self) -> Vec<Provisional> {
+        self.provisional.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Keys that were forgotten since this was asked last; a few of each rule with all that is to be said.
+    pub fn take_forgotten(&mut self) -> Vec<Forgotten> {
+        self.keys.take_forgotten()
+    }
+
+    /// Incidents that went on since this was asked last, with the members told and the matches of each.
+    pub fn take_progress(&mut self) -> Vec<(IncidentId, u32, u64)> {
+        self.keys.take_progress()
+    }
+
+    /// States by rule and key.
+    pub fn states(&self) -> impl Iterator<Item = (u16, &Arc<[u8]>, &State)> {
+        self.keys.states()
+    }
+
+    /// Gives incidents that are open in rebuilt states the identity that the store knows.
+    pub fn resume(&mut self, known: &dyn Known) {
+        let Self { keys, automaton, watermark, .. } = self;
+        keys.resume(automaton, known, *watermark);
+    }
+
+    /// Takes over the states of rules that mean the same in both, from an engine with other rules.
+    pub fn adopt(&mut self, other: Self) {
+        let versions: Vec<Version> = self.automaton.rules().iter().map(|rule| rule.state_version()).collect();
+        for (number, rule) in (0u16..).zip(other.automaton.rules()) {
+            let Some(own) = versions.iter().position(|version| *version == rule.state_version()) else { continue };
+            self.keys.drop_rule(own as u16);
+            for (key, state) in other.keys.states_of(number) {
+                let rule = &self.automaton.rules()[own];
+                // Nothing is due: both have the same watermark.
+                let mut state = state.clone();
+                let timer = state.step(rule, key, None, self.watermark, &mut self.out);
+                self.keys.put(rule, key, state, timer);
+            }
+            self.counts.late[own] = other.counts.late[usize::from(number)];
+            self.counts.skipped[own] = other.counts.skipped[usize::from(number)];
+            self.counts.forgotten[own] = other.counts.forgotten[usize::from(number)];
+        }
+        self.told = BTreeSet::new();
+        self.counts.matched = other.counts.matched;
+        self.counts.duplicates = other.counts.duplicates;
+        self.counts.forced = other.counts.forced;
+    }
+
+    /// The incidents of this call get the identity that `known` has of them: during a replay.
+    pub fn advance_knowing(&mut self, watermark: i64, known: &dyn Known, findings: &mut Vec<Finding>) {
+        // Level by level, as an id from below is part of those above.
+        if watermark > self.watermark {
+            let before = std::mem::replace(&mut self.watermark, watermark);
+            for level in 0..MAX_CHAIN as u8 {
+                while let Some((rule, key)) = self.keys.due(level, watermark) {
+                    self.call_knowing(rule, &key, watermark, before, known);
+                }
+            }
+            findings.extend(self.out.drain(..).map(Finding::Incident));
+            self.told = self.told.split_off(&(watermark.saturating_add(1), Identity::default(), 0));
+        }
+    }
+
+    fn call(&mut self, rule: u16, key: &[u8], event: Option<&ringtap_sigma::Filling>, watermark: i64, above: i64) {
+        let from = self.out.len();
+        self.step(rule, key, event, watermark);
+        self.settle(from, above);
+    }
+
+    fn call_knowing(&mut self, rule: u16, key: &[u8], watermark: i64, above: i64, known: &dyn Known) {
+        let from = self.out.len();
+        self.step(rule, key, None, watermark);
+        let version = self.automaton.rules()[usize::from(rule)].version;
+        // A state may open and close several incidents in one step.
+        let mut real: Vec<(IncidentId, IncidentId)> = Vec::new();
+        for output in &mut self.out[from..] {
+            match output {
+                Output::Opened(opened) => {
+                    if let Some((id, ..)) = known.open_at(&version, key, opened.at_ns) {
+                        real.push((opened.id, id));
+                        opened.id = id;
+                    }
+                }
+                Output::Extended(it) => it.id = renamed(&real, it.id),
+                Output::Closed(it) => it.id = renamed(&real, it.id),
+                Output::Hit(it) => it.incident = renamed(&real, it.incident),
+                _ => {}
+            }
+        }
+        self.keys.rename(rule, key, &real, watermark);
+        self.settle(from, above);
+    }
+
+    fn step(&mut self, rule: u16, key: &[u8], event: Option<&ringtap_sigma::Filling>, watermark: i64) {
+        let it = &self.automaton.rules()[usize::from(rule)];
+        if let Some(evicted) = self.keys.step(&self.automaton, it, key, event, watermark, &mut self.out) {
+            evicted.into_iter().for_each(|rule| self.counts.forgotten[usize::from(rule)] += 1);
+        }
+    }
+
+    /// Counts what is only counted, hands hits up, and keeps the rest.
+    fn settle(&mut self, from: usize, above: i64) {
+        if self.out.len() == from {
+            return;
+        }
+        let mut rising = Matches::default();
+        for output in self.out.split_off(from) {
+            match output {
+                Output::Hit(hit) => {
+                    self.automaton.rise(&hit, &mut rising);
+                    for filling in rising.fillings() {
+                        self.call(filling.rule, &filling.key, Some(filling), above, above);
+                    }
+                }
+                Output::Late { rule, .. } => self.counts.late[usize::from(rule)] += 1,
+                Output::Forced { .. } => self.counts.forced += 1,
+                Output::Duplicate { .. } => self.counts.duplicates += 1,
+                kept => self.out.push(kept),
+            }
+        }
+    }
+
+    fn look_ahead(&mut self, rule: u16, key: &[u8]) {
+        let it = &self.automaton.rules()[usize::from(rule)];
+        if let Some(provisional) = &mut self.provisional
+            && it.announces
+            && it.level == 0
+            && let Some((key, certain)) = self.keys.preview(it, key)
+        {
+            provisional.push(Provisional { rule, key, certain });
+        }
+    }
+}
+
+fn renamed(real: &[(IncidentId, IncidentId)], id: IncidentId) -> IncidentId {
+    real.iter().rev().find(|(old, _)| *old == id).map_or(id, |(_, new)| *new)
+}
+
+/// Time, level, rule, id, and opening before closing.
+fn order(automaton: &Automaton, finding: &Finding) -> (i64, u8, u16, IncidentId, u8, Identity) {
+    let level = |rule: u16| automaton.rules().get(usize::from(rule)).map_or(0, |rule| rule.level + 1);
+    match finding {
+        Finding::Match { detection, at_ns, identity } => (*at_ns, 0, *detection, IncidentId::default(), 0, *identity),
+        Finding::Incident(output) => {
+            let (at, rule, id, kind) = match output {
+                Output::Opened(it) => (it.at_ns, it.rule, it.id, 0),
+                Output::Extended(it) => (it.at_ns, it.rule, it.id, 1),
+                Output::Closed(it) => (it.at_ns, it.rule, it.id, 2),
+                Output::Hit(_) | Output::Late { .. } | Output::Forced { .. } | Output::Duplicate { .. } => {
+                    (0, 0, IncidentId::default(), 3)
+                }
+            };
+            (at, level(rule), rule, id, kind, Identity::default())
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Owns: the log of accepted events: segments of a folder that are only appended to, synced when they are told to, read
+//! again after a restart, and deleted when nothing can need them.
+//! Does not: know rules or incidents.
+//!
+//! A segment is `log-NNNNNNNN`: a magic, then records. What follows a damaged record in the last segment was never
+//! acknowledged, and is cut off; in another one it is skipped, and counted.
+
+mod read;
+mod record;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use ringtap::{Error, Result};
+
+use crate::event::Event;
+pub use read::Reader;
+use record::RecordRef;
+pub use record::{Record, Span};
+
+const MAGIC: &[u8; 8] = b"RTCLOG01";
+/// Bytes of a segment before the next one begins: what retention deletes at once.
+const SEGMENT: u64 = 32 << 20;
+/// Bytes that are kept before they are written.
+const BUFFER: usize = 256 << 10;
+
+/// A segment that is complete.
+#[derive(Clone, Debug)]
+struct Segment {
+    number: u64,
+    path: PathBuf,
+    span: Span,
+    bytes: u64,
+}
+
+/// A place in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Number of the segment.
+    pub segment: u64,
+    /// Offset of the record in it.
+    pub offset: u64,
+}
+
+/// The log of one process.
+#[derive(Debug)]
+pub struct Log {
+    folder: PathBuf,
+    complete: Vec<Segment>,
+    /// The one that is written; `None` after it could not be.
+    file: Option<File>,
+    place: Place,
+    span: Span,
+    buffer: Vec<u8>,
+    /// Records in the buffer that are events.
+    buffered: u64,
+    is_dirty: bool,
+    /// Events that could not be written.
+    lost: u64,
+    /// Segments with a damaged record before their end.
+    damaged: u64,
+    segment_bytes: u64,
+}
+
+impl Log {
+    /// Opens the log of a folder, which has to be there; what a crash left half written is cut off.
+    ///
+    /// # Errors
+    /// It can't be read or written.
+    pub fn open(folder: &Path) -> Result<Self> {
+        Self::with_segments(folder, SEGMENT)
+    }
+
+    pub(crate) fn with_segments(folder: &Path, segment_bytes: u64) -> Result<Self> {
+        let failed = |error: io::Error| failed(folder, &error);
+        let mut numbers: Vec<u64> = fs::read_dir(folder)
+            .map_err(failed)?
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_prefix("log-")?.parse().ok())
+            .collect();
+        numbers.sort_unstable();
+        let mut log = Self {
+            folder: folder.to_owned(),
+            complete: Vec::new(),
+            file: None,
+            place: Place { segment: numbers.last().copied().unwrap_or(1), offset: 0 },
+            span: Span::EMPTY,
+            buffer: Vec::with_capacity(BUFFER),
+            buffered: 0,
+            is_dirty: false,
+            lost: 0,
+            damaged: 0,
+            segment_bytes,
+        };
+        let last = numbers.pop();
+        for number in numbers {
+            let path = log.path(number);
+            let (bytes, span, is_damaged) = read::span(&path).map_err(failed)?;
+            log.damaged += u64::from(is_damaged);
+            log.complete.push(Segment { number, path, span, bytes });
+        }
+        if last.is_some() {
+            let path = log.path(log.place.segment);
+            let (sound, span) = read::sound(&path).map_err(failed)?;
+            let file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
+            file.set_len(sound).map_err(failed)?;
+            (log.file, log.place.offset, log.span) = (Some(file), sound, span);
+        }
+        if log.place.offset < MAGIC.len() as u64 {
+            log.begin().map_err(failed)?;
+        }
+        Ok(log)
+    }
+
+    /// Where the next record goes.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Events that could not be written, and segments that were found damaged.
+    #[must_use]
+    pub fn faults(&self) -> (u64, u64) {
+        (self.lost, self.damaged)
+    }
+
+    /// Bytes of all segments.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.complete.iter().map(|segment| segment.bytes).sum::<u64>() + self.place.offset
+    }
+
+    /// Appends an event. It is on the disk after the next [`sync`](Self::sync).
+    pub fn event(&mut self, event: &Event, late: bool) {
+        self.span.add(event.mark.time_ns);
+        self.buffered += 1;
+        self.append(&RecordRef::Event { event, late });
+    }
+
+    /// Appends the watermark.
+    pub fn watermark(&mut self, at_ns: i64) {
+        self.append(&RecordRef::Watermark(at_ns));
+    }
+
+    /// Appends that all inputs are silent since an event time.
+    pub fn silence(&mut self, since_ns: i64) {
+        self.append(&RecordRef::Silence { since_ns });
+    }
+
+    fn append(&mut self, record: &RecordRef<'_>) {
+        self.is_dirty = true;
+        self.place.offset += record::write(record, &mut self.buffer) as u64;
+        if self.buffer.len() >= BUFFER {
+            // Told by the next sync.
+            let _ = self.flush();
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.file.is_none() {
+            // A new segment: part of the buffer may be in the old one.
+            self.drop_buffer();
+            self.place = Place { segment: self.place.segment + 1, offset: 0 };
+            self.span = Span::EMPTY;
+            return self.begin();
+        }
+        let written = self.file.as_mut().map_or(Ok(()), |file| file.write_all(&self.buffer));
+        if let Err(error) = written {
+            self.drop_buffer();
+            self.file = None;
+            return Err(error);
+        }
+        self.buffer.clear();
+        self.buffered = 0;
+        Ok(())
+    }
+
+    fn drop_buffer(&mut self) {
+        self.lost += std::mem::take(&mut self.buffered);
+        self.buffer.clear();
+    }
+
+    /// Puts all that was appended on the disk, and begins a new segment where this one is full.
+    ///
+    /// # Errors
+    /// The disk is full or broken. What was appended since the last time is counted as lost; it was judged all the same.
+    pub fn sync(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.is_dirty) {
+            return Ok(());
+        }
+        let mut write = || {
+            self.flush()?;
+            if let Some(file) = &self.file {
+                file.sync_data()?;
+            }
+            if self.place.offset >= self.segment_bytes {
+                self.turn()?;
+            }
+            Ok(())
+        };
+        write().map_err(|error: io::Error| failed(&self.folder, &error))
+    }
+
+    /// Ends the segment and begins the next.
+    fn turn(&mut self) -> io::Result<()> {
+        let span = self.span;
+        self.place.offset += record::write(&RecordRef::End(span), &mut self.buffer) as u64;
+        self.flush()?;
+        if let Some(file) = self.file.take() {
+            file.sync_data()?;
+        }
+        let Place { segment: number, offset: bytes } = self.place;
+        self.complete.push(Segment { number, path: self.path(number), span, bytes });
+        self.place = Place { segment: number + 1, offset: 0 };
+        self.span = Span::EMPTY;
+        self.begin()
+    }
+
+    /// Begins the file of the segment.
+    fn begin(&mut self) -> io::Result<()> {
+        let path = self.path(self.place.segment);
+        let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(path)?;
+        file.write_all(MAGIC)?;
+        file.sync_data()?;
+        File::open(&self.folder)?.sync_data()?;
+        self.file = Some(file);
+        self.place.offset = MAGIC.len() as u64;
+        Ok(())
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.folder.join(format!("log-{number:08}"))
+    }
+
+    /// Deletes segments whose events are all before `oldest_ns`.
+    pub fn prune(&mut self, oldest_ns: i64) {
+        self.complete.retain(|segment| segment.span.last_ns >= oldest_ns || fs::remove_file(&segment.path).is_err());
+    }
+
+    /// Reads what has events from `oldest_ns` on, and all that was written later. What is in the buffer is written first.
+    pub fn read_from(&mut self, oldest_ns: i64) -> Reader {
+        let _ = self.flush();
+        let wanted = self.complete.iter().filter(|segment| segment.span.last_ns >= oldest_ns);
+        let mut paths: Vec<(u64, PathBuf)> = wanted.map(|segment| (segment.number, segment.path.clone())).collect();
+        paths.push((self.place.segment, self.path(self.place.segment)));
+        Reader::new(paths)
+    }
+}
+
+fn failed(folder: &Path, error: &io::Error) -> Error {
+    Error::os("write the log in", folder.display().to_string(), error)
+        .way_out("make room on the disk, or name another --store")
+}
+
+/// Reads the log of a folder that another process may write to, beside it.
+///
+/// # Errors
+/// The folder can't be read.
+pub fn read_beside(folder: &Path) -> Result<Reader> {
+    let entries =
+        fs::read_dir(folder).map_err(|error| Error::os("read the log in", folder.display().to_string(), &error))?;
+    let mut paths: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            Some((entry.file_name().to_str()?.strip_prefix("log-")?.parse().ok()?, entry.path()))
+        })
+        .collect();
+    paths.sort();
+    Ok(Reader::new(paths))
+}
+
+#[cfg(test)]
+mod tests;

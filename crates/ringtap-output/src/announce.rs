@@ -1,0 +1,209 @@
+//! Announcements to the outside: JSON lines to a file, a Unix socket or syslog, and to a webhook.
+//!
+//! Owns two threads at most, one of lines and one of POSTs, and a bounded queue in front of each: a slow receiver delays neither
+//! who announces nor a store; what it can't take is counted. Does not know what is announced.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ringtap::{Error, Result};
+
+use crate::{Counts, FileOutput, LogServer, Output, Severity, UnixOutput, Webhook};
+
+/// Announcements that may wait.
+const QUEUE: usize = 1 << 16;
+/// Announcements that are written before lines that were not taken are counted.
+const BATCH: usize = 500;
+/// How often files that were moved away are looked for when nothing is told.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What is announced.
+pub trait Announcement: Send + Sync + 'static {
+    /// It as one JSON object, without a line feed. Made by the thread that writes.
+    fn line(&self) -> String;
+
+    /// How severe it is; `None`: it tells of nothing wrong, or of a condition that is gone.
+    fn severity(&self) -> Option<Severity>;
+}
+
+/// What they are, for messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Announced {
+    /// Their plural: `alarms`.
+    pub what: &'static str,
+    /// The command that has them all the same.
+    pub kept_by: &'static str,
+}
+
+/// Where lines go; nothing: nowhere.
+#[derive(Debug, Clone, Default)]
+pub struct LineOutputs {
+    /// A file that lines are appended to.
+    pub file: Option<PathBuf>,
+    /// Begin a new one at so many bytes, and keep so many old ones.
+    pub rotate: Option<(u64, u32)>,
+    /// A Unix stream socket.
+    pub socket: Option<PathBuf>,
+    /// A syslog server.
+    pub syslog: Option<LogServer>,
+}
+
+/// The queues and threads of all outputs.
+#[derive(Debug)]
+pub struct Outputs<A> {
+    queues: Vec<SyncSender<Arc<A>>>,
+    threads: Vec<JoinHandle<()>>,
+    not_told: Arc<AtomicU64>,
+    ending: Arc<AtomicBool>,
+}
+
+/// Opens the outputs, `webhook` among them (`http://HOST[:PORT]/PATH`); when `reopen` becomes true, files are opened again.
+///
+/// # Errors
+/// One can't be opened, or a thread not be started.
+pub fn start<A: Announcement>(
+    wanted: &LineOutputs,
+    webhook: Option<&str>,
+    announced: Announced,
+    reopen: Arc<AtomicBool>,
+) -> Result<Outputs<A>> {
+    let mut outputs =
+        Outputs { queues: Vec::new(), threads: Vec::new(), not_told: Arc::default(), ending: Arc::default() };
+    let mut lines = Vec::new();
+    let mut add =
+        |name: String, output| lines.push(Lines { name, output, counts: Counts::default(), is_failing: false });
+    if let Some(path) = &wanted.file {
+        let file = FileOutput::open(path, wanted.rotate)?;
+        add(path.display().to_string(), Output::File(file));
+    }
+    if let Some(path) = &wanted.socket {
+        add(path.display().to_string(), Output::Unix(UnixOutput::new(path)));
+    }
+    if let Some(server) = wanted.syslog {
+        add(server.to_string(), Output::Syslog(server.open()?));
+    }
+    if !lines.is_empty() {
+        let not_told = Arc::clone(&outputs.not_told);
+        outputs.add(move |queue| write(&queue, lines, announced, &reopen, &not_told))?;
+    }
+    if let Some(url) = webhook {
+        let mut webhook = Webhook::new(url, announced.what, Arc::clone(&outputs.ending));
+        let not_told = Arc::clone(&outputs.not_told);
+        outputs.add(move |queue| post(&queue, &mut webhook, &not_told))?;
+    }
+    Ok(outputs)
+}
+
+impl<A: Announcement> Outputs<A> {
+    fn add(&mut self, body: impl FnOnce(Receiver<Arc<A>>) + Send + 'static) -> Result<()> {
+        let (sender, receiver) = mpsc::sync_channel(QUEUE);
+        let thread = std::thread::Builder::new()
+            .name("ringtap-output".to_owned())
+            .spawn(move || body(receiver))
+            .map_err(|error| Error::os("start the thread of", "an output", &error))?;
+        self.queues.push(sender);
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Announcements that an output could not take.
+    #[must_use]
+    pub fn not_told(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.not_told)
+    }
+
+    /// Tells all outputs, without waiting.
+    pub fn tell(&self, announcement: A) {
+        if self.queues.is_empty() {
+            return;
+        }
+        let announcement = Arc::new(announcement);
+        for queue in &self.queues {
+            if queue.try_send(Arc::clone(&announcement)).is_err() {
+                self.not_told.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Waits until all that was told is out, or given up.
+    pub fn finish(self) {
+        self.ending.store(true, Ordering::Relaxed);
+        drop(self.queues);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// An output of lines.
+struct Lines {
+    name: String,
+    output: Output,
+    counts: Counts,
+    is_failing: bool,
+}
+
+impl Lines {
+    /// Hands on what is buffered; how many lines were not taken since the last time. The first of a series is told.
+    fn flush(&mut self, announced: Announced) -> u64 {
+        self.output.flush(&self.counts);
+        let failed = self.counts.failed.swap(0, Ordering::Relaxed);
+        if failed > 0 && !self.is_failing {
+            let Announced { what, kept_by } = announced;
+            eprintln!(
+                "ringtap: tell {what} to {}: {failed} lines were not taken; it is tried again, and `{kept_by}` has them",
+                self.name
+            );
+        }
+        self.is_failing = failed > 0;
+        failed
+    }
+}
+
+/// Writes announcements as lines until the program ends. What an output did not take is counted.
+fn write<A: Announcement>(
+    queue: &Receiver<Arc<A>>,
+    mut outputs: Vec<Lines>,
+    announced: Announced,
+    reopen: &AtomicBool,
+    not_told: &AtomicU64,
+) {
+    let mut line = Vec::new();
+    loop {
+        let next = queue.recv_timeout(LOOK);
+        if reopen.swap(false, Ordering::Relaxed) {
+            outputs.iter_mut().for_each(|lines| lines.output.reopen());
+        }
+        match next {
+            Ok(first) => {
+                for announcement in std::iter::once(first).chain(queue.try_iter().take(BATCH)) {
+                    line.clear();
+                    line.extend_from_slice(announcement.line().as_bytes());
+                    line.push(b'\n');
+                    let severity = announcement.severity();
+                    outputs.iter_mut().for_each(|lines| lines.output.line(&line, severity, &lines.counts));
+                }
+                for lines in &mut outputs {
+                    not_told.fetch_add(lines.flush(announced), Ordering::Relaxed);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// Posts announcements until the program ends. What the receiver did not take is counted.
+fn post<A: Announcement>(queue: &Receiver<Arc<A>>, webhook: &mut Webhook, not_told: &AtomicU64) {
+    while let Ok(first) = queue.recv() {
+        let mut batch = vec![first];
+        batch.extend(queue.try_iter().take(Webhook::BATCH - 1));
+        if !webhook.post(batch.iter().map(|announcement| announcement.line())) {
+            not_told.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        }
+    }
+}
