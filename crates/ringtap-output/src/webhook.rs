@@ -36,7 +36,8 @@ impl Webhook {
     /// Most texts that should go into one POST.
     pub const BATCH: usize = 500;
 
-    /// Posts `what` (`alarms`, for messages) to `url`, of `http://`. Once `ending` is true, a receiver that is slow or gone holds nobody up any more.
+    /// Posts `what` (`alarms`, for messages) to `url`, of `http://`. Once `ending` is true, a receiver that is slow or gone holds
+    /// nobody up any more.
     pub fn new(url: impl Into<String>, what: &'static str, ending: Arc<AtomicBool>) -> Self {
         let agent = ureq::Agent::config_builder().timeout_global(Some(ANSWER)).max_redirects(0).build().into();
         Self { agent, url: url.into(), what, first_pause: FIRST_PAUSE, ending, until: None, is_failing: false }
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn texts_are_one_array_and_an_error_is_tried_again() {
         let (address, bodies) = receiver(&[503, 200]);
-        let mut webhook = Webhook::new(format!("http://{address}/alarms"), Arc::default());
+        let mut webhook = Webhook::new(format!("http://{address}/alarms"), "alarms", Arc::default());
         assert!(webhook.post(texts()));
         assert_eq!(bodies.join().unwrap(), ["[{\"a\":1},2]"; 2]);
     }
@@ -125,7 +126,7 @@ mod tests {
     #[test]
     fn what_is_refused_each_time_is_given_up_and_the_next_is_tried() {
         let (address, bodies) = receiver(&[500, 500, 500, 500, 500, 200]);
-        let mut webhook = Webhook::new(format!("http://{address}/"), Arc::default());
+        let mut webhook = Webhook::new(format!("http://{address}/"), "alarms", Arc::default());
         webhook.first_pause = Duration::from_millis(1);
         assert!(!webhook.post(texts()));
         assert!(webhook.post(texts()));
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn at_the_end_one_failure_is_enough() {
         let (address, bodies) = receiver(&[500]);
-        let mut webhook = Webhook::new(format!("http://{address}/"), Arc::new(AtomicBool::new(true)));
+        let mut webhook = Webhook::new(format!("http://{address}/"), "alarms", Arc::new(AtomicBool::new(true)));
         assert!(!webhook.post(texts()));
         let not_asked = std::iter::from_fn(|| -> Option<String> { panic!("nothing is posted any more") });
         assert!(!webhook.post(not_asked));
