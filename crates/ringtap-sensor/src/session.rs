@@ -93,7 +93,7 @@ impl<'o> Session<'o> {
     /// No such user, a configuration that makes no sense, rules that can't be used.
     pub(crate) fn begin(options: &'o Options) -> Result<Self> {
         let process = Process::begin(&Terms {
-            opens_interfaces: matches!(&options.input, Input::Interfaces(live) if live.backend != Backend::Given),
+            opens_interfaces: matches!(&options.input, Input::Interfaces(devices) if devices.iter().any(|live| live.backend != Backend::Given)),
             heard: Heard { hangup: Hangup::Reopens, report: false, second_ends: true },
             user: options.user.as_deref(),
             keeps_privileges: options.no_sandbox,

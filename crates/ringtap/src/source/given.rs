@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::interface::Interface;
 use crate::receiver::ReceiverConfig;
 
-pub(super) const OPENER: Opener = Opener { name: "given", find, open };
+pub(super) const OPENER: Opener = Opener { name: "given", find, rings: |_, _| None, open };
 
 /// Those that nobody has opened yet.
 static GIVEN: Mutex<BTreeMap<String, Vec<AnySource>>> = Mutex::new(BTreeMap::new());
