@@ -86,7 +86,9 @@ impl Watched {
         let cost = |cost: &Value| ["sid", "checks", "matches", "steps"].map(|name| cost[name].as_u64().unwrap());
         let mut costs: Vec<[u64; 4]> = summary["profile"].as_array().unwrap().iter().map(cost).collect();
         costs.sort_unstable();
-        (summary["engines"].as_array().unwrap().len(), costs)
+        let engines = summary["engines"].as_array().unwrap();
+        assert!(engines.iter().all(|engine| engine["decoder"]["pkts"].as_u64().unwrap() > 0), "{summary}");
+        (engines.len(), costs)
     }
 }
 
