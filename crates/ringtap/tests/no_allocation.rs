@@ -1,17 +1,21 @@
 //! Invariant 1: over a million packets the engine's thread neither allocates nor frees, whatever it waits for.
 #![allow(unsafe_code)] // A global allocator can't be had without.
 
+mod engine_support;
 mod net_support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use engine_support::engine;
 use net_support::{Bench, Way, bench, config, eventually};
 use ringtap::burst::Packet;
-use ringtap::engine::Handler;
+use ringtap::engine::{End, Handler};
 use ringtap::pacer::{Hybrid, Policy};
+use ringtap::testing::{Arrival, MemorySource, Script, SimulatedClock};
 use ringtap::transmit::Outbox;
 
 thread_local! {
@@ -86,9 +90,21 @@ impl Handler for Watch {
     }
 }
 
-fn million(bench: &Bench, way: Way) {
+/// One test counts at a time, from nothing.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     ALLOCATIONS.store(0, Ordering::Relaxed);
     DEALLOCATIONS.store(0, Ordering::Relaxed);
+    turn
+}
+
+fn counted() -> (u64, u64) {
+    (ALLOCATIONS.load(Ordering::Relaxed), DEALLOCATIONS.load(Ordering::Relaxed))
+}
+
+fn million(bench: &Bench, way: Way) {
+    let _turn = turn();
     let mut config = config(bench, way);
     config.policy = Policy::Hybrid(Hybrid::new(8_300.0, 500_000));
     config.transmit_slots = 64;
@@ -114,8 +130,7 @@ fn million(bench: &Bench, way: Way) {
         "{counters:?}"
     );
     assert!(counters.transmitted >= PACKETS / 1000 && counters.latency.count() >= PACKETS, "{counters:?}");
-    let (allocations, deallocations) = (ALLOCATIONS.load(Ordering::Relaxed), DEALLOCATIONS.load(Ordering::Relaxed));
-    assert_eq!((allocations, deallocations), (0, 0), "{way:?}: over {PACKETS} packets");
+    assert_eq!(counted(), (0, 0), "{way:?}: over {PACKETS} packets");
 }
 
 #[test]
@@ -128,15 +143,35 @@ fn net_packet_ring_takes_a_million_packets_without_allocating() {
     million(&bench("net_packet_ring_takes_a_million_packets_without_allocating"), Way::Packet);
 }
 
+/// The loop and what every source goes through, without a device: packets that come slowly, then fast, then slowly again.
+#[test]
+fn the_loop_over_memory_takes_a_million_packets_without_allocating() {
+    let _turn = turn();
+    let clock = SimulatedClock::at(1);
+    let instants = (0..PACKETS).scan(0, |at_ns, number| {
+        *at_ns += if (200..PACKETS - 200).contains(&number) { 2_000 } else { 500_000 };
+        Some(*at_ns)
+    });
+    let script = Script::of(instants.map(|at_ns| Arrival::at(at_ns, &[7; 60])));
+    let source = MemorySource::new("memory", clock.clone(), script).unwrap();
+    let mut engine = engine(source, Watch::default(), &Policy::Hybrid(Hybrid::new(8_300.0, 500_000)));
+    assert_eq!(engine.run_by(&clock, |_, _| {}), End::EndOfFile);
+    let meters = engine.meters.snapshot();
+    assert!(meters.timer_wakes > 100 && meters.interrupt_wakes > 100 && meters.mode_switches >= 2, "{meters:?}");
+    assert_eq!((engine.handler.seen, meters.latency.count()), (PACKETS, PACKETS));
+    assert_eq!(counted(), (0, 0));
+}
+
 /// The counter itself counts: what it watches is not empty by mistake.
 #[test]
 fn an_allocation_is_counted() {
+    let _turn = turn();
     std::thread::spawn(|| {
-        let before = (ALLOCATIONS.load(Ordering::Relaxed), DEALLOCATIONS.load(Ordering::Relaxed));
         COUNTING.with(|counting| counting.set(true));
         drop(std::hint::black_box(vec![1u8; 100]));
         COUNTING.with(|counting| counting.set(false));
-        assert!(ALLOCATIONS.load(Ordering::Relaxed) > before.0 && DEALLOCATIONS.load(Ordering::Relaxed) > before.1);
+        let (allocations, deallocations) = counted();
+        assert!(allocations > 0 && deallocations > 0);
     })
     .join()
     .unwrap();

@@ -23,6 +23,7 @@ use ringtap::{Error, Result};
 use ringtap_run::filter::Filter;
 use ringtap_run::live::Live;
 use ringtap_run::notes;
+use ringtap_run::waiting::How;
 use ringtap_wire::{Layers, LinkType};
 
 use super::sockets::Bound;
@@ -107,7 +108,12 @@ pub(crate) struct Wanted<'a> {
 /// What is asked of the receiver of an interface.
 pub(crate) fn configure(wanted: Wanted<'_>) -> Result<ReceiverConfig> {
     let Wanted { interface: name, backend, buffer, snmp, syslog } = wanted;
-    let live = Live { max_latency: MAX_LATENCY, backend, ..Live::new(name) };
+    let mut live = Live { max_latency: MAX_LATENCY, backend, ..Live::new(name) };
+    if backend == Backend::Given {
+        // It brings its own rings and says itself when packets come: nothing is to be measured on this host.
+        live.ring_slots = Some(buffer / SLOT_BYTES);
+        live.waiting.how = How::Interrupt;
+    }
     let interface = live.find_interface()?;
     if !interface.ethernet {
         return Err(Error::failed("take packets from", name, "it carries no Ethernet frames")

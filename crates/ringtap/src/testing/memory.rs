@@ -10,7 +10,6 @@ use std::time::Duration;
 use crate::burst::{BURST_MAX, Burst, Packet, PacketBuffer};
 use crate::clock::{Clock, SystemClock};
 use crate::error::Result;
-use crate::histogram::add;
 use crate::interface::Interface;
 use crate::source::{Description, DeviceCounters, DeviceCounts, Source, StampClock, Wake};
 use crate::sys::event::Stop;
@@ -127,6 +126,7 @@ impl<I: Iterator<Item = Arrival>, C: Clock> MemorySource<I, C> {
             self.counted.add(counts);
             self.counts += 1;
         }
+        let mut taken = 0;
         while let Some(arrival) = self.next.as_ref().filter(|it| it.at_ns <= now_ns) {
             let packet = Packet {
                 wire_len: arrival.wire_len,
@@ -134,11 +134,12 @@ impl<I: Iterator<Item = Arrival>, C: Clock> MemorySource<I, C> {
                 ..Packet::of(&arrival.data)
             };
             if !self.buffer.push(&packet) {
-                return;
+                break;
             }
-            add(&self.counted.offered, 1);
+            taken += 1;
             self.next = self.script.arrivals.next();
         }
+        self.counted.offered.fetch_add(taken, Ordering::Relaxed);
     }
 
     /// When something comes next; `None` when all has come.
@@ -209,11 +210,11 @@ struct Counted {
 impl Counted {
     fn add(&self, counts: &DeviceCounts) {
         let DeviceCounts { offered, ring_full, fill_ring_empty, oversize, nic } = *counts;
-        add(&self.offered, offered.unwrap_or(0));
-        add(&self.ring_full, ring_full);
-        add(&self.fill_ring_empty, fill_ring_empty);
-        add(&self.oversize, oversize);
-        add(&self.nic, nic);
+        self.offered.fetch_add(offered.unwrap_or(0), Ordering::Relaxed);
+        self.ring_full.fetch_add(ring_full, Ordering::Relaxed);
+        self.fill_ring_empty.fetch_add(fill_ring_empty, Ordering::Relaxed);
+        self.oversize.fetch_add(oversize, Ordering::Relaxed);
+        self.nic.fetch_add(nic, Ordering::Relaxed);
     }
 }
 
@@ -227,5 +228,53 @@ impl DeviceCounters for Arc<Counted> {
             oversize: read(&self.oversize),
             nic: read(&self.nic),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::SimulatedClock;
+
+    #[test]
+    fn a_wait_ends_with_the_next_packet_its_limit_the_handle_or_the_input() {
+        let (clock, stop) = (SimulatedClock::at(1_000), Stop::new().unwrap());
+        let script = Script::of([Arrival::at(2_000, b"one"), Arrival::at(2_000, b"two"), Arrival::at(9_000, b"last")]);
+        let mut source = MemorySource::new("memory", clock.clone(), script).unwrap();
+        assert!(source.receive().is_empty());
+        let limit = |ns| Some(Duration::from_nanos(ns));
+        assert_eq!((source.wait_for_interrupt(&stop, limit(400)), clock.monotonic_ns()), (Wake::TimedOut, 1_400));
+        assert_eq!((source.wait_for_interrupt(&stop, limit(600)), clock.monotonic_ns()), (Wake::Ready, 2_000));
+        source.receive().end_after(1);
+        assert_eq!(
+            (source.wait_for_interrupt(&stop, None), clock.monotonic_ns()),
+            (Wake::Ready, 2_000),
+            "one was left"
+        );
+        assert_eq!(source.receive().len(), 1);
+        assert_eq!((source.wait_for_interrupt(&stop, None), clock.monotonic_ns()), (Wake::Ready, 9_000));
+        assert_eq!(source.receive().len(), 1);
+        assert_eq!(source.wait_for_interrupt(&stop, None), Wake::End);
+        source.script.ending = Ending::Silence;
+        stop.pull();
+        assert_eq!(source.wait_for_interrupt(&stop, None), Wake::Stopped);
+    }
+
+    #[test]
+    fn what_is_shut_gives_what_had_come() {
+        let clock = SimulatedClock::at(0);
+        let script = Script {
+            counts: vec![(5, DeviceCounts { offered: Some(3), nic: 2, ..DeviceCounts::default() })],
+            ..Script::of([0, 10, 20].map(|at_ns| Arrival::at(at_ns, b"packet")))
+        };
+        let mut source = MemorySource::new("memory", clock.clone(), script).unwrap();
+        let mut counters = source.counters().unwrap();
+        let mut offered = || counters.read().map(|counts| (counts.offered, counts.nic));
+        assert_eq!((source.receive().len(), offered()), (1, Some((Some(1), 0))));
+        clock.advance(10);
+        assert!(source.quiesce());
+        clock.advance(10);
+        assert_eq!((source.receive().len(), offered()), (1, Some((Some(5), 2))));
+        assert!(source.receive().is_empty());
     }
 }
