@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixDatagram;
 
 use super::*;
-use crate::testing::rings::{COOKIE, XdpKernel, stamped, xdp_socket};
+use crate::testing::rings::{XdpKernel, xdp_socket};
 
 const FRAMES: u32 = 8;
 const FRAME_SIZE: u32 = 2048;
