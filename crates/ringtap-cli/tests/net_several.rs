@@ -249,10 +249,10 @@ fn net_sensor_sees_whole_flows_of_several_queues() {
     }
 }
 
+/// veth does not run an XDP program on queues that come later, so what comes there is unknown.
 #[test]
-fn net_queues_that_are_added_while_running_are_told_and_counted() {
-    const TEST: &str = "net_queues_that_are_added_while_running_are_told_and_counted";
-    const FRAMES: usize = 10;
+fn net_queues_that_are_added_while_running_are_told() {
+    const TEST: &str = "net_queues_that_are_added_while_running_are_told";
     let testbed = testbed(TEST, TestbedConfig::default());
     let host = testbed.receiver();
     let ethtool = |arguments: &str| {
@@ -274,13 +274,15 @@ fn net_queues_that_are_added_while_running_are_told_and_counted() {
     capture.wait_for(&format!("{SECOND} has 4 receive queues now and had 1"));
     ethtool(&format!("-L {SECOND_SENDER} tx 4"));
     let frame = ipv4(17, [198, 51, 100, 1], [198, 51, 100, 2], 0, &udp(5000, 1, b"new"));
-    on_cpu(1, || send_frames_by(host, SECOND_SENDER, &vec![frame; FRAMES]));
+    on_cpu(1, || send_frames_by(host, SECOND_SENDER, &vec![frame; 10]));
     let ended = capture.interrupt();
     assert_eq!(ended.code(), 0, "{}", ended.stderr);
     let summary = ended.summary();
-    let ledger = &summary["interfaces"][1]["ledger"];
-    assert_eq!((&ledger["offered"], &ledger["drops"]["no_socket"]), (&FRAMES.into(), &FRAMES.into()), "{summary}");
-    assert_eq!(ledger["unaccounted"], 0, "{summary}");
+    let ledger = |number: usize| &summary["interfaces"][number]["ledger"];
+    for unknown in [&ledger(1)["offered"], &ledger(1)["drops"]["no_socket"], &ledger(1)["unaccounted"]] {
+        assert!(unknown.is_null(), "{summary}");
+    }
+    assert_eq!(ledger(0)["unaccounted"], 0, "the other interface is as it was: {summary}");
     assert!(summary["warnings"].to_string().contains("4 receive queues now"), "{summary}");
 }
 

@@ -14,6 +14,7 @@ mod running;
 mod suit;
 mod watch;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -76,6 +77,8 @@ struct Shared {
     device: InterfaceAccounts,
     /// The kernel decides by the user's filter before it counts.
     filtered_before_offered: bool,
+    /// There are queues of which nobody can say what came by them.
+    has_new_queues: Arc<AtomicBool>,
     /// Whose XDP program sees packets before our sockets do. Not where a filter may have rejected them, which nobody counts.
     taker: Option<Occupant>,
     /// `None` for what is no interface of this host's.
@@ -177,6 +180,7 @@ impl Receiver {
             counters: Arc::new(Mutex::new(counters)),
             device,
             filtered_before_offered,
+            has_new_queues: Arc::default(),
             taker: beside.filter(|_| config.filter.is_none()),
             settings,
             _promiscuous: promiscuous,
@@ -272,7 +276,7 @@ impl Receiver {
         }
         drop(report_warnings);
         let watches_queues = shared.steering.is_some() && config.queues == Queues::All;
-        let changes = watches_queues.then(|| Changes::of(&interface, relies_on_card));
+        let changes = watches_queues.then(|| Changes::of(&interface, relies_on_card, &shared.has_new_queues));
         let watch = Watch::start(&interface, asked_back, Arc::clone(&stop), &shared, changes);
         let watch = watch.map_err(|error| warnings.push(error.to_string())).ok();
         for reported in thread_warnings {

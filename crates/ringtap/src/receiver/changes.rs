@@ -2,8 +2,11 @@
 //! ports of its bond.
 //!
 //! Owns what is looked at now and then, and the line for the user. Sockets are not opened for what is new: rings are planned, told and
-//! locked at the start. Packets there stay with the host and are counted as `no_socket`, so that nothing is missed in silence.
+//! locked at the start. Packets there stay with the host. Not every driver runs the XDP program on them (veth does not), so nobody can
+//! say how many they are: from then on `offered` and `no_socket` are unknown.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::bond;
@@ -20,6 +23,7 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 pub(super) struct Changes {
     interface: Interface,
     queues: u32,
+    has_new_queues: Arc<AtomicBool>,
     /// What the card does to keep flows together, where nothing else does.
     spread: Vec<(Setting, String)>,
     ports: Vec<u32>,
@@ -27,7 +31,7 @@ pub(super) struct Changes {
 
 impl Changes {
     /// For AF_XDP on all queues of an interface; `relies_on_card`: flows are together by the card's settings alone.
-    pub(super) fn of(interface: &Interface, relies_on_card: bool) -> Self {
+    pub(super) fn of(interface: &Interface, relies_on_card: bool, has_new_queues: &Arc<AtomicBool>) -> Self {
         let reader = Reader::of(interface.index).ok().filter(|_| relies_on_card);
         let read = |mut reader: Reader| {
             let settings = Setting::of_spreading().into_iter();
@@ -36,6 +40,7 @@ impl Changes {
         Self {
             interface: interface.clone(),
             queues: interface.queues,
+            has_new_queues: Arc::clone(has_new_queues),
             spread: reader.map_or_else(Vec::new, read),
             ports: interface.port_of.map_or_else(Vec::new, bond::indices),
         }
@@ -50,12 +55,14 @@ impl Changes {
         let name = netlink::link_by_index(self.interface.index).ok()?.name;
         let now = ethtool::receive_queues(&name).ok()?;
         let before = std::mem::replace(&mut self.queues, now);
-        (now > before).then(|| {
-            format!(
-                "{name} has {now} receive queues now and had {before}: what comes on the new ones stays with the host, counted as \
-                 no_socket; start again to take it"
-            )
-        })
+        if now <= before {
+            return None;
+        }
+        self.has_new_queues.store(true, Ordering::Relaxed);
+        Some(format!(
+            "{name} has {now} receive queues now and had {before}: what comes on the new ones stays with the host, and how much that is \
+             is unknown; start again to take it"
+        ))
     }
 
     fn new_spread(&mut self) -> Option<String> {

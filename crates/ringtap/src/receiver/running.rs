@@ -1,6 +1,7 @@
 //! Engines at work: their counters, their common ledger, and an end that leaves no packet out of the accounts.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -232,10 +233,12 @@ impl Shared {
         match &self.steering {
             Some(_) => {
                 let count = |of: fn(&SteerCounters) -> u64| steered.as_ref().map(of);
+                let sees_all = !self.has_new_queues.load(Ordering::Relaxed);
                 let beside: u64 = sockets.iter().flatten().filter_map(|drops| drops.offered).sum();
-                ledger.offered = count(SteerCounters::seen).zip(before_socket).map(|(a, b)| a + b + beside);
+                ledger.offered =
+                    count(SteerCounters::seen).zip(before_socket).filter(|_| sees_all).map(|(a, b)| a + b + beside);
                 ledger.filtered = count(|c| c.passed);
-                ledger.drop(Cause::NoSocket, count(|c| c.no_socket));
+                ledger.drop(Cause::NoSocket, count(|c| c.no_socket).filter(|_| sees_all));
             }
             None => {
                 let offered: Option<u64> = sockets.iter().map(|drops| drops.and_then(|drops| drops.offered)).sum();
