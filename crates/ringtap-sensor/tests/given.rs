@@ -59,7 +59,7 @@ fn rules_find_what_a_given_device_brings() {
 
     let waiting = Waiting { how: How::Interrupt, ..Waiting::default() };
     let live = Live { backend: Backend::Given, ring_slots: Some(64), priority: 0, waiting, ..Live::new("memory0") };
-    let mut options = Options::new(Input::Interface(Box::new(live)));
+    let mut options = Options::new(Input::Interfaces(vec![live]));
     (options.no_sandbox, options.rules.files) = (true, vec![rules]);
     (options.outputs.eve, options.outputs.events) = (Some(eve.clone()), vec![Event::Alert]);
     let written = eve.clone();

@@ -31,7 +31,7 @@ fn free_port() -> SocketAddr {
 
 fn options(store: &std::path::Path, listen: SocketAddr) -> Options {
     Options {
-        interface: Some("memory0".to_owned()),
+        interfaces: vec!["memory0".to_owned()],
         backend: Backend::Given,
         snmp: vec![listen],
         syslog: Vec::new(),
