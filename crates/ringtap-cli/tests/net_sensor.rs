@@ -328,6 +328,8 @@ fn net_sensor_refuses_priority_rules_that_any_packet_fits() {
 fn net_sensor_keeps_each_flow_on_one_queue() {
     const TEST: &str = "net_sensor_keeps_each_flow_on_one_queue";
     const FLOWS: u16 = 64;
+    /// Addresses decide, so flows of one pair share a queue and those of several pairs spread.
+    const PAIRS: u8 = 16;
     let testbed = testbed(TEST, TestbedConfig::default());
     testbed.enable_receiver_napi().unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -340,15 +342,19 @@ fn net_sensor_keeps_each_flow_on_one_queue() {
     let report = testbed.generate(traffic).unwrap().join().unwrap();
     assert_eq!(report.stamped, 20_000, "{report}");
     send_frames(&testbed, &attacks("EVIL"));
+    let pair = |number: u8| ipv4(17, [192, 0, 2, number], [203, 0, 113, 9], 0, &udp(5000, 9999, b"of another pair"));
+    // Twice, and none of these flows is there twice for it.
+    (0..2).for_each(|_| send_frames(&testbed, &(0..PAIRS).map(pair).collect::<Vec<_>>()));
     let summary = sensor.interrupt().summary();
     assert_eq!((&summary["ledger"]["unaccounted"], &summary["ledger"]["lost"]), (&0.into(), &0.into()), "{summary}");
-    assert_eq!((&summary["packets"], &summary["alerts"]), (&(20_000 + ATTACKS).into(), &ATTACKS.into()), "{summary}");
+    let sent = 20_000 + ATTACKS + 2 * usize::from(PAIRS);
+    assert_eq!((&summary["packets"], &summary["alerts"]), (&sent.into(), &ATTACKS.into()), "{summary}");
     let engines = summary["engines"].as_array().unwrap();
     let of = |group: &str, name: &str| engines.iter().map(|engine| engine[group][name].as_u64().unwrap()).collect();
     let (packets, flows): (Vec<u64>, Vec<u64>) = (of("decoder", "pkts"), of("flow", "total"));
     assert!(packets.len() == 2 && packets.iter().all(|&count| count > 0), "{summary}");
     // One flow of attacks, and none of the others twice.
-    assert_eq!(flows.iter().sum::<u64>(), u64::from(FLOWS) + 1, "{summary}");
+    assert_eq!(flows.iter().sum::<u64>(), u64::from(FLOWS) + 1 + u64::from(PAIRS), "{summary}");
 }
 
 /// Over files as on an interface: once all is set up the process is the user's, and so are its outputs.
