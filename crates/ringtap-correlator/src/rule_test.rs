@@ -207,7 +207,9 @@ incidents = [{ rule = \"two_alerts\", key = [\"192.0.2.1\"], members = 2, opened
         assert_eq!(late[0].faults.len(), 2, "{late:?}");
         assert!(late[0].faults[0].contains("expected and not found") && late[0].faults[1].contains("members = 2"));
         assert!(outcomes(&TEST.replace("gte: 2", "avg: 2")).unwrap_err().contains("the test's rule:"));
-        assert!(outcomes(&TEST.replace("name = \"two in", "nam = \"two in")).unwrap_err().contains("unknown field `nam`"));
+        assert!(
+            outcomes(&TEST.replace("name = \"two in", "nam = \"two in")).unwrap_err().contains("unknown field `nam`")
+        );
         assert!(outcomes(&TEST.replace("{\"timestamp\"", "{\"timestam\"")).unwrap_err().contains("event 2"));
     }
 }
