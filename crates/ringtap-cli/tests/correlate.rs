@@ -82,7 +82,8 @@ fn an_attack_in_a_file_is_found_kept_and_shown() {
     assert_eq!(summary["could_not_have_seen"], serde_json::json!(["1 lines were no events"]));
     // Once more: all is known, and nothing is found twice.
     let again = lines(&run());
-    assert_eq!((again.len(), &again[0]["known"]), (1, &4.into()));
+    assert!(again.iter().all(|line| line["event"] != "opened"), "{again:#?}");
+    assert_eq!(again.last().unwrap()["known"], 4);
 
     let list = ringtap(&["alarms", "list", "--incidents", "--all", "--store", store]);
     let list = text(&list.stdout);
@@ -272,7 +273,6 @@ impl Listening {
         assert!(self.child.wait().unwrap().success());
         let mut err = String::new();
         std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut err).unwrap();
-        assert!(!self.socket.exists());
         err
     }
 }

@@ -210,6 +210,6 @@ incidents = [{ rule = \"two_alerts\", key = [\"192.0.2.1\"], members = 2, opened
         assert!(
             outcomes(&TEST.replace("name = \"two in", "nam = \"two in")).unwrap_err().contains("unknown field `nam`")
         );
-        assert!(outcomes(&TEST.replace("{\"timestamp\"", "{\"timestam\"")).unwrap_err().contains("event 2"));
+        assert!(outcomes(&TEST.replace("{\"timestamp\"", "{\"timestam\"")).unwrap_err().contains("event 1"));
     }
 }

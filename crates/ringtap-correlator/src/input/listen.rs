@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -78,8 +78,6 @@ pub struct Listening {
     events: Receiver<Vec<Event>>,
     heads: std::vec::IntoIter<Event>,
     counts: Arc<Mutex<Vec<Arc<InputCounts>>>>,
-    /// Made by us, and removed by us.
-    paths: Vec<PathBuf>,
     addresses: Vec<SocketAddr>,
 }
 
@@ -92,11 +90,11 @@ impl Listening {
         let (sender, events) = mpsc::sync_channel(WAITING);
         let counts: Arc<Mutex<Vec<Arc<InputCounts>>>> = Arc::default();
         let shared = Shared { wanted, sender, connections: Arc::default(), counts: Arc::clone(&counts) };
-        let mut this = Self { events, heads: Vec::new().into_iter(), counts, paths: Vec::new(), addresses: Vec::new() };
+        let mut this = Self { events, heads: Vec::new().into_iter(), counts, addresses: Vec::new() };
         for place in places {
             match place {
                 Place::Address(address) => this.address(*address, &shared)?,
-                Place::Path(path) => this.path(path, &shared)?,
+                Place::Path(path) => listen_at(path, &shared)?,
             }
         }
         Ok(this)
@@ -118,21 +116,6 @@ impl Listening {
         })?;
         let udp = shared.clone();
         start("UDP", move || udp.datagrams(&socket))
-    }
-
-    fn path(&mut self, path: &Path, shared: &Shared) -> Result<()> {
-        let failed = |error| Error::os("listen at", path.display().to_string(), &error);
-        // One that a killed process left behind.
-        if path.metadata().is_ok_and(|metadata| metadata.file_type().is_socket()) {
-            fs::remove_file(path).map_err(failed)?;
-        }
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        self.paths.push(path.to_owned());
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let shared = shared.clone();
-        start("the Unix socket", move || {
-            shared.accept(|| listener.accept().map(|(stream, _)| (stream, name.clone())));
-        })
     }
 
     /// Addresses with the ports that were free where 0 was asked for.
@@ -162,12 +145,22 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
-    fn drop(&mut self) {
-        for path in &self.paths {
-            let _ = fs::remove_file(path);
+/// Listens at a path. The socket stays when we have gone: whoever gave up its privileges can't remove it.
+fn listen_at(path: &Path, shared: &Shared) -> Result<()> {
+    let failed = |error| Error::os("listen at", path.display().to_string(), &error);
+    if path.metadata().is_ok_and(|metadata| metadata.file_type().is_socket()) {
+        if UnixStream::connect(path).is_ok() {
+            return Err(Error::failed("listen at", path.display().to_string(), "another process listens there")
+                .way_out("stop it, or name another path"));
         }
+        fs::remove_file(path).map_err(failed)?;
     }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let shared = shared.clone();
+    start("the Unix socket", move || {
+        shared.accept(|| listener.accept().map(|(stream, _)| (stream, name.clone())));
+    })
 }
 
 impl Shared {
@@ -234,7 +227,6 @@ fn start(what: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
 mod tests {
     use std::io::Write;
     use std::net::TcpStream;
-    use std::os::unix::net::UnixStream;
 
     use super::*;
 
@@ -258,8 +250,8 @@ mod tests {
         assert_eq!((next().0, next().0), (2, 3));
         UnixStream::connect(&path).unwrap().write_all(b"{\"time\":4,\"sensor\":\"s\"}").unwrap();
         assert_eq!(next(), (4, "s".into()));
-        drop(listening);
-        assert!(!path.exists());
+        let taken = Listening::open(&[Place::Path(path)], Wanted::Auto).map(|_| ()).unwrap_err().to_string();
+        assert!(taken.contains("another process listens"), "{taken}");
         assert!(Place::parse("nowhere").is_err());
     }
 }
