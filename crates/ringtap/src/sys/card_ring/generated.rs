@@ -166,6 +166,10 @@ proptest! {
                 }
             }
             model.check(&ring)?;
+            // The card has all that it can have: up to the one before the first that was not given back.
+            let last = (model.given + COUNT - 1) % COUNT;
+            let has_next = card.head != last && model.descriptors[card.head].is_none();
+            prop_assert_eq!(card.next(), has_next.then_some(card.head));
         }
     }
 

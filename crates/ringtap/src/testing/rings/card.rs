@@ -43,7 +43,7 @@ pub struct CardDevice {
     transmit: usize,
     frame_size: usize,
     /// The next descriptors to write back.
-    head: usize,
+    pub(crate) head: usize,
     sent: usize,
     pub(crate) arrival: Arc<Event>,
 }
