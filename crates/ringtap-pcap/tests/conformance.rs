@@ -3,7 +3,7 @@
 mod support;
 
 use ringtap_samples::conformance;
-use support::clients::{Client, Library, QUICK, SLOW, capture_of, same_output_of};
+use support::clients::{Client, Last, Library, capture_of, same_output_of};
 use support::files;
 
 #[test]
@@ -29,7 +29,7 @@ fn same_of_captured(test: &str, client: &Client<'_>, backends: &[&'static str], 
 #[test]
 fn net_tcpdump_prints_the_same() {
     let arguments = "-t -nn -e -x -l -Q in -Z root -i IF";
-    let client = Client { program: "tcpdump", arguments, start: QUICK, end: QUICK };
+    let client = Client { program: "tcpdump", arguments, ready: Some("listening on"), last: Last::Segment };
     same_of_captured("net_tcpdump_prints_the_same", &client, &["packet", "xdp"], 500);
 }
 
@@ -37,18 +37,19 @@ fn net_tcpdump_prints_the_same() {
 fn net_tshark_prints_the_same() {
     let arguments =
         "-l -n -i IF -T fields -e frame.number -e frame.len -e frame.protocols -e eth.src -e _ws.col.Protocol";
-    let client = Client { program: "tshark", arguments, start: SLOW, end: SLOW };
+    let client = Client { program: "tshark", arguments, ready: Some("Capture started"), last: Last::Segment };
     same_of_captured("net_tshark_prints_the_same", &client, &["packet"], 500);
 }
 
 #[test]
 fn net_ngrep_prints_the_same() {
-    let client = Client { program: "ngrep", arguments: "-q -l -x -d IF", start: QUICK, end: QUICK };
+    let client = Client { program: "ngrep", arguments: "-q -l -x -d IF", ready: None, last: Last::Segment };
     same_of_captured("net_ngrep_prints_the_same", &client, &["packet", "xdp"], 100);
 }
 
 #[test]
 fn net_p0f_prints_the_same() {
-    let client = Client { program: "p0f", arguments: "-p -i IF", start: QUICK, end: QUICK };
+    let client =
+        Client { program: "p0f", arguments: "-p -i IF", ready: Some("Entered main event loop"), last: Last::Segment };
     same_of_captured("net_p0f_prints_the_same", &client, &["packet", "xdp"], 20);
 }

@@ -6,23 +6,31 @@ use std::path::Path;
 use std::process::Command;
 
 use ringtap_testbed::Testbed;
-use support::clients::{Client, Library, QUICK, SLOW, bench, capture, capture_with, printed, same_output};
+use support::clients::{Client, Last, Library, bench, capture, capture_with, on_each, printed, same_output};
 use support::{our_folder, run};
+
+/// What clients say when filter, files and all are there.
+const TCPDUMP: Option<&str> = Some("listening on");
+const DUMPCAP: Option<&str> = Some("File: ");
+const TSHARK: Option<&str> = Some("Capture started");
+const P0F: Option<&str> = Some("Entered main event loop");
 
 #[test]
 fn net_tcpdump_prints_the_same() {
     let arguments = "-t -nn -e -x -l -Q in -Z root -i IF";
-    same_output(&Client { program: "tcpdump", arguments, start: QUICK, end: QUICK }, &["packet", "xdp"], 500);
+    let client = Client { program: "tcpdump", arguments, ready: TCPDUMP, last: Last::Segment };
+    same_output(&client, &["packet", "xdp"], 500);
     let arguments = "-t -nn -e -l -Q in -Z root -s 100 -i IF udp or arp or (vlan and ip)";
-    same_output(&Client { program: "tcpdump", arguments, start: QUICK, end: QUICK }, &["packet", "xdp"], 100);
+    let client = Client { arguments, last: Last::Arp, ..client };
+    same_output(&client, &["packet", "xdp"], 100);
 }
 
 /// As tcpdump counts: everything that was sent, and nothing lost.
 #[test]
 fn net_tcpdump_writes_the_same_and_counts_all() {
-    let client = Client { program: "tcpdump", arguments: "-Q in -Z root -w DIR/out -i IF", start: QUICK, end: QUICK };
-    let mut files = Vec::new();
-    for library in [Library::System, Library::Ours("packet"), Library::Ours("xdp")] {
+    let arguments = "-U -Q in -Z root -w DIR/out -i IF";
+    let client = Client { program: "tcpdump", arguments, ready: TCPDUMP, last: Last::Segment };
+    let files = on_each(&[Library::System, Library::Ours("packet"), Library::Ours("xdp")], |library| {
         let (text, folder) = capture(&client, library);
         let read = run(Command::new("tcpdump").args(["-t", "-nn", "-e", "-xx", "-r"]).arg(folder.path().join("out")));
         let read = String::from_utf8_lossy(&read.stdout).into_owned();
@@ -36,8 +44,8 @@ fn net_tcpdump_writes_the_same_and_counts_all() {
         if library != Library::System {
             assert_eq!(count("packets received by filter"), captured, "{text}");
         }
-        files.push(read);
-    }
+        read
+    });
     assert!(files[0].lines().count() > 500);
     assert!(files[0] == files[1], "packet ring");
     assert!(files[0] == files[2], "AF_XDP");
@@ -45,25 +53,25 @@ fn net_tcpdump_writes_the_same_and_counts_all() {
 
 #[test]
 fn net_dumpcap_writes_the_same() {
-    let client = Client { program: "dumpcap", arguments: "-q -P -w DIR/out -i IF", start: QUICK, end: QUICK };
-    let read = |library| {
+    let arguments = "-q -P -w DIR/out -i IF";
+    let client = Client { program: "dumpcap", arguments, ready: DUMPCAP, last: Last::Segment };
+    let files = on_each(&[Library::System, Library::Ours("packet")], |library| {
         let (text, folder) = capture(&client, library);
         let out = folder.path().join("out");
         let read = run(Command::new("tcpdump").args(["-t", "-nn", "-e", "-xx", "-r"]).arg(out));
         assert!(read.status.success(), "{text}");
         String::from_utf8_lossy(&read.stdout).into_owned()
-    };
-    let system = read(Library::System);
-    assert!(system.lines().count() > 500);
-    assert!(system == read(Library::Ours("packet")));
+    });
+    assert!(files[0].lines().count() > 500);
+    assert!(files[0] == files[1]);
 }
 
 /// A ring of files: each is closed and the next one begun while packets come, and the same three are left.
 #[test]
 fn net_dumpcap_keeps_the_same_ring_of_files() {
     let arguments = "-q -P -b files:3 -b filesize:16 -w DIR/out -i IF";
-    let client = Client { program: "dumpcap", arguments, start: QUICK, end: QUICK };
-    let read = |library| {
+    let client = Client { program: "dumpcap", arguments, ready: DUMPCAP, last: Last::Segment };
+    let rings = on_each(&[Library::System, Library::Ours("packet")], |library| {
         let (text, folder) = capture(&client, library);
         let mut files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.retain(|path| path.file_name().unwrap().to_string_lossy().starts_with("out_"));
@@ -75,20 +83,19 @@ fn net_dumpcap_keeps_the_same_ring_of_files() {
             String::from_utf8_lossy(&done.stdout).into_owned()
         };
         files.iter().map(read).collect::<Vec<_>>()
-    };
-    let system = read(Library::System);
-    assert!(system.iter().all(|file| file.lines().count() > 5));
-    assert!(system == read(Library::Ours("packet")));
+    });
+    assert!(rings[0].iter().all(|file| file.lines().count() > 5));
+    assert!(rings[0] == rings[1]);
 }
 
 /// It cancels the thread that captures for it, and joins it.
 #[test]
 fn net_iftop_ends_as_it_should() {
-    let testbed = bench("iftop");
-    testbed.enable_receiver_napi().unwrap();
     let libraries = our_folder();
-    let target = testbed.receiver().link().ipv4.to_string();
-    for library in [Library::System, Library::Ours("packet"), Library::Ours("xdp"), Library::Ours("system")] {
+    on_each(&[Library::System, Library::Ours("packet"), Library::Ours("xdp"), Library::Ours("system")], |library| {
+        let testbed = bench("iftop");
+        testbed.enable_receiver_napi().unwrap();
+        let target = testbed.receiver().link().ipv4.to_string();
         // It counts its seconds by the packets that come.
         let mut ping = testbed.sender().command("ping");
         ping.args(["-q", "-c", "60", "-i", "0.2", &target]).stdout(std::process::Stdio::null());
@@ -106,7 +113,7 @@ fn net_iftop_ends_as_it_should() {
         let (text, said) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
         assert_ne!(done.status.code(), Some(127), "did not run: iftop: the program is not there");
         assert!(done.status.success() && text.contains("Cumulative"), "{}: {text} {said}", done.status);
-    }
+    });
 }
 
 #[test]
@@ -115,7 +122,8 @@ fn net_scapy_shows_the_same() {
     let has_it = run(Command::new(PYTHON).args(["-c", "import scapy"]));
     assert!(has_it.status.success(), "did not run: scapy: {PYTHON} does not have it");
     let arguments = format!("{script} IF");
-    same_output(&Client { program: PYTHON, arguments: &arguments, start: SLOW, end: SLOW }, &["packet"], 500);
+    let client = Client { program: PYTHON, arguments: &arguments, ready: Some("capturing"), last: Last::Segment };
+    same_output(&client, &["packet"], 500);
 }
 
 /// gopacket reads in one thread, and another one asks for the counters.
@@ -130,9 +138,12 @@ fn net_gopacket_prints_the_same() {
     build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/go/gopacket"));
     // The distribution's package is in the old layout, which needs no network.
     build.envs([("GO111MODULE", "off"), ("GOPATH", SOURCES), ("GOFLAGS", ""), ("CGO_ENABLED", "1")]);
-    let built = run(build.env("GOCACHE", folder.path().join("cache")).args(["build", "-o"]).arg(&program).arg("."));
+    // Beside what cargo has built: Go's own libraries take a minute of CPU the first time.
+    build.env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("go"));
+    let built = run(build.args(["build", "-o"]).arg(&program).arg("."));
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let client = Client { program: program.to_str().unwrap(), arguments: "IF", start: QUICK, end: QUICK };
+    let program = program.to_str().unwrap();
+    let client = Client { program, arguments: "IF", ready: Some("capturing"), last: Last::Segment };
     same_output(&client, &["packet", "xdp"], 500);
 }
 
@@ -163,21 +174,22 @@ fn net_dumpcap_and_tshark_have_af_xdp_as_an_ordinary_user() {
         capture_with(client, library, open, |testbed, _| attached(testbed, library != Library::System))
     };
     let arguments = format!("{AS_USER} dumpcap -q -P -w DIR/out -i IF");
-    let client = Client { program: "setpriv", arguments: &arguments, start: QUICK, end: QUICK };
-    let [system, ours] = [Library::System, Library::Ours("xdp")].map(|library| {
+    let client = Client { program: "setpriv", arguments: &arguments, ready: DUMPCAP, last: Last::Segment };
+    let libraries = [Library::System, Library::Ours("xdp")];
+    let files = on_each(&libraries, |library| {
         let (text, folder) = on(&client, library);
         let read = run(Command::new("tcpdump").args(["-t", "-nn", "-e", "-xx", "-r"]).arg(folder.path().join("out")));
         assert!(read.status.success(), "{text}");
         String::from_utf8_lossy(&read.stdout).into_owned()
     });
-    assert!(system.lines().count() > 500);
-    assert!(system == ours, "dumpcap");
+    assert!(files[0].lines().count() > 500);
+    assert!(files[0] == files[1], "dumpcap");
     // Where it can't read the settings in its home, tshark crashes on some packets.
-    let arguments = format!("{AS_USER} env HOME=DIR tshark {TSHARK}");
-    let client = Client { program: "setpriv", arguments: &arguments, start: SLOW, end: SLOW };
-    let [system, ours] = [Library::System, Library::Ours("xdp")].map(|library| on(&client, library).0);
-    assert!(printed(&system).lines().count() > 500, "{system}");
-    assert!(printed(&system) == printed(&ours), "tshark: {ours}");
+    let arguments = format!("{AS_USER} env HOME=DIR tshark {FIELDS}");
+    let client = Client { program: "setpriv", arguments: &arguments, ready: TSHARK, last: Last::Segment };
+    let texts = on_each(&libraries, |library| on(&client, library).0);
+    assert!(printed(&texts[0]).lines().count() > 500, "{}", texts[0]);
+    assert!(printed(&texts[0]) == printed(&texts[1]), "tshark: {}", texts[1]);
 }
 
 /// What root's dumpcap can't have it is told, with the cause and the way out.
@@ -199,23 +211,26 @@ fn net_dumpcap_as_root_is_told_why_it_cannot_have_af_xdp() {
     assert!(said.contains("CAP_BPF") && said.contains("backend packet"), "{said}");
 }
 
-const TSHARK: &str =
+const FIELDS: &str =
     "-l -n -i IF -T fields -e frame.number -e frame.len -e frame.protocols -e eth.src -e _ws.col.Protocol";
 
 #[test]
 fn net_tshark_prints_the_same() {
-    same_output(&Client { program: "tshark", arguments: TSHARK, start: SLOW, end: SLOW }, &["packet"], 500);
+    let client = Client { program: "tshark", arguments: FIELDS, ready: TSHARK, last: Last::Segment };
+    same_output(&client, &["packet"], 500);
 }
 
 #[test]
 fn net_ngrep_prints_the_same() {
     let arguments = "-q -l -x -d IF";
-    same_output(&Client { program: "ngrep", arguments, start: QUICK, end: QUICK }, &["packet", "xdp"], 100);
+    let client = Client { program: "ngrep", arguments, ready: None, last: Last::Segment };
+    same_output(&client, &["packet", "xdp"], 100);
 }
 
 #[test]
 fn net_p0f_prints_the_same() {
-    same_output(&Client { program: "p0f", arguments: "-p -i IF", start: QUICK, end: QUICK }, &["packet", "xdp"], 20);
+    let client = Client { program: "p0f", arguments: "-p -i IF", ready: P0F, last: Last::Segment };
+    same_output(&client, &["packet", "xdp"], 20);
 }
 
 /// nmap sends by its own means and waits for the answers through libpcap.

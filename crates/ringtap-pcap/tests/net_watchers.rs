@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringtap_testbed::{GeneratorConfig, Pattern, Profile, Testbed};
 use serde_json::Value;
-use support::clients::{Client, Library, QUICK, SLOW, capture_with, printed};
+use support::clients::{Client, Last, Library, capture_with, on_each, printed};
 use support::run;
 
 const LIBRARIES: [Library; 3] = [Library::System, Library::Ours("packet"), Library::Ours("xdp")];
@@ -69,23 +69,23 @@ fn net_suricata_finds_the_same() {
     let client = Client {
         program: "suricata",
         arguments: "--pcap=IF -c DIR/suricata.yaml -S DIR/160.rules -l DIR --runmode single -k none",
-        start: Duration::from_secs(6),
-        end: SLOW,
+        ready: Some("Engine started"),
+        last: Last::Segment,
     };
     let prepare = |_: &Testbed, folder: &Path| {
         std::fs::write(folder.join("160.rules"), rules()).unwrap();
         let text = CONFIGURATION.replace("DIR", &folder.display().to_string());
         std::fs::write(folder.join("suricata.yaml"), text).unwrap();
     };
-    let found = LIBRARIES.map(|library| {
+    let found = on_each(&LIBRARIES, |library| {
         let (words, folder) = capture_with(&client, library, prepare, |_, _| {});
         assert!(!words.contains("rules failed") || words.contains("0 rules failed"), "{words}");
         let (alerts, counters) = conclusions(folder.path(), &words);
         (alerts, counters, words)
     });
-    let [(alerts, counters, words), others @ ..] = found;
+    let (alerts, counters, words) = &found[0];
     assert!(alerts.values().sum::<u64>() > 500 && counters[".pkts"] > 500, "{counters:?} {words}");
-    for (index, (our_alerts, our_counters, words)) in others.into_iter().enumerate() {
+    for (index, (our_alerts, our_counters, words)) in found[1..].iter().enumerate() {
         let differs = alerts.iter().find(|(key, count)| our_alerts.get(*key) != Some(count));
         assert!(our_alerts == alerts, "library {index}: first difference {differs:?}: {words}");
         assert_eq!(our_counters, counters, "library {index}: {words}");
@@ -98,10 +98,10 @@ fn net_arpwatch_sees_the_same_stations() {
     let client = Client {
         program: "arpwatch",
         arguments: "-d -a -n 192.168.0.0/16 -n 1.0.2.0/23 -i IF -f DIR/arp.dat",
-        start: QUICK,
-        end: SLOW,
+        ready: None,
+        last: Last::Arp,
     };
-    let seen = LIBRARIES.map(|library| {
+    let seen = on_each(&LIBRARIES, |library| {
         let prepare = |_: &Testbed, folder: &Path| std::fs::write(folder.join("arp.dat"), "").unwrap();
         let (text, _folder) = capture_with(&client, library, prepare, |_, _| {});
         let is_time = |line: &&str| ["timestamp:", "delta:"].iter().any(|word| line.contains(word));
@@ -121,7 +121,12 @@ fn net_arpwatch_sees_the_same_stations() {
 /// this last flow is left out, as there the system's library shows some packets fewer.
 #[test]
 fn net_softflowd_counts_the_same_flows() {
-    let client = Client { program: "softflowd", arguments: "-D -i IF -p DIR/pid -c DIR/ctl", start: QUICK, end: QUICK };
+    let client = Client {
+        program: "softflowd",
+        arguments: "-D -i IF -p DIR/pid -c DIR/ctl",
+        ready: Some("starting data collection"),
+        last: Last::Untold,
+    };
     /// The generator's port.
     const FILLER: u16 = 9000;
     let conclude = |testbed: &Testbed, folder: &Path| {
@@ -129,11 +134,20 @@ fn net_softflowd_counts_the_same_flows() {
         let filler = GeneratorConfig::for_testbed(testbed, 1400, profile).count(4000);
         assert_eq!(filler.frame.destination_port, FILLER);
         testbed.generate(filler).unwrap().join().unwrap();
-        std::thread::sleep(Duration::from_millis(500));
-        let said = run(Command::new("softflowctl").arg("-c").arg(folder.join("ctl")).arg("dump-flows"));
-        std::fs::write(folder.join("flows"), &said.stdout).unwrap();
+        // When it knows of the filler, it has counted all that came before.
+        let until = Instant::now() + Duration::from_secs(60);
+        let flows = loop {
+            let said = run(Command::new("softflowctl").arg("-c").arg(folder.join("ctl")).arg("dump-flows"));
+            let flows = String::from_utf8_lossy(&said.stdout).into_owned();
+            if flows.contains(&format!("]:{FILLER} ")) {
+                break flows;
+            }
+            assert!(Instant::now() < until, "the filler is not there: {flows}");
+            std::thread::sleep(Duration::from_millis(50));
+        };
+        std::fs::write(folder.join("flows"), flows).unwrap();
     };
-    let flows = LIBRARIES.map(|library| {
+    let flows = on_each(&LIBRARIES, |library| {
         let (text, folder) = capture_with(&client, library, |_, _| {}, conclude);
         let flows = std::fs::read_to_string(folder.path().join("flows")).unwrap();
         // "ACTIVE seq:1 [192.0.2.1]:5 <> [192.0.2.2]:6 proto:17 octets>:… packets>:… … start:… finish:…"

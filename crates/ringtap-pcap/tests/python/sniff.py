@@ -12,4 +12,8 @@ def show(packet):
     print(bytes(packet.original).hex(), flush=True)
 
 
-sniff(iface=sys.argv[1], filter="not ip6", prn=show, store=False)
+def started():
+    print("capturing", file=sys.stderr, flush=True)
+
+
+sniff(iface=sys.argv[1], filter="not ip6", prn=show, store=False, started_callback=started)

@@ -22,6 +22,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	fmt.Fprintln(os.Stderr, "capturing")
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt)
 	var ending atomic.Bool
@@ -45,6 +46,7 @@ func main() {
 	for !ending.Load() {
 		data, info, err := handle.ReadPacketData()
 		if err == pcap.NextErrorTimeoutExpired {
+			out.Flush()
 			continue
 		}
 		if err != nil {
