@@ -1,6 +1,10 @@
-//! The whole benchmark once, small: every receiver produces data and every packet is accounted for. Speed is no matter here.
+//! The benchmark, small: every receiver produces data and every packet is accounted for. Speed is no matter here.
+//!
+//! A few receivers and one point of each study run with the other tests; everybody and all points, which take minutes, are
+//! `make test-long`'s.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -35,19 +39,18 @@ const PEERS: [&str; 9] = [
     "suricata-af-xdp",
 ];
 
-#[test]
-fn net_a_quick_benchmark_accounts_for_every_packet_of_everybody() {
-    let name = "net_a_quick_benchmark_accounts_for_every_packet_of_everybody";
-    let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_ringtap"))
-        .args(["bench", "--quick", "--json", "--out"])
-        .arg(folder.path())
-        .output()
-        .unwrap();
+/// Runs `ringtap bench --quick` into this folder; its book.
+fn bench(name: &str, folder: &Path, arguments: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringtap"));
+    let output = command.args(["bench", "--quick", "--out"]).arg(folder).args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!said.contains("it needs root"), "did not run: {name}: {said}");
     assert!(output.status.success(), "{said}");
-    let book: Value = serde_json::from_slice(&std::fs::read(folder.path().join("bench.json")).unwrap()).unwrap();
+    serde_json::from_slice(&std::fs::read(folder.join("bench.json")).unwrap()).unwrap()
+}
+
+/// Everybody's packets are accounted for, and nobody is missing but who can't run.
+fn assert_accounted(name: &str, book: &Value, engines: &[&str], peers: &[&str]) {
     let missing: Vec<&Value> = book["missing"].as_array().unwrap().iter().collect();
     if let Some(absent) = missing.iter().find(|missing| missing["why"].as_str().unwrap().contains("apt-get install")) {
         panic!("did not run: {name}: {absent}");
@@ -61,7 +64,7 @@ fn net_a_quick_benchmark_accounts_for_every_packet_of_everybody() {
         let of = |name: &str| sample[name].as_u64().unwrap();
         let receiver = sample["receiver"].as_str().unwrap();
         assert_eq!(of("sent"), of("received") + of("lost"), "{sample}");
-        if ENGINES.contains(&receiver) {
+        if engines.contains(&receiver) {
             assert_eq!(sample["unaccounted"], 0, "{sample}");
         }
         if sample["study"] == "rates" {
@@ -69,10 +72,20 @@ fn net_a_quick_benchmark_accounts_for_every_packet_of_everybody() {
             seen.insert((sample["topology"].as_str().unwrap(), receiver));
         }
     }
-    for receiver in ENGINES.iter().chain(&PEERS) {
+    for receiver in engines.iter().chain(peers) {
         assert!(seen.contains(&("nic", receiver)), "{receiver}");
         assert!(seen.contains(&("host", receiver)) || *receiver == "busy", "{receiver}");
     }
+}
+
+#[test]
+fn net_a_quick_benchmark_accounts_for_every_packet() {
+    let name = "net_a_quick_benchmark_accounts_for_every_packet";
+    let folder = tempfile::tempdir().unwrap();
+    let (engines, peers) = (["hybrid 1ms", "busy", "packet 1ms"], ["udp-socket", "tcpdump"]);
+    let receivers = [engines.join(","), peers.join(",")].join(",");
+    let book = bench(name, folder.path(), &["--json", "--receivers", &receivers]);
+    assert_accounted(name, &book, &engines, &peers);
     let report = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
     assert!(report.contains("hybrid 1ms") && !report.contains("http://") && !report.contains("https://"));
     assert!(folder.path().join("bench.md").exists());
@@ -87,27 +100,27 @@ fn net_a_quick_benchmark_accounts_for_every_packet_of_everybody() {
     assert!(!plan.status.success() && said.contains("rates"), "one rate makes no model: {said}");
 }
 
-/// The studies that `--quick` leaves out, with two receivers: each makes its runs, and nothing is missing.
 #[test]
-fn net_the_other_studies_run_as_well() {
-    let name = "net_the_other_studies_run_as_well";
+#[ignore = "three minutes: make test-long"]
+fn net_a_quick_benchmark_accounts_for_every_packet_of_everybody() {
+    let name = "net_a_quick_benchmark_accounts_for_every_packet_of_everybody";
     let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_ringtap"))
-        .args(["bench", "--quick", "--only", "ring,sizes,arrivals,pause,napi,storms"])
-        .args(["--receivers", "hybrid 1ms,udp-socket", "--out"])
-        .arg(folder.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!said.contains("it needs root"), "did not run: {name}: {said}");
-    assert!(output.status.success(), "{said}");
-    let book: Value = serde_json::from_slice(&std::fs::read(folder.path().join("bench.json")).unwrap()).unwrap();
+    assert_accounted(name, &bench(name, folder.path(), &[]), &ENGINES, &PEERS);
+}
+
+/// The studies that `--quick` leaves out, with two receivers: each makes its runs, and nothing is missing.
+fn other_studies(name: &str, arguments: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let studies = ["ring", "sizes", "arrivals", "pause", "napi", "storms"];
+    let only = studies.join(",");
+    let asked = ["--only", &only, "--receivers", "hybrid 1ms,udp-socket"];
+    let book = bench(name, folder.path(), &[&asked, arguments].concat());
     assert_eq!(book["missing"].as_array().unwrap().len(), 0, "{}", book["missing"]);
     let of = |list: &str| -> BTreeSet<String> {
         let all = book[list].as_array().unwrap();
         all.iter().map(|one| one["study"].as_str().unwrap().to_owned()).collect()
     };
-    for study in ["ring", "sizes", "arrivals", "pause", "napi", "storms"] {
+    for study in studies {
         assert!(of("samples").contains(study), "{study}");
     }
     assert!(of("findings").contains("napi"), "round trips: {}", book["findings"]);
@@ -119,6 +132,28 @@ fn net_the_other_studies_run_as_well() {
         let now = std::fs::read_to_string(format!("/proc/sys/net/core/{setting}")).unwrap();
         assert_eq!(now.trim(), usual, "{setting}");
     }
+}
+
+#[test]
+fn net_the_other_studies_run_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("few-points.toml");
+    let mut points = include_str!("../../ringtap-bench/definitions.toml").to_owned();
+    for (all, few) in [
+        ("pauses-us = [0, 20, 50, 100, 133, 200]\nrates = [20e3, 148e3, 500e3]", "pauses-us = [0, 50]\nrates = [20e3]"),
+        ("rates = [20e3, 148e3, 300e3, 500e3]", "rates = [20e3]"),
+    ] {
+        assert!(points.contains(all), "{all}");
+        points = points.replace(all, few);
+    }
+    std::fs::write(&path, points).unwrap();
+    other_studies("net_the_other_studies_run_as_well", &["--define", path.to_str().unwrap()]);
+}
+
+#[test]
+#[ignore = "two minutes: make test-long"]
+fn net_the_other_studies_have_all_their_points() {
+    other_studies("net_the_other_studies_have_all_their_points", &[]);
 }
 
 #[test]
