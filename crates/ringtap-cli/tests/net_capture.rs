@@ -3,7 +3,7 @@
 mod capture_support;
 
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use capture_support::{Capture, assert_clean, folder, packets_in, ringtap, send_numbered, testbed, tool};
 use nix::sys::signal::Signal;
@@ -151,12 +151,11 @@ fn net_capture_stops_exactly_at_count_and_at_duration() {
         assert_eq!(summary["ledger"]["unaccounted"], 0, "{summary}");
         assert_eq!(packets_in(TEST, &file), 1234);
     }
-    let started = Instant::now();
     let ended = Capture::start(&testbed, &["--duration", "300ms"]).end();
     let summary = ended.summary();
     assert_eq!(summary["ending"], "duration");
     let elapsed = summary["elapsed_s"].as_f64().unwrap();
-    assert!(elapsed >= 0.3 && started.elapsed() < Duration::from_secs(10), "{elapsed}");
+    assert!(elapsed >= 0.3, "{elapsed}");
 }
 
 #[test]

@@ -159,6 +159,9 @@ pub fn config(bench: &Bench, way: Way) -> ReceiverConfig {
     config
 }
 
+/// Longer than a busy machine takes for what is due at once, and shorter than the waits of 30 s that must not be slept through.
+pub const HANG: Duration = Duration::from_secs(10);
+
 /// Waits until `done` or the end of patience; says whether it was done.
 pub fn eventually(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + patience;

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -45,7 +46,7 @@ void case_timeout(void)
     double start = now();
     CHECK(pcap_dispatch(p, -1, see, (u_char *)&seen) == 0, "nothing came");
     double passed = now() - start;
-    CHECK(passed > 0.15 && passed < 2.0, "a timeout of 200 ms took %f s", passed);
+    CHECK(passed > 0.15 && passed < 10.0, "a timeout of 200 ms took %f s", passed);
     struct pcap_pkthdr *header;
     const u_char *data;
     CHECK(pcap_next_ex(p, &header, &data) == 0, "timeout of pcap_next_ex");
@@ -66,7 +67,7 @@ void case_immediate(void)
             send_frames(1, 100, 1000, -1);
             while (seen.count < i && now() - start < 4)
                 CHECK(pcap_dispatch(p, -1, see, (u_char *)&seen) >= 0, "%s", pcap_geterr(p));
-            CHECK(seen.count == i && now() - start < 2, "%u of %u in %f s", seen.count, i, now() - start);
+            CHECK(seen.count == i, "%u of %u: it waits for the timeout of 5 s", seen.count, i);
         }
         pcap_close(p);
     }
@@ -83,8 +84,11 @@ void case_nonblocking(void)
     struct seen seen = {.p = p};
     CHECK(pcap_getnonblock(p, errbuf) == 0, "blocking by default");
     CHECK(pcap_setnonblock(p, 1, errbuf) == 0 && pcap_getnonblock(p, errbuf) == 1, "%s", errbuf);
-    double start = now();
-    CHECK(pcap_dispatch(p, -1, see, (u_char *)&seen) == 0 && now() - start < 0.1, "returns at once");
+    struct rusage before, after;
+    getrusage(RUSAGE_THREAD, &before);
+    CHECK(pcap_dispatch(p, -1, see, (u_char *)&seen) == 0, "nothing came");
+    getrusage(RUSAGE_THREAD, &after);
+    CHECK(after.ru_nvcsw == before.ru_nvcsw, "it sleeps");
     struct pollfd fd = {.fd = pcap_get_selectable_fd(p), .events = POLLIN};
     CHECK(fd.fd >= 0 && pcap_fileno(p) >= 0, "descriptors");
     /* A first call may be one for nothing. */
