@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use ringtap_testbed::{Testbed, TestbedConfig};
+use support::clients::{Library, on_each};
 use support::{compile, our_folder, output, run};
 
 /// Cases that hold for the system's libpcap too. The others speak of what it leaves open (a timeout while nothing comes, a
@@ -33,6 +34,8 @@ const COMMON: [&str; 20] = [
     "cancel",
 ];
 
+const OURS: [Library; 3] = [Library::Ours("packet"), Library::Ours("xdp"), Library::Ours("socket")];
+
 struct Tools {
     program: std::path::PathBuf,
     library: tempfile::TempDir,
@@ -47,8 +50,13 @@ fn tools() -> &'static Tools {
     })
 }
 
-/// Runs one case on a fresh pair of interfaces; `backend` "system" takes the system's library.
-fn case(name: &str, backend: &str, settings: &[(&str, &str)]) {
+/// Runs one case with each library at the same time.
+fn cases(name: &str, libraries: &[Library], settings: &[(&str, &str)]) {
+    on_each(libraries, |library| case(name, library, settings));
+}
+
+/// Runs one case on a fresh pair of interfaces. The settings are of our library.
+fn case(name: &str, library: Library, settings: &[(&str, &str)]) {
     assert!(nix::unistd::Uid::effective().is_root(), "did not run: {name}: it needs root");
     let mtu = if name == "oversize" { 60_000 } else { 1500 };
     let testbed = Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("{error}"));
@@ -68,14 +76,14 @@ fn case(name: &str, backend: &str, settings: &[(&str, &str)]) {
         std::thread::sleep(std::time::Duration::from_millis(100));
         let mut command = Command::new("timeout");
         command.arg("60").arg(&tools.program).args([name, "cap0", "peer0"]);
-        if backend != "system" {
+        if let Library::Ours(backend) = library {
             command.env("RINGTAP_TEST_OURS", "1").env("RINGTAP_BACKEND", backend);
-            command.env("LD_LIBRARY_PATH", tools.library.path());
+            command.env("LD_LIBRARY_PATH", tools.library.path()).envs(settings.iter().copied());
         }
-        run(command.envs(settings.iter().copied()))
+        run(&mut command)
     });
     let done = done.unwrap();
-    assert!(done.status.success(), "{name} on {backend}: {} {}", done.status, String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{name} on {library:?}: {} {}", done.status, String::from_utf8_lossy(&done.stderr));
 }
 
 macro_rules! cases {
@@ -84,12 +92,8 @@ macro_rules! cases {
             #[test]
             fn $test() {
                 let settings: &[(&str, &str)] = &[$($settings)?];
-                for backend in ["packet", "xdp", "socket"] {
-                    case($name, backend, settings);
-                }
-                if COMMON.contains(&$name) {
-                    case($name, "system", &[]);
-                }
+                let system = COMMON.contains(&$name).then_some(Library::System);
+                cases($name, &OURS.into_iter().chain(system).collect::<Vec<_>>(), settings);
             }
         )*
     };
@@ -129,17 +133,13 @@ cases! {
 /// The kernel's limit for socket options is lowered below what the filter takes.
 #[test]
 fn net_filters_that_the_kernel_refuses_run_in_user_space() {
-    for backend in ["packet", "xdp", "socket"] {
-        case("refused_filter", backend, &[]);
-    }
+    cases("refused_filter", &OURS, &[]);
 }
 
 /// AF_XDP has no frames that large, and opens nothing then.
 #[test]
 fn net_packets_larger_than_a_frame_are_whole() {
-    for backend in ["packet", "auto", "system"] {
-        case("oversize", backend, &[]);
-    }
+    cases("oversize", &[Library::Ours("packet"), Library::Ours("auto"), Library::System], &[]);
 }
 
 /// What is asked of the environment is refused by name.

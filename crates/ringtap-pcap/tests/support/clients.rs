@@ -21,7 +21,7 @@ use super::our_folder;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whose library.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Library {
     System,
     /// Ours, with this back end.
