@@ -47,7 +47,7 @@ test: ## set up and run all tests, those of the kernel as root; ends with one su
 	scripts/setup test
 	scripts/test $(TEST_ARGS)
 
-test-long: ## the tests that take a minute and more each: a storm of traps, valgrind, endurance (leak-pcap has its whole length)
+test-long: ## the tests that take a minute and more each: a storm of traps, valgrind, endurance (leak-pcap has its whole length), the benchmark of everybody
 	scripts/setup test
 	MINUTES=$(or $(MINUTES),1) CYCLES=$(or $(CYCLES),50000) LIVE_CYCLES=$(or $(LIVE_CYCLES),500) XDP_CYCLES=$(or $(XDP_CYCLES),50) scripts/test --workspace --tests -- --ignored --test-threads 1
 

@@ -117,7 +117,9 @@ fn check(bench: &Bench, way: Way, rules: &[Rule], sender: &mut Wire, host: &mut 
         "{what}: {ledger}"
     );
     assert_eq!(ledger.unaccounted(), Some(0), "{what}: {ledger}");
-    assert_eq!(outcome.counters.latency.count(), expected.len() as u64, "{what}: all had a stamp");
+    // On a busy machine they may come before the engine's thread does.
+    let stamped = outcome.counters.latency.count() + outcome.counters.backlog;
+    assert_eq!(stamped, expected.len() as u64, "{what}: all had a stamp");
 }
 
 fn all_sets(name: &str, way: Way, part: usize) {
