@@ -112,7 +112,7 @@ fn net_trap_serves_its_account_to_prometheus_and_to_top() {
 fn net_trap_top_ends_on_q_and_fits_the_screen() {
     const TEST: &str = "net_trap_top_ends_on_q_and_fits_the_screen";
     let folder = tempfile::tempdir().unwrap();
-    let directory = folder.path().join("store");
+    let (directory, shown) = (folder.path().join("store"), folder.path().join("shown"));
     let address = format!("127.0.0.1:{}", port());
     let station = Station::start(&directory, &["--listen", &address]);
     for index in 1..=20 {
@@ -127,20 +127,23 @@ fn net_trap_top_ends_on_q_and_fits_the_screen() {
     let mut child = std::process::Command::new("script")
         .args(["-qec", &command, "/dev/null"])
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
+        .stdout(std::fs::File::create(&shown).unwrap())
         .spawn()
         .unwrap_or_else(|error| panic!("did not run: {TEST}: script: {error}"));
-    std::thread::sleep(Duration::from_millis(1500));
+    let until = Instant::now() + PATIENCE;
+    // Its last line ends by turning automatic wrap on again.
+    while !std::fs::read_to_string(&shown).unwrap().contains("\x1b[?7h") {
+        assert!(Instant::now() < until, "it shows nothing");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let mut keyboard = child.stdin.take().unwrap();
     keyboard.write_all(b"xq").unwrap();
-    let until = Instant::now() + PATIENCE;
     while child.try_wait().unwrap().is_none() {
         assert!(Instant::now() < until, "q does not end it");
         std::thread::sleep(Duration::from_millis(50));
     }
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = std::fs::read_to_string(&shown).unwrap();
+    assert!(child.wait().unwrap().success(), "{text:?}");
     let screen = text.split("\x1b[H\x1b[2J").nth(1).unwrap_or_else(|| panic!("{text:?}"));
     assert!((10..24).contains(&screen.lines().count()) && screen.contains("loudest"), "{screen:?}");
     let longest = screen.lines().map(|line| line.trim_end().chars().count()).max().unwrap();
