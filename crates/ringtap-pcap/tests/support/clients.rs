@@ -152,6 +152,8 @@ pub fn capture_of(
 
 /// A client at work. What it prints is in its folder, beside what it writes there by itself.
 struct Work<'a> {
+    /// Program and library, for what is said of a failure.
+    who: String,
     running: RunningProgram,
     folder: &'a Path,
     _libraries: tempfile::TempDir,
@@ -172,7 +174,8 @@ impl<'a> Work<'a> {
         if let Library::Ours(backend) = library {
             command.env("LD_LIBRARY_PATH", libraries.path()).env("RINGTAP_BACKEND", backend);
         }
-        Self { running: receiver.start(command).unwrap(), folder, _libraries: libraries }
+        let who = format!("{} on {library:?}", client.program);
+        Self { who, running: receiver.start(command).unwrap(), folder, _libraries: libraries }
     }
 
     fn read(&self, name: &str) -> String {
@@ -185,8 +188,8 @@ impl<'a> Work<'a> {
         while !done(self) {
             let ended = self.running.child().try_wait().unwrap();
             let words = || self.read("words") + &self.read("printed");
-            assert!(ended.is_none(), "it ended before {what}: {}", words());
-            assert!(Instant::now() < until, "not {what} after {PATIENCE:?}: {}", words());
+            assert!(ended.is_none(), "{} ended before {what}: {}", self.who, words());
+            assert!(Instant::now() < until, "{}: not {what} after {PATIENCE:?}: {}", self.who, words());
             thread::sleep(Duration::from_millis(20));
         }
     }
