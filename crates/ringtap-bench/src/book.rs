@@ -155,7 +155,7 @@ pub struct Sample {
     pub cycles_per_packet: Option<f64>,
     /// Receiver core's last-level cache misses per packet received; `None` where the machine counts none.
     pub cache_misses_per_packet: Option<f64>,
-    /// Added event processing, nanoseconds a packet ([1] §6, [4] §8); 0 for none.
+    /// Added event processing, nanoseconds a packet (\[1] §6, \[4] §8); 0 for none.
     pub load_ns: f64,
     /// NAPI pause set for this run, nanoseconds; `None`: the receiver's own.
     pub napi_pause_ns: Option<u64>,

@@ -1,4 +1,4 @@
-//! Who is measured: every way Ringtap can wait, the ablations of [1] §7, the other back ends, and the real peers.
+//! Who is measured: every way Ringtap can wait, the ablations of \[1] §7, the other back ends, and the real peers.
 //!
 //! Owns names and configurations. How a run is made is in `run`.
 
@@ -37,7 +37,7 @@ pub enum Kind {
     Peer(PeerKind),
 }
 
-/// What the ablations put back ([1] §7.4): the copy and the allocation that a shared ring saves.
+/// What the ablations put back (\[1] §7.4): the copy and the allocation that a shared ring saves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Extra {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! What follows from the figures of a benchmark ([1] §2, §5.7, §7.3; [3] §4.2; [4] §8, §9.5): models fitted, predictions beside measurements.
+//! What follows from the figures of a benchmark (\[1] §2, §5.7, §7.3; \[3] §4.2; \[4] §8, §9.5): models fitted, predictions beside measurements.
 //!
 //! Owns the models and nothing that touches the system: it reads a [`Book`] and answers. A model whose samples don't suffice
 //! is left out; it never makes up a number.

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use report::{Act, SideBySide};
 
-/// The thesis' rate: 100 Mb/s of 64-byte packets ([1] §7).
+/// The thesis' rate: 100 Mb/s of 64-byte packets (\[1] §7).
 const MAIN_PPS: f64 = 148e3;
 const MAIN_SECONDS: u64 = 10;
 const RAMP_PPS: (f64, f64) = (1e3, 1e6);

@@ -1,4 +1,4 @@
-//! `ringtap bench`: the seven criteria of capture ([1] §6.1), for every way Ringtap can wait, its ablations and real peers,
+//! `ringtap bench`: the seven criteria of capture (\[1] §6.1), for every way Ringtap can wait, its ablations and real peers,
 //! in one interleaved run on the same core of a private testbed; and sensor, station and libpcap beside theirs. [`demo`] is the
 //! short proof of the main job.
 //!

@@ -24,7 +24,7 @@ pub struct Scale {
     pub resolution: f64,
     /// Frame lengths without frame check sequence, bytes.
     pub sizes: Vec<usize>,
-    /// Each point of the sweep is run a second time, with core use by the soaker ([1] §6).
+    /// Each point of the sweep is run a second time, with core use by the soaker (\[1] §6).
     pub soaker: bool,
     /// How often the host is calibrated at most, until it is calm.
     pub calibrations: u32,

@@ -1,4 +1,4 @@
-//! A very long run: no packet lost, or the exact place of each lost burst ([1] §6: 10⁹ packets).
+//! A very long run: no packet lost, or the exact place of each lost burst (\[1] §6: 10⁹ packets).
 
 use ringtap::{Error, Result};
 use ringtap_testbed::Topology;

@@ -1,4 +1,4 @@
-//! How much the kernel's receive softirq does at a time, and where ([3] §6.1).
+//! How much the kernel's receive softirq does at a time, and where (\[3] §6.1).
 //!
 //! Owns the settings of a study and that they are put back. Receive packet steering hands the packets to the receiver's core,
 //! where net_rx_action() takes up to `dev_weight` from a queue at a time and up to `netdev_budget` in all before it lets others run.

@@ -1,4 +1,4 @@
-//! Transient load beside a receiver ([1] §6.1.7): stress-ng(1) on the receiver's core.
+//! Transient load beside a receiver (\[1] §6.1.7): stress-ng(1) on the receiver's core.
 //!
 //! Owns the storms' names and the program that makes them.
 

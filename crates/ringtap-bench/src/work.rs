@@ -1,6 +1,6 @@
 //! The handler of a measured engine: checks every packet, and does what the study adds to it.
 //!
-//! Owns the calibrated event processing of [1] §6 and [4] §8 (a fixed number of dependent multiplications a packet, so that
+//! Owns the calibrated event processing of \[1] §6 and \[4] §8 (a fixed number of dependent multiplications a packet, so that
 //! it costs cycles and not wall time) and the ablations' copy and allocation.
 
 use std::collections::VecDeque;

@@ -107,8 +107,8 @@ fn net_sensor_tells_of_a_file_what_it_tells_of_an_interface() {
     let folder = tempfile::tempdir().unwrap();
     let attack = |number: usize| {
         let payload = format!("....EVIL-{:03}-....", number * 4);
-        let ports = (5000 + number as u16, 9999);
-        ipv4(17, [198, 51, 100, 7], [203, 0, 113, 9], 0, &udp(ports.0, ports.1, payload.as_bytes()))
+        // The pair of addresses decides which engine has a packet.
+        ipv4(17, [198, 51, 100, number as u8], [203, 0, 113, 9], 0, &udp(5000, 9999, payload.as_bytes()))
     };
     let attacks: Vec<Vec<u8>> = (0..ATTACKS).map(attack).collect();
     let capture = folder.path().join("in.pcap");

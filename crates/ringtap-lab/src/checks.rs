@@ -168,7 +168,7 @@ fn hybrid_mode(cell: &Cell) -> Result<Outcome> {
     Ok(with_interrupts(Outcome::of(&wrong, seen(&run)), &run))
 }
 
-/// From one per packet to nearly none, with the change at the threshold ([1] Fig. 7.14, 7.15).
+/// From one per packet to nearly none, with the change at the threshold (\[1] Fig. 7.14, 7.15).
 fn interrupts_per_packet(cell: &Cell) -> Result<Outcome> {
     let mut wrong = Vec::new();
     let mut points = Vec::new();
@@ -207,7 +207,7 @@ fn more_than_a_budget(cell: &Cell) -> Result<Outcome> {
     Ok(with_interrupts(Outcome::of(&wrong, format!("{}; {per_cycle:.0} packets per poll", seen(&run))), &run))
 }
 
-/// The smallest ring serves the rate that it is large enough for ([1] §5.5: 64 slots on a real-time platform).
+/// The smallest ring serves the rate that it is large enough for (\[1] §5.5: 64 slots on a real-time platform).
 fn small_ring(cell: &Cell) -> Result<Outcome> {
     let mut config = cell.config(timer());
     config.ring_slots = 64;
@@ -456,7 +456,7 @@ fn given_back_on_demand(cell: &Cell) -> Result<Outcome> {
     Ok(Outcome::of(&wrong, format!("ended as told; taken again: {}", seen(&run))))
 }
 
-/// Wake-ups by cyclictest and by the engine, idle and under stress; a ring sized for the worst of them loses nothing ([1] §2, §5.5, §5.7, §7.3).
+/// Wake-ups by cyclictest and by the engine, idle and under stress; a ring sized for the worst of them loses nothing (\[1] §2, §5.5, §5.7, §7.3).
 fn bounded_jitter(cell: &Cell) -> Result<Outcome> {
     const PPS: f64 = 5000.0;
     /// As the core's planner does: twice what was seen.

@@ -1,4 +1,4 @@
-//! Ways to sleep until the next tick, compared by how late they wake and what they cost ([1] §5.5).
+//! Ways to sleep until the next tick, compared by how late they wake and what they cost (\[1] §5.5).
 //!
 //! Owns the comparison. Ringtap itself uses `ringtap::clock::sleep_until`, the first of them. `umwait` is not among them: a
 //! hypervisor hides it, and it keeps the core from everybody else while it waits.

@@ -1,4 +1,4 @@
-//! Frames out: built in place in the transmit ring by the engine's thread ([2] §4), one kick per cycle.
+//! Frames out: built in place in the transmit ring by the engine's thread (\[2] §4), one kick per cycle.
 //!
 //! Owns the choice of ring and its counters. What a frame says is the handler's business.
 

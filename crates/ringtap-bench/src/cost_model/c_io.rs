@@ -1,4 +1,4 @@
-//! C_IO by added load ([4] §8): the time capture itself takes of each packet.
+//! C_IO by added load (\[4] §8): the time capture itself takes of each packet.
 //!
 //! Owns the reading of the study `load`: the largest load carried without loss at a rate leaves 1/rate − load for capture,
 //! and what T = min(line rate, F_CPU/(C_IO + C_task)) then says about the larger loads, which it has not seen.

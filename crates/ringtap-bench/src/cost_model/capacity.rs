@@ -1,4 +1,4 @@
-//! No-loss capacity: the least of what the processor, the ring and the line allow ([1] §2, §5.7, §7.3; [4] §8, §9.5).
+//! No-loss capacity: the least of what the processor, the ring and the line allow (\[1] §2, §5.7, §7.3; \[4] §8, §9.5).
 //!
 //! Owns the three bounds and their comparison with what the search found.
 

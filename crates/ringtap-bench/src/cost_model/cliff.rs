@@ -1,4 +1,4 @@
-//! The cliff ([3] §4.2): the rate at which handling interrupts alone fills the core.
+//! The cliff (\[3] §4.2): the rate at which handling interrupts alone fills the core.
 //!
 //! Owns where the two times come from and the comparison with the cliff that was searched; the formula is the core's.
 

@@ -1,4 +1,4 @@
-//! Core use: η = t_POH·f_poll + t_PP·f_pkt + η_BG ([1] Eqn. 5.4 and 7.1), of each receiver.
+//! Core use: η = t_POH·f_poll + t_PP·f_pkt + η_BG (\[1] Eqn. 5.4 and 7.1), of each receiver.
 //!
 //! Owns which points are fitted, which are held back, and how right the equation is at those. The terms and the choice among
 //! them are `equation`'s. The poll rate at a rate that is asked about is read between the fitted points, so a prediction

@@ -10,7 +10,7 @@ use super::regression::{Regression, Row};
 /// receiver wakes at one rate, and what that costs is part of its constant.
 const LEAST_VARIATION: f64 = 0.10;
 
-/// What is added to the three terms of [1] Eqn. 5.4.
+/// What is added to the three terms of \[1] Eqn. 5.4.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Extra {
     None,
@@ -36,7 +36,7 @@ pub(super) struct Equation {
 }
 
 impl Equation {
-    /// The plain equation ([1] Eqn. 5.4) if it is right within [`RIGHT_WITHIN`] (root mean square of the relative errors, each inner
+    /// The plain equation (\[1] Eqn. 5.4) if it is right within [`RIGHT_WITHIN`] (root mean square of the relative errors, each inner
     /// point foretold from the others, the outermost two as fitted); else the set of terms that does best at this. The
     /// held-back points are for judging and have no say here.
     pub(super) fn chosen(points: &[&Point]) -> Option<Self> {

@@ -168,7 +168,7 @@ impl HostModel {
         })
     }
 
-    /// The ring that holds what arrives at `peak_pps` in the worst wait of the benchmark, with safety 4 ([1] §2, §5.7, §7.3).
+    /// The ring that holds what arrives at `peak_pps` in the worst wait of the benchmark, with safety 4 (\[1] §2, §5.7, §7.3).
     ///
     /// # Errors
     /// A receiver without a model or without waits; a rate that is not a positive number, or so high that no ring suffices.

@@ -1,4 +1,4 @@
-//! One price list for all of Ringtap's ways to wait in a topology: the regression of [1] §7.3.1, which varies the poll rate
+//! One price list for all of Ringtap's ways to wait in a topology: the regression of \[1] §7.3.1, which varies the poll rate
 //! and the packet rate.
 //!
 //! Owns which receivers are of one kind, and the list. A single receiver whose timer has one rate can't tell t_POH from

@@ -1,4 +1,4 @@
-//! Ring size ([1] §2, §5.7, §7.3): what arrives in the longest wait must fit.
+//! Ring size (\[1] §2, §5.7, §7.3): what arrives in the longest wait must fit.
 //!
 //! Owns the worst wait of each receiver and the comparison with the least ring that the search found.
 

@@ -1,4 +1,4 @@
-//! Past saturation in topology host: loss = 1 − 1/(t_res·r) for r ≥ 1/t_res ([1] §2, §5.7, §7.3), so what is delivered stays at 1/t_res.
+//! Past saturation in topology host: loss = 1 − 1/(t_res·r) for r ≥ 1/t_res (\[1] §2, §5.7, §7.3), so what is delivered stays at 1/t_res.
 //!
 //! Owns t_res of each receiver that was driven past its capacity. A receiver that livelocks delivers less the more is offered:
 //! then the prediction is wrong, and the points show by how much.

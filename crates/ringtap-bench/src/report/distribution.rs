@@ -1,4 +1,4 @@
-//! How delays are distributed: the share of packets that took longer, by delay ([1] Fig. 7.5–7.12).
+//! How delays are distributed: the share of packets that took longer, by delay (\[1] Fig. 7.5–7.12).
 
 use std::collections::BTreeMap;
 

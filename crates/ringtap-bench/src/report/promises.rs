@@ -12,7 +12,7 @@ use super::spread::Spread;
 use super::table::Table;
 use super::{Section, equal_latency, sweep, topology_name};
 
-/// 100 Mb/s of 64-byte packets, the sources' figure ([1] §7).
+/// 100 Mb/s of 64-byte packets, the sources' figure (\[1] §7).
 const STANDARD_PPS: f64 = 148e3;
 /// Woken by what comes: the kernel's NAPI is left as it is, and no blocks are awaited, as libpcap does by default (TPACKET_V3).
 const INTERRUPT_DRIVEN: [&str; 3] = ["interrupt", "socket", "udp-socket"];

@@ -23,7 +23,7 @@ pub struct Found {
     write: fn(f64) -> String,
 }
 
-/// Criterion (i) of [1] §6.1.
+/// Criterion (i) of \[1] §6.1.
 pub const CAPACITY: Found = Found {
     quantity: "no_loss_capacity_pps",
     key: "capacity",
@@ -34,7 +34,7 @@ pub const CAPACITY: Found = Found {
     write: si,
 };
 
-/// Criterion (vi) of [1] §6.1.
+/// Criterion (vi) of \[1] §6.1.
 pub const GREATEST_LOAD: Found = Found {
     quantity: "greatest_load_percent",
     key: "greatest-load",

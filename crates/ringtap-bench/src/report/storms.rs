@@ -1,4 +1,4 @@
-//! Robustness: what was lost while storms of disk, fork, page-fault and timer work ran beside ([1] §7.2.5, Table 7.7).
+//! Robustness: what was lost while storms of disk, fork, page-fault and timer work ran beside (\[1] §7.2.5, Table 7.7).
 
 use std::collections::BTreeMap;
 

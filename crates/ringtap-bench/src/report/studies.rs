@@ -249,7 +249,7 @@ fn arrivals(book: &Book, looks: &Looks, topology: Topology) -> Option<Figure> {
     })
 }
 
-/// Budget and weight: each setting a line of its own ([3] Fig. 6).
+/// Budget and weight: each setting a line of its own (\[3] Fig. 6).
 fn napi(book: &Book, topology: Topology) -> Section {
     let name = topology_name(topology);
     let mut section = Section::new(format!("{name}-napi"), format!("{name}: NAPI budget and weight"));

@@ -1,4 +1,4 @@
-//! The seven criteria of [1] §6.1, one table per topology, receivers as rows.
+//! The seven criteria of \[1] §6.1, one table per topology, receivers as rows.
 
 use crate::book::{Book, Delays, Finding, Sample, Topology};
 

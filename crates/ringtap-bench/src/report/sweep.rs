@@ -1,4 +1,4 @@
-//! What depends on the offered rate: core use, delivery, loss, interrupts, polls, latency ([1] Fig. 7.1–7.15, [3] Fig. 7).
+//! What depends on the offered rate: core use, delivery, loss, interrupts, polls, latency (\[1] Fig. 7.1–7.15, \[3] Fig. 7).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The greatest event processing that is carried without loss at 148 kpps ([1] §6.1): engines only, as a peer's
+//! The greatest event processing that is carried without loss at 148 kpps (\[1] §6.1): engines only, as a peer's
 //! handler is its own.
 
 use ringtap::Result;

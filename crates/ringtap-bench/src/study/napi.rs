@@ -1,4 +1,4 @@
-//! The kernel's budget and weight against throughput, loss, delay and core use, and the round trip of pings ([3] §6).
+//! The kernel's budget and weight against throughput, loss, delay and core use, and the round trip of pings (\[3] §6).
 //!
 //! Topology nic with receive packet steering: all that softirqs do with a packet is done on the receiver's core, as a card's
 //! interrupt would have it. Who reads sockets competes with them there.

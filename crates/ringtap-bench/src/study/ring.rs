@@ -1,4 +1,4 @@
-//! The least ring that loses nothing at 148 kpps ([1] Table 7.5): engines only, whose rings can be set to any size.
+//! The least ring that loses nothing at 148 kpps (\[1] Table 7.5): engines only, whose rings can be set to any size.
 
 use ringtap::Result;
 use ringtap_testbed::Topology;

@@ -15,7 +15,7 @@ use crate::run::{Arrivals, Request};
 use crate::scale::Scale;
 use crate::storm::{self, Storm};
 
-/// 100 Mb/s of 64-byte packets, the sources' figure ([1] §7).
+/// 100 Mb/s of 64-byte packets, the sources' figure (\[1] §7).
 pub(super) const STANDARD_PPS: f64 = 148e3;
 const TOPOLOGIES: [Topology; 2] = [Topology::Nic, Topology::Host];
 

@@ -16,11 +16,11 @@
 //! # Adding one
 //!
 //! 1. Write the folder. `mod.rs` ends with `pub(super) const DEFINITION: Definition`.
-//! 2. In this file: a line `pub mod NAME;` and a line `&NAME::DEFINITION` in the table. If the name is in [`NOT_PARSED`], take it out.
+//! 2. In this file: a line `pub mod NAME;` and a line `&NAME::DEFINITION` in the table. If the name is in `NOT_PARSED`, take it out.
 //!
 //! That is all: rules may then name the protocol and its keywords, they are put in the classes of TCP or UDP as the definition has
 //! readers for them, the detector feeds those readers, and flow and alert records carry the name. A reader keeps one number for
-//! each side of a flow, the position of what it reads next ([`Side::skip`]); a protocol that must remember more needs a place in the
+//! each side of a flow, the position of what it reads next (`Side::skip`); a protocol that must remember more needs a place in the
 //! flow table first.
 
 mod definition;

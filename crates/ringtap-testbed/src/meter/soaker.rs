@@ -1,4 +1,4 @@
-//! The soaker: a lowest-priority thread that turns what is left of a core into counted work ([1] §6).
+//! The soaker: a lowest-priority thread that turns what is left of a core into counted work (\[1] §6).
 //!
 //! Owns the thread, its unit of work and its calibration. Its presence keeps the core from idling, so it excludes the
 //! meters of idle time and of cycles over the same interval.

@@ -17,7 +17,7 @@ use crate::sys::xsk::STAMP_BYTES;
 
 /// A histogram bucket reports its upper edge, up to 1/32 above the true value: the bound is kept as reported.
 const REPORTING: f64 = 1.0 + 1.0 / 32.0;
-/// Safety factor of the ring size ([1] §2, §5.7, §7.3).
+/// Safety factor of the ring size (\[1] §2, §5.7, §7.3).
 const RING_SAFETY: u32 = 4;
 /// Longest pause expected of a CPU beyond what calibration happened to see: on hardware, and in a virtual machine whose
 /// host may give the CPU to others: up to 64 ms at once were seen on a busy one, where safety 4 × 10 ms holds 43 ms.
@@ -156,7 +156,7 @@ pub struct Plan {
     pub timer_share: f64,
     /// Expected share of the core at the peak rate.
     pub peak_share: f64,
-    /// Rate beyond which the core is saturated, packets per second ([1] §2, §5.7, §7.3).
+    /// Rate beyond which the core is saturated, packets per second (\[1] §2, §5.7, §7.3).
     pub no_loss_bound_pps: f64,
     /// The sums in words, one line each.
     pub sums: Vec<String>,
@@ -284,7 +284,7 @@ impl Calibration {
         (timer_share, rate_hz.max(poll_hz))
     }
 
-    /// Slots for the longest time nobody looks at the ring ([1] §2, §5.7, §7.3), and packed ones.
+    /// Slots for the longest time nobody looks at the ring (\[1] §2, §5.7, §7.3), and packed ones.
     fn ring_slots(&self, wait_ns: u64, peak_pps: f64, sums: &mut Vec<String>) -> (u32, u32) {
         let pause_ns = self.jitter_max_ns.max(if self.virtual_machine { VIRTUAL_PAUSE_NS } else { PAUSE_NS });
         let worst_ns = wait_ns + pause_ns;

@@ -1,4 +1,4 @@
-//! The forecast of the inter-packet period and the ladder of thresholds ([2] §5.3, Eqn 1–3).
+//! The forecast of the inter-packet period and the ladder of thresholds (\[2] §5.3, Eqn 1–3).
 //!
 //! Owns: the equations and which rung they lead to. Does not own: the tunables' meaning and validation (`policy`),
 //! the poll instants (`grid`).

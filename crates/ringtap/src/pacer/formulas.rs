@@ -1,9 +1,9 @@
-//! Closed formulas of waiting and polling ([1] §2, §5.7, §7.3; [3] §4.2).
+//! Closed formulas of waiting and polling (\[1] §2, §5.7, §7.3; \[3] §4.2).
 //!
 //! Owns: formulas that need nothing but their arguments. Does not own: measured costs, or the choice of period and
 //! threshold from a latency bound (calibration).
 
-/// λ_cliff = (r/2)(√(1 + 4μ/r) − 1) in packets per second ([3] §4.2): the rate at which interrupt handling saturates
+/// λ_cliff = (r/2)(√(1 + 4μ/r) − 1) in packets per second (\[3] §4.2): the rate at which interrupt handling saturates
 /// the processor. μ = 1/`per_packet_ns`, r = 1/`per_interrupt_ns`, both times in nanoseconds.
 ///
 /// Returns 0 where the formula has no meaning: a time that is negative or not finite, or both 0. With free
@@ -20,7 +20,7 @@ pub fn cliff_pps(per_packet_ns: f64, per_interrupt_ns: f64) -> f64 {
     if denominator > 0.0 { 2e9 / denominator } else { 0.0 }
 }
 
-/// Ring slots that hold what arrives in the worst poll period ([1] §2, §5.7, §7.3): `worst_period_ns` × `peak_pps` × `safety`,
+/// Ring slots that hold what arrives in the worst poll period (\[1] §2, §5.7, §7.3): `worst_period_ns` × `peak_pps` × `safety`,
 /// rounded up to a power of two (rings are indexed with a mask).
 ///
 /// `None` if an argument is 0, or if the ring would need more than 2^31 slots (ring indices are 32 bits wide).
@@ -35,13 +35,13 @@ pub fn ring_slots(worst_period_ns: u64, peak_pps: u64, safety: u32) -> Option<u3
 }
 
 /// Mean wait of a packet for the next poll, in nanoseconds: arrivals fall uniformly into the period, so half of it
-/// ([1] §2, §5.7, §7.3).
+/// (\[1] §2, §5.7, §7.3).
 pub fn polling_latency_mean_ns(period_ns: u64) -> u64 {
     period_ns / 2
 }
 
 /// The wait that a share `quantile` (0 to 1, clamped) of the packets does not exceed, in nanoseconds: uniform on
-/// [0, `period_ns`], so `quantile` × period ([1] §2, §5.7, §7.3). With jitter, give a high percentile of the poll period.
+/// [0, `period_ns`], so `quantile` × period (\[1] §2, §5.7, §7.3). With jitter, give a high percentile of the poll period.
 pub fn polling_latency_quantile_ns(period_ns: u64, quantile: f64) -> u64 {
     (period_ns as f64 * quantile.clamp(0.0, 1.0)) as u64
 }

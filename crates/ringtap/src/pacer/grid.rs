@@ -1,4 +1,4 @@
-//! The fixed-rate grid of poll instants ([1] §5).
+//! The fixed-rate grid of poll instants (\[1] §5).
 //!
 //! Owns: which instant is the next tick, and how many were missed. Does not own: whether to use the timer at all,
 //! or the sleeping.

@@ -1,4 +1,4 @@
-//! When to look at the ring again: the waiting policy ([1] §5, [3] §2–4). Pure: no system call, no clock of its own.
+//! When to look at the ring again: the waiting policy (\[1] §5, \[3] §2–4). Pure: no system call, no clock of its own.
 //!
 //! Owns: the decision after each cycle, [`Pacer::next`]. Does not own: the clock, the waiting itself (engine and
 //! sources), or where threshold and period come from (calibration).

@@ -1,4 +1,4 @@
-//! Which waiting policy, with which numbers, and whether they make sense ([1] §5.3.4, [3] §2–4).
+//! Which waiting policy, with which numbers, and whether they make sense (\[1] §5.3.4, \[3] §2–4).
 //!
 //! Owns: the policy types as a user or a configuration file states them, their defaults and their validation.
 //! Does not own: how a policy decides (`forecast`, `windowed`), or where threshold and period come from
@@ -15,9 +15,9 @@ pub const MAX_PERIOD_NS: u64 = 60_000_000_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "wait", rename_all = "snake_case")]
 pub enum Policy {
-    /// Interrupt at low rates, fixed-rate timer at high rates, chosen by forecast ([1] §5.3.4, [2] §5.3).
+    /// Interrupt at low rates, fixed-rate timer at high rates, chosen by forecast (\[1] §5.3.4, \[2] §5.3).
     Hybrid(Hybrid),
-    /// The same two ways to wait, chosen by a rate measured per window and two cliffs ([3] §2–4).
+    /// The same two ways to wait, chosen by a rate measured per window and two cliffs (\[3] §2–4).
     Windowed(Windowed),
     /// Always the device's interrupt.
     Interrupt,
@@ -39,7 +39,7 @@ pub struct Rung {
     pub period_ns: u64,
 }
 
-/// The tunables of the hybrid policy ([2] §5.3; the sources name α1, α2, n1 and n2 but give no values).
+/// The tunables of the hybrid policy (\[2] §5.3; the sources name α1, α2, n1 and n2 but give no values).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hybrid {
     /// Weight of the newest inter-packet period when a cycle handled at most `n1` packets; (0, 1], below `alpha2`.
@@ -94,7 +94,7 @@ impl Hybrid {
         Self::with_rungs(vec![Rung { threshold_pps, period_ns }])
     }
 
-    /// The defaults with a ladder of several thresholds ([2] §5.3, "for wide ranges").
+    /// The defaults with a ladder of several thresholds (\[2] §5.3, "for wide ranges").
     pub fn with_rungs(rungs: Vec<Rung>) -> Self {
         Self {
             alpha1: Self::ALPHA1,
@@ -127,7 +127,7 @@ fn default_ceiling() -> f64 {
     Hybrid::CEILING
 }
 
-/// The tunables of the windowed policy ([3] §2–4).
+/// The tunables of the windowed policy (\[3] §2–4).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Windowed {
     /// λ_cliff in packets per second, measured or from [`cliff_pps`](super::formulas::cliff_pps); finite and above 0.

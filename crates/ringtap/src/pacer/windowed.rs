@@ -1,4 +1,4 @@
-//! The windowed rate estimate and its two cliffs ([3] §2–4).
+//! The windowed rate estimate and its two cliffs (\[3] §2–4).
 //!
 //! Owns: the estimate per window and the mode it leads to. Does not own: where λ_cliff comes from (`model`, or
 //! measurement), the poll instants (`grid`).

@@ -1,4 +1,4 @@
-//! The card itself as a source ([1] §5.3, §5.6): its descriptors and frames in our memory, its interrupt in our hands, no network stack
+//! The card itself as a source (\[1] §5.3, §5.6): its descriptors and frames in our memory, its interrupt in our hands, no network stack
 //! of the kernel's anywhere.
 //!
 //! Owns the opening of a card's queues and the order in which ring, mask and wait are looked at. Registers are in `card`.
