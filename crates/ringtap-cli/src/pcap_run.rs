@@ -27,9 +27,9 @@ Live capture on Ethernet interfaces is Ringtap's, everything else the libpcap's 
 RINGTAP_BACKEND, RINGTAP_MAX_LATENCY, RINGTAP_RING, RINGTAP_TAKE and RINGTAP_NAPI_PACING, which work without this command too,
 as does a device name such as ringtap:eth1?backend=packet.
 
-By default (backend auto) packets are taken by AF_XDP from an interface that has no address, is no port of a bridge or bond and
-carries no VLAN, if the program asks for promiscuous mode; then no other program sees them. From every other interface they are
-copied beside the host.
+By default (backend auto) packets are taken by AF_XDP from an interface that the host uses in no way that `ringtap doctor` names
+(addresses, link-local ones too; bridges, VLANs, routes, tc, IPsec, PPPoE), if the program asks for promiscuous mode; then no
+other program sees them. From every other interface they are copied beside the host.
 
 The library is looked for beside this command, in ../lib/ringtap and where RINGTAP_PCAP_LIBRARY says. Programs that change
 users at their start (set-user-ID, file capabilities) ignore the search path this command sets.";

@@ -40,7 +40,7 @@ pub trait Handler {
     /// Handles one packet. Must not block; may send frames through `outbox`.
     fn packet(&mut self, packet: &Packet<'_>, outbox: &mut Outbox<'_>);
 
-    /// The ring was found empty and the engine is about to wait.
+    /// The ring was found empty and the engine is about to wait, or it ends.
     fn cycle_end(&mut self, _outbox: &mut Outbox<'_>) {}
 
     /// After a cycle's end: how long the engine may wait at most until the next one. `None`: as long as no packet comes.
@@ -53,7 +53,8 @@ pub trait Handler {
         None
     }
 
-    /// Its engine has ended before the others of the program.
+    /// Its engine has ended before the others of the program. Told by [`Devices`](crate::receiver::Devices) alone; with a single
+    /// receiver the handlers are in its [`Outcome`](crate::receiver::Outcome).
     fn retired(&mut self) {}
 
     /// All engines of the program have ended. Called by the thread that ends them; nothing is sent any more.

@@ -1,6 +1,6 @@
 //! The windowed rate estimate and its two cliffs (\[3] §2–4).
 //!
-//! Owns: the estimate per window and the mode it leads to. Does not own: where λ_cliff comes from (`model`, or
+//! Owns: the estimate per window and the mode it leads to. Does not own: where λ_cliff comes from (`formulas`, or
 //! measurement), the poll instants (`grid`).
 //!
 //! As in the source the estimate costs shifts only. The source's estimator ran on a timer of its own; here nothing

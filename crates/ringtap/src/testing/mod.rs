@@ -1,6 +1,8 @@
 //! What stands in for card, kernel and time, so that engines and what is built on them can be tested without root.
 //!
 //! Ordinary parts of the crate and no feature: they bring no dependency, and what is not called is not linked. Owns the list.
+//! A whole [`Receiver`](crate::Receiver) runs over such a source as well: [`given::give`](crate::source::given::give), then
+//! [`Backend::Given`](crate::Backend::Given).
 //!
 //! Here a packet's latency is exact, as the engine's own loop runs in simulated time:
 //!
