@@ -1,7 +1,7 @@
 //! From a latency bound to period, threshold and ring size: the sums, and whether the bound can be kept.
 //!
-//! Pure: no measuring, no system call. The formulas are in ARCHITECTURE.md, "Where period, threshold and ring
-//! size come from". How the whole reads is in `words`.
+//! Pure: no measuring, no system call. The formulas are in docs/internals/waiting.md, "Where period,
+//! threshold and ring size come from". How the whole reads is in `words`.
 
 use std::time::Duration;
 
