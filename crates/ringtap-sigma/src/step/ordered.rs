@@ -82,6 +82,10 @@ impl Ordered {
         self.best.iter().flatten().map(|chain| chain.start).max()
     }
 
+    pub(super) fn latest(&self) -> Option<i64> {
+        self.best.iter().flatten().map(|chain| chain.entry.time()).max()
+    }
+
     pub(super) fn members(&self) -> Vec<(u8, Entry)> {
         events(self.best.last().and_then(Option::as_ref))
     }

@@ -307,6 +307,10 @@ impl State {
         if !sound || waiting.len() > rule.limits.waiting as usize + 1 || window.is_far(FARTHEST) {
             return Err(r.damaged("events of this rule"));
         }
+        // Events are applied in their order: a window that is ahead of it would get older events behind newer ones.
+        if window.latest() > applied.map(|order| order.time) {
+            return Err(r.damaged("no event newer than the one applied last"));
+        }
         // An incident is open where the condition held when the state was written.
         if open.is_some() != window.start(rule).is_some() {
             return Err(r.damaged("an incident where the condition holds, and none elsewhere"));

@@ -98,12 +98,21 @@ impl Window {
         }
     }
 
+    /// The event with which the last of what is remembered is forgotten.
     pub(crate) fn newest(&self) -> Option<i64> {
         match self {
             Self::Count(stamps) => stamps.newest(),
             Self::Values(values) => values.newest(),
             Self::Together(together) => together.newest(),
             Self::Ordered(ordered) => ordered.newest(),
+        }
+    }
+
+    /// When the latest event was that is remembered.
+    pub(crate) fn latest(&self) -> Option<i64> {
+        match self {
+            Self::Ordered(ordered) => ordered.latest(),
+            _ => self.newest(),
         }
     }
 
