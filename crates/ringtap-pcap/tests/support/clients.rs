@@ -128,12 +128,33 @@ pub fn capture_with(
 
 /// The same of the frames in these files.
 pub fn capture_of(
-    mut traffic: Vec<PathBuf>,
+    traffic: Vec<PathBuf>,
     client: &Client<'_>,
     library: Library,
     prepare: impl Fn(&Testbed, &Path),
     conclude: impl Fn(&Testbed, &Path),
 ) -> (String, tempfile::TempDir) {
+    let once = || capture_once(traffic.clone(), client, library, &prepare, &conclude);
+    let captured = match (once(), library) {
+        // The block with the last frame may stay in the kernel beneath the system's library (seen with p0f on 6.18, not
+        // explained). It is what ours is compared with, so it is asked again; ours is not.
+        (Err(why), Library::System) => {
+            eprintln!("once more: {why}");
+            once()
+        }
+        (captured, _) => captured,
+    };
+    captured.unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// One try; an error when the client does not tell of the last frame.
+fn capture_once(
+    mut traffic: Vec<PathBuf>,
+    client: &Client<'_>,
+    library: Library,
+    prepare: impl Fn(&Testbed, &Path),
+    conclude: impl Fn(&Testbed, &Path),
+) -> Result<(String, tempfile::TempDir), String> {
     let testbed = bench(client.program);
     testbed.enable_receiver_napi().unwrap();
     let (folder, sent) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -145,9 +166,9 @@ pub fn capture_of(
     let replay = Replay::new(testbed.sender().interface(), traffic, ReplayPace::Constant(2000.0));
     let report = testbed.sender().run(|| replay.start().unwrap().join().unwrap()).unwrap();
     assert!(report.stamped > 500, "{report}");
-    work.wait_until_it_told(client.last);
+    work.wait_until_it_told(client.last)?;
     conclude(&testbed, folder.path());
-    (work.end(testbed.receiver()), folder)
+    Ok((work.end(testbed.receiver()), folder))
 }
 
 /// A client at work. What it prints is in its folder, beside what it writes there by itself.
@@ -183,15 +204,23 @@ impl<'a> Work<'a> {
     }
 
     /// Looks until `done`; a client that ends before or takes for ever has failed.
-    fn wait_until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
+    fn wait_until(&mut self, what: &str, done: impl FnMut(&mut Self) -> bool) {
+        self.looks_until(what, done).unwrap_or_else(|why| panic!("{why}"));
+    }
+
+    /// The same; an error when it takes for ever.
+    fn looks_until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) -> Result<(), String> {
         let until = Instant::now() + PATIENCE;
         while !done(self) {
             let ended = self.running.child().try_wait().unwrap();
             let words = || self.read("words") + &self.read("printed");
             assert!(ended.is_none(), "{} ended before {what}: {}", self.who, words());
-            assert!(Instant::now() < until, "{}: not {what} after {PATIENCE:?}: {}", self.who, words());
+            if Instant::now() > until {
+                return Err(format!("{}: not {what} after {PATIENCE:?}: {}", self.who, words()));
+            }
             thread::sleep(Duration::from_millis(20));
         }
+        Ok(())
     }
 
     fn wait_until_it_captures(&mut self, host: &Host, ready: Option<&str>) {
@@ -207,13 +236,13 @@ impl<'a> Work<'a> {
         self.wait_until("it captures", |work| ["words", "printed"].iter().any(|name| work.read(name).contains(ready)));
     }
 
-    fn wait_until_it_told(&mut self, last: Last) {
-        self.wait_until("it told of the last frame", |work| {
+    fn wait_until_it_told(&mut self, last: Last) -> Result<(), String> {
+        self.looks_until("it told of the last frame", |work| {
             let files = std::fs::read_dir(work.folder).unwrap().map(|entry| entry.unwrap().path());
             // One that is of a ring may be gone before it is read.
             files.filter(|path| path.is_file()).any(|path| last.is_told_in(&std::fs::read(path).unwrap_or_default()))
                 || last == Last::Untold
-        });
+        })
     }
 
     /// All it printed, the names of this run replaced.
