@@ -179,7 +179,7 @@ fn ended(written: io::Result<()>) -> Result<ExitCode> {
 fn check(path: &Path) -> Result<ExitCode> {
     let rules = Rules::read(path)?;
     for line in rules.check() {
-        println!("{}", render::printable(&line));
+        println!("{}", ringtap_output::printable(&line));
     }
     let (used, rejected) = (rules.automaton.rules().len(), rules.rejected.len());
     let detections = rules.automaton.detections().len();
@@ -205,7 +205,7 @@ fn test(paths: &[PathBuf]) -> Result<ExitCode> {
             }
             failed += 1;
             println!("{}: {}: FAILED", path.display(), outcome.name);
-            outcome.faults.iter().for_each(|fault| println!("  {}", render::printable(fault)));
+            outcome.faults.iter().for_each(|fault| println!("  {}", ringtap_output::printable(fault)));
         }
     }
     println!("{passed} cases passed, {failed} failed");

@@ -9,7 +9,8 @@ use ringtap_sigma::{Automaton, Opened, Output, key_parts};
 use crate::correlator::Settings;
 use crate::engine::{Engine, Finding};
 use crate::event::Event;
-use crate::render::{printable, shown_span, shown_time};
+use crate::render::{shown_span, shown_time};
+use ringtap_output::printable;
 
 /// How much longer than its timespan a match may take to be told as a near miss.
 const FACTOR: u32 = 4;

@@ -13,8 +13,9 @@ use serde_json::{Value as Json, json};
 use crate::event::Event;
 use crate::log::{self, Record};
 use crate::nesting::{Listed, parents};
-use crate::render::{event, printable, shown_span, shown_time};
+use crate::render::{event, shown_span, shown_time};
 use crate::store::{Incident, MemberRow, Store};
+use ringtap_output::printable;
 
 /// What an event says, in a timeline, characters.
 const SHOWN: usize = 160;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use ringtap_output::Severity;
+use ringtap_output::{Severity, printable};
 use ringtap_run::units;
 use ringtap_sigma::{Automaton, Identity, Level, Member, Output, Rule, key_parts};
 use serde_json::{Map, Value as Json, json};
@@ -82,12 +82,12 @@ pub fn json(told: &Told, automaton: &Automaton, sensors: &dyn Sensors) -> Json {
             "late": late, "matches": it.matches,
         }),
         // No other output is told.
-        Told::Incident(..) | Told::Match(Finding::Incident(_)) => Json::Null,
-        Told::Match(Finding::Match { detection, at_ns, identity }) => {
+        Told::Incident(..) | Told::Match(Finding::Incident(_), _) => Json::Null,
+        Told::Match(Finding::Match { detection, at_ns, identity }, late) => {
             let head = &automaton.detections()[usize::from(*detection)].head;
             let mut object = json!({
                 "event": "match", "rule": head.label(), "title": head.title, "level": head.level.name(),
-                "time_ns": at_ns,
+                "time_ns": at_ns, "late": late,
             });
             if let Json::Object(object) = &mut object {
                 object.extend(event(identity, sensors));
@@ -126,9 +126,10 @@ pub fn line(told: &Told, automaton: &Automaton) -> Option<String> {
             let (time, level) = (shown_time(it.at_ns), head.level.name());
             format!("{time}  {level:<13} {}: {key}({count} {events} in {span}{late}{unproven})  {}", head.title, it.id)
         }
-        Told::Match(Finding::Match { detection, at_ns, .. }) => {
+        Told::Match(Finding::Match { detection, at_ns, .. }, late) => {
             let head = &automaton.detections()[usize::from(*detection)].head;
-            format!("{}  {:<13} {}", shown_time(*at_ns), head.level.name(), head.title)
+            let late = if *late { " (found late)" } else { "" };
+            format!("{}  {:<13} {}{late}", shown_time(*at_ns), head.level.name(), head.title)
         }
         Told::Provisional(it) => {
             let head = &rule(it.rule).head;
@@ -141,15 +142,9 @@ pub fn line(told: &Told, automaton: &Automaton) -> Option<String> {
             let key = keyed(it.rule, &it.key);
             format!("memory is full: {}: {key}forgotten with {} events, {what}", head.title, it.members.len())
         }
-        Told::Incident(..) | Told::Match(Finding::Incident(_)) => return None,
+        Told::Incident(..) | Told::Match(Finding::Incident(_), _) => return None,
     };
     Some(printable(&text))
-}
-
-/// What came from the network must not steer a terminal.
-#[must_use]
-pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// A time for people, UTC.
@@ -183,8 +178,8 @@ pub fn severity_of(told: &Told, automaton: &Automaton) -> Option<Severity> {
     match told {
         Told::Incident(Output::Opened(it), _) => of(it.rule),
         Told::Incident(Output::Extended(it), _) => of(it.rule),
-        Told::Incident(..) | Told::Match(Finding::Incident(_)) => None,
-        Told::Match(Finding::Match { detection, .. }) => {
+        Told::Incident(..) | Told::Match(Finding::Incident(_), _) => None,
+        Told::Match(Finding::Match { detection, .. }, _) => {
             Some(severity(automaton.detections()[usize::from(*detection)].head.level))
         }
         Told::Provisional(it) => of(it.rule),

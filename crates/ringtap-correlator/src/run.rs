@@ -139,7 +139,7 @@ impl Running {
         };
         let automaton = rules.automaton;
         let explainer = options.explain.then(|| Explainer::new(&automaton, settings));
-        let open = || Correlator::open(automaton, settings, options.store.as_deref());
+        let open = || Correlator::open(automaton, settings, options.store.as_deref(), now_ns());
         let correlator = process.with_file_rights(open)?;
         let source = process.with_file_rights(|| Source::open(options))?;
         let reopen = Arc::new(AtomicBool::new(false));
@@ -175,11 +175,11 @@ impl Running {
             for _ in 0..TURN {
                 match self.source.next() {
                     Next::Event(event, is_file) => {
-                        let way = if is_file { Way::File } else { Way::Stream(clock::realtime_ns() as i64) };
+                        let way = if is_file { Way::File } else { Way::Stream };
                         if let Some(explainer) = &mut self.explainer {
                             explainer.event(&event);
                         }
-                        self.correlator.event(*event, way);
+                        self.correlator.event(*event, way, now_ns());
                         received = Instant::now();
                     }
                     Next::Nothing => break,
@@ -199,6 +199,9 @@ impl Running {
             }
             if signals.take_hangup() {
                 self.reopen.store(true, Ordering::Relaxed);
+                // In the names of the rules that found it.
+                self.sync();
+                self.tell(show);
                 self.reload(options);
             }
             if let Some((next, every)) = next_stats.zip(options.stats)
@@ -265,4 +268,9 @@ impl Running {
         show(Event::Summary(&status));
         written
     }
+}
+
+/// Since 1970.
+fn now_ns() -> i64 {
+    i64::try_from(clock::realtime_ns()).unwrap_or(i64::MAX)
 }

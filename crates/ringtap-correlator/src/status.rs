@@ -10,7 +10,8 @@ use serde_json::{Value as Json, json};
 
 use crate::correlator::{Correlator, SensorCounts};
 use crate::input::counts::InputCounts;
-use crate::render::shown_time;
+use crate::render::{shown_span, shown_time};
+use ringtap_output::printable;
 use std::sync::Arc;
 
 /// The account.
@@ -79,6 +80,10 @@ impl Status {
         add(self.engine.forced, "events were judged before their time, as too many of their key waited");
         add(self.log.map_or(0, |(_, lost, _)| lost), "events are not in the log: a restart forgets them");
         add(self.log.map_or(0, |(.., damaged)| damaged), "segments of the log were damaged");
+        if self.counts.set_back_ns > 0 {
+            let ahead = shown_span(self.counts.set_back_ns);
+            lines.push(format!("the store had come {ahead} farther than the clock, and was set back"));
+        }
         for ((rule, ..), [missing, list, long]) in self.rules.iter().zip(&self.engine.skipped) {
             let mut add = |count: u64, what: &str| {
                 if count > 0 {
@@ -152,10 +157,10 @@ impl fmt::Display for Status {
         let incidents: u64 = self.rules.iter().map(|(.., count)| count).sum();
         writeln!(f, "{} events, {} incidents", grouped(self.counts.events), grouped(incidents))?;
         for (name, lines, bad, _) in &self.inputs {
-            writeln!(f, "  input {}: {} lines, {} no events", name, grouped(*lines), grouped(*bad))?;
+            writeln!(f, "  input {}: {} lines, {} no events", printable(name), grouped(*lines), grouped(*bad))?;
         }
         for SensorCounts { name, events, late, .. } in &self.sensors {
-            writeln!(f, "  sensor {name}: {} events, {} late", grouped(*events), grouped(*late))?;
+            writeln!(f, "  sensor {}: {} events, {} late", printable(name), grouped(*events), grouped(*late))?;
         }
         if self.counts.known > 0 {
             writeln!(f, "  {} events were in the log already", grouped(self.counts.known))?;
@@ -164,7 +169,7 @@ impl fmt::Display for Status {
             writeln!(f, "  {} late events were judged again", grouped(self.counts.judged_again))?;
         }
         for (rule, _, count) in self.rules.iter().filter(|(.., count)| *count > 0) {
-            writeln!(f, "  rule {rule}: {} incidents", grouped(*count))?;
+            writeln!(f, "  rule {}: {} incidents", printable(rule), grouped(*count))?;
         }
         writeln!(
             f,
@@ -176,6 +181,28 @@ impl fmt::Display for Status {
             return writeln!(f, "Could not have seen: what no input told.");
         }
         writeln!(f, "Could not have seen: what no input told, and what rests on these:")?;
-        unseen.iter().try_for_each(|line| writeln!(f, "  {line}"))
+        unseen.iter().try_for_each(|line| writeln!(f, "  {}", printable(line)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap_sigma::{Limits, RuleSet};
+
+    use super::*;
+    use crate::correlator::{Settings, Way};
+    use crate::input::parse::{Parser, Wanted};
+
+    #[test]
+    fn senders_do_not_write_to_the_terminal() {
+        let (automaton, _) = RuleSet::new().compile(Limits::default());
+        let mut correlator = Correlator::open(Arc::new(automaton), Settings::default(), None, 10).unwrap();
+        let line = r#"{"time":1,"sensor":"\u001b]0;x\u0007\nCould not have seen: what no input told.\u202e"}"#;
+        let event = Parser::new(Wanted::Json, "in").event(line.as_bytes()).unwrap();
+        correlator.event(event, Way::Stream, i64::MAX);
+        let inputs = [InputCounts::new("a\u{1b}[2J")];
+        let text = Status::of(&correlator, &inputs, 0, Duration::ZERO).to_string();
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n' || c == '\u{202e}'), "{text:?}");
+        assert_eq!(text.matches("\nCould not have seen").count(), 1, "{text}");
     }
 }

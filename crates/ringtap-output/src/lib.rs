@@ -80,3 +80,10 @@ impl Output {
         }
     }
 }
+
+/// Text for a terminal: what came from the network must not steer it, nor turn its lines around.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let steers = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
+}

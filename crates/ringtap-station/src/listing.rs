@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use ringtap::clock;
 use ringtap::{Error, Result};
+use ringtap_output::printable;
 use ringtap_run::units;
 use ringtap_snmp::names::Names;
 use serde_json::Value;
@@ -96,11 +97,6 @@ pub fn list<'a>(
         )?;
     }
     out.flush()
-}
-
-/// What came from the network must not steer a terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// An alarm and its latest notifications, at most `count`, with their bytes if `raw` (a community is among them).

@@ -54,8 +54,8 @@ impl Default for Settings {
 pub enum Way {
     /// From a file that is read from its beginning each time.
     File,
-    /// From a stream that sends nothing twice, at this time, ns since 1970.
-    Stream(i64),
+    /// From a stream that sends nothing twice.
+    Stream,
 }
 
 /// What is counted of one sensor.
@@ -88,6 +88,8 @@ pub struct Counts {
     pub not_judged: u64,
     /// Times at which the watermark went on early, as too many events waited.
     pub pushed: u64,
+    /// How far the stored watermark was ahead of the clock, ns.
+    pub set_back_ns: i64,
     /// By sensor; those beyond a number are counted together.
     pub sensors: BTreeMap<u64, SensorCounts>,
     /// Incidents that opened, by rule.
@@ -99,8 +101,8 @@ pub struct Counts {
 pub enum Told {
     /// An incident opened, went on or closed; true: found as a late event was judged again.
     Incident(Output, bool),
-    /// A detection that is told by itself matched.
-    Match(Finding),
+    /// A detection that is told by itself matched; true: an event that came late.
+    Match(Finding, bool),
     /// Certain, and not confirmed yet.
     Provisional(Provisional),
     /// A key had to be forgotten.
@@ -122,6 +124,8 @@ pub struct Correlator {
     log_ends: i64,
     /// Equal records of files up to there.
     read_again: Numbers,
+    /// The time that was given last, ns since 1970.
+    now_ns: i64,
     late: Late,
     findings: Vec<Finding>,
     batch: Batch,
@@ -138,11 +142,11 @@ struct Disk {
 }
 
 impl Correlator {
-    /// Begins, or goes on from what `folder` holds.
+    /// Begins, or goes on from what `folder` holds, at `now_ns` since 1970.
     ///
     /// # Errors
     /// Log or store can't be read or written.
-    pub fn open(automaton: Arc<Automaton>, settings: Settings, folder: Option<&Path>) -> Result<Self> {
+    pub fn open(automaton: Arc<Automaton>, settings: Settings, folder: Option<&Path>, now_ns: i64) -> Result<Self> {
         let rules = automaton.rules().len();
         let mut this = Self {
             engine: Engine::new(automaton, settings.bounds, settings.early),
@@ -154,6 +158,7 @@ impl Correlator {
             log_begins: i64::MIN,
             log_ends: i64::MIN,
             read_again: Numbers::default(),
+            now_ns,
             late: Late::default(),
             findings: Vec::new(),
             batch: Batch::default(),
@@ -165,7 +170,12 @@ impl Correlator {
             let log = Log::open(folder)?;
             let judged = store.judged()?;
             let fresh = Judged { watermark: i64::MIN, late: log.place(), greatest_ns: i64::MIN };
-            this.disk = Some(Disk { log, store, since_watermark: 0, judged: judged.unwrap_or(fresh) });
+            let mut judged = judged.unwrap_or(fresh);
+            // The clock was ahead once. Whatever comes until then would be late.
+            this.counts.set_back_ns = judged.watermark.saturating_sub(now_ns).max(0);
+            judged.watermark = judged.watermark.min(now_ns);
+            judged.greatest_ns = judged.greatest_ns.min(now_ns);
+            this.disk = Some(Disk { log, store, since_watermark: 0, judged });
             // Also without a mark of the store: a crash may have come before the first.
             this.rebuild()?;
         }
@@ -204,13 +214,12 @@ impl Correlator {
         Some((log.bytes(), lost, damaged))
     }
 
-    /// Takes an event.
-    pub fn event(&mut self, mut event: Event, way: Way) {
+    /// Takes an event that came at `now_ns` since 1970.
+    pub fn event(&mut self, mut event: Event, way: Way, now_ns: i64) {
         self.counts.events += 1;
+        self.now_ns = now_ns;
         let time = event.mark.time_ns;
-        if let Way::Stream(now_ns) = way
-            && watermark::is_from_the_future(&event.mark, now_ns)
-        {
+        if watermark::is_from_the_future(&event.mark, now_ns) {
             self.sensor(&event).future += 1;
             return;
         }
@@ -239,6 +248,7 @@ impl Correlator {
             disk.since_watermark += 1;
         }
         if is_late {
+            self.told.extend(self.engine.take_late_matches().into_iter().map(|found| Told::Match(found, true)));
             if self.disk.is_none() {
                 self.counts.not_judged += u64::from(self.engine.went_to_a_rule());
             } else if self.engine.went_to_a_rule() && !self.late.push(event) {
@@ -246,7 +256,8 @@ impl Correlator {
             }
             return;
         }
-        self.watermark.event(time);
+        // A sender whose clock is ahead, or who says so, must not make what others send late.
+        self.watermark.event(time.min(now_ns));
         self.told.extend(self.engine.take_provisional().into_iter().map(Told::Provisional));
         self.go_on(self.watermark.now());
         if self.engine.waiting() > self.settings.waiting {
@@ -262,8 +273,8 @@ impl Correlator {
             true => (0, Arc::from("others")),
             false => (number, Arc::clone(&event.sensor)),
         };
-        if is_new {
-            self.batch.sensors.push((event.mark.identity.sensor, Arc::clone(&event.sensor)));
+        if is_new && number == event.mark.identity.sensor && self.disk.is_some() {
+            self.batch.sensors.push((number, Arc::clone(&event.sensor)));
         }
         sensors.entry(number).or_insert_with(|| SensorCounts { name, last_ns: i64::MIN, ..SensorCounts::default() })
     }
@@ -298,7 +309,7 @@ impl Correlator {
         for finding in std::mem::take(&mut self.findings) {
             match finding {
                 Finding::Incident(output) => self.incident(output, false),
-                found @ Finding::Match { .. } => self.told.push(Told::Match(found)),
+                found @ Finding::Match { .. } => self.told.push(Told::Match(found, false)),
             }
         }
         self.told.extend(self.engine.take_forgotten().into_iter().map(Told::Forgotten));
@@ -368,7 +379,7 @@ impl Correlator {
             disk.judged = judged;
             self.batch = Batch::default();
             let horizon = self.engine.automaton().horizon_ns();
-            disk.log.prune(watermark.saturating_sub(horizon).saturating_sub(KEEP_NS));
+            disk.log.prune(watermark.min(self.now_ns).saturating_sub(horizon).saturating_sub(KEEP_NS));
         }
         logged
     }

@@ -43,7 +43,7 @@ impl Correlator {
                         continue;
                     }
                     self.engine.event(&event);
-                    self.watermark.event(mark.time_ns);
+                    self.watermark.event(mark.time_ns.min(self.now_ns));
                     if mark.time_ns > judged.watermark {
                         self.numbers.note(&mark);
                     }
@@ -52,6 +52,7 @@ impl Correlator {
                     self.engine.advance_knowing(at, &known, &mut before);
                 }
                 Record::Watermark(at) => {
+                    let at = at.min(self.now_ns);
                     if !std::mem::replace(&mut has_crossed, true) {
                         cross(&mut self.engine, judged.watermark, &known, &mut before, &mut self.findings);
                     }

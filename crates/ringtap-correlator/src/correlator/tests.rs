@@ -12,6 +12,8 @@ use crate::store::{Incident, MemberRow};
 const RULES: &str = include_str!("../../tests/rules/kinds.yml");
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_700_000_000 * SECOND;
+/// Later than all events.
+const NOW: i64 = START + 1_000_000 * SECOND;
 
 fn automaton(rules: &str) -> Arc<Automaton> {
     let mut set = RuleSet::new();
@@ -36,8 +38,8 @@ fn content(folder: &Path) -> Content {
 }
 
 fn whole(rules: &str, events: &[Event], folder: &Path) -> Content {
-    let mut correlator = Correlator::open(automaton(rules), Settings::default(), Some(folder)).unwrap();
-    events.iter().for_each(|event| correlator.event(event.clone(), Way::File));
+    let mut correlator = Correlator::open(automaton(rules), Settings::default(), Some(folder), NOW).unwrap();
+    events.iter().for_each(|event| correlator.event(event.clone(), Way::File, NOW));
     correlator.end().unwrap();
     content(folder)
 }
@@ -65,9 +67,9 @@ proptest! {
         let expected = whole(RULES, &events, &folder.path().join("whole"));
         let path = folder.path().join("cut");
         for (cut, every) in cuts {
-            let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(&path)).unwrap();
+            let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(&path), NOW).unwrap();
             for (number, event) in events.iter().take(cut).enumerate() {
-                correlator.event(event.clone(), Way::File);
+                correlator.event(event.clone(), Way::File, NOW);
                 if number % 12 == every {
                     correlator.sync().unwrap();
                 }
@@ -101,8 +103,8 @@ fn equal_records_are_several_and_read_again_they_are_known() {
     let events = vec![event(START, "a", "alice", 0); 3];
     let first = whole(RULES, &events, folder.path());
     assert_eq!(first.values().filter(|(incident, _)| incident.rule == "three").count(), 1);
-    let mut again = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path())).unwrap();
-    events.iter().for_each(|event| again.event(event.clone(), Way::File));
+    let mut again = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), NOW).unwrap();
+    events.iter().for_each(|event| again.event(event.clone(), Way::File, NOW));
     again.end().unwrap();
     assert_eq!((again.counts().known, content(folder.path())), (3, first));
 }
@@ -110,12 +112,12 @@ fn equal_records_are_several_and_read_again_they_are_known() {
 #[test]
 fn a_late_event_is_judged_again() {
     let folder = tempfile::tempdir().unwrap();
-    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path())).unwrap();
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), NOW).unwrap();
     for (seconds, kind) in [(0, "a"), (2, "c"), (60, "b")] {
-        correlator.event(event(START + seconds * SECOND, kind, "alice", 0), Way::File);
+        correlator.event(event(START + seconds * SECOND, kind, "alice", 0), Way::File, NOW);
     }
     assert!(correlator.take_told().is_empty());
-    correlator.event(event(START + SECOND, "b", "alice", 0), Way::File);
+    correlator.event(event(START + SECOND, "b", "alice", 0), Way::File, NOW);
     correlator.sync().unwrap();
     let told: Vec<String> = correlator
         .take_told()
@@ -131,20 +133,20 @@ fn a_late_event_is_judged_again() {
     assert_eq!(correlator.counts().judged_again, 1);
     assert!(content(folder.path()).values().filter(|(incident, _)| incident.late).count() == 2);
     // Once more changes nothing, and neither does a restart.
-    correlator.event(event(START + SECOND, "b", "alice", 0), Way::File);
+    correlator.event(event(START + SECOND, "b", "alice", 0), Way::File, NOW);
     correlator.sync().unwrap();
     assert!(!correlator.take_told().iter().any(|told| matches!(told, Told::Incident(Output::Opened(_), _))));
     let before = content(folder.path());
     drop(correlator);
-    drop(Correlator::open(automaton(RULES), Settings::default(), Some(folder.path())).unwrap());
+    drop(Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), NOW).unwrap());
     assert_eq!(content(folder.path()), before);
 }
 
 #[test]
 fn without_a_log_late_events_are_only_counted() {
-    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None).unwrap();
-    correlator.event(event(START + 60 * SECOND, "a", "alice", 0), Way::File);
-    correlator.event(event(START, "a", "alice", 0), Way::File);
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None, NOW).unwrap();
+    correlator.event(event(START + 60 * SECOND, "a", "alice", 0), Way::File, NOW);
+    correlator.event(event(START, "a", "alice", 0), Way::File, NOW);
     correlator.sync().unwrap();
     assert_eq!((correlator.counts().not_judged, correlator.counts().judged_again), (1, 0));
     assert_eq!(correlator.counts().sensors.values().map(|sensor| sensor.late).sum::<u64>(), 1);
@@ -152,11 +154,11 @@ fn without_a_log_late_events_are_only_counted() {
 
 #[test]
 fn silence_lets_the_watermark_go_on_and_the_future_is_refused() {
-    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None).unwrap();
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None, NOW).unwrap();
     for kind in ["a", "b", "c"] {
-        correlator.event(event(START, kind, "alice", 0), Way::Stream(START));
+        correlator.event(event(START, kind, "alice", 0), Way::Stream, START);
     }
-    correlator.event(event(START + 3600 * SECOND, "a", "alice", 0), Way::Stream(START));
+    correlator.event(event(START + 3600 * SECOND, "a", "alice", 0), Way::Stream, START);
     assert!(correlator.take_told().is_empty());
     correlator.silent_for(60 * SECOND);
     assert_eq!(correlator.take_told().len(), 4, "two rules, opened and closed");
@@ -175,17 +177,17 @@ correlation: {type: event_count, rules: a, group-by: user, timespan: 10s, condit
     for (path, expected) in
         [(Some(folder.path()), vec!["two", "together", "ordered"]), (None, vec!["together", "ordered"])]
     {
-        let mut correlator = Correlator::open(automaton(RULES), Settings::default(), path).unwrap();
+        let mut correlator = Correlator::open(automaton(RULES), Settings::default(), path, NOW).unwrap();
         for value in 0..2 {
-            correlator.event(event(START, "a", "alice", value), Way::File);
+            correlator.event(event(START, "a", "alice", value), Way::File, NOW);
         }
         // So that the watermark passes them.
-        correlator.event(event(START + SECOND, "b", "alice", 0), Way::File);
-        correlator.event(event(START + 7 * SECOND, "c", "bob", 0), Way::File);
+        correlator.event(event(START + SECOND, "b", "alice", 0), Way::File, NOW);
+        correlator.event(event(START + 7 * SECOND, "c", "bob", 0), Way::File, NOW);
         correlator.sync().unwrap();
         assert!(correlator.take_told().is_empty());
         correlator.reload(automaton(&format!("{RULES}{OTHER}"))).unwrap();
-        correlator.event(event(START + 8 * SECOND, "c", "alice", 0), Way::File);
+        correlator.event(event(START + 8 * SECOND, "c", "alice", 0), Way::File, NOW);
         correlator.end().unwrap();
         let told: Vec<String> = correlator
             .take_told()
@@ -199,4 +201,98 @@ correlation: {type: event_count, rules: a, group-by: user, timespan: 10s, condit
             .collect();
         assert_eq!(told, expected);
     }
+}
+
+/// A detection that no correlation uses.
+const ALONE: &str = "
+---
+title: D
+name: d
+logsource: {product: test}
+detection: {s: {kind: d}, condition: s}
+";
+
+fn matches(correlator: &mut Correlator, late: bool) -> usize {
+    correlator.take_told().iter().filter(|told| matches!(told, Told::Match(_, of) if *of == late)).count()
+}
+
+#[test]
+fn a_late_match_is_told_as_one() {
+    let rules = automaton(&format!("{RULES}{ALONE}"));
+    let mut correlator = Correlator::open(rules, Settings::default(), None, NOW).unwrap();
+    correlator.event(event(START + 60 * SECOND, "a", "alice", 0), Way::File, NOW);
+    correlator.event(event(START, "d", "alice", 0), Way::File, NOW);
+    assert_eq!(matches(&mut correlator, true), 1);
+}
+
+#[test]
+fn matches_that_wait_outlive_other_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in [Some(folder.path()), None] {
+        let rules = automaton(&format!("{RULES}{ALONE}"));
+        let mut correlator = Correlator::open(rules, Settings::default(), path, NOW).unwrap();
+        correlator.event(event(START, "d", "alice", 0), Way::File, NOW);
+        // The same detection by another number.
+        correlator
+            .reload(automaton(&format!("{}{RULES}", ALONE.trim_start_matches("\n---\n").to_owned() + "---\n")))
+            .unwrap();
+        correlator.end().unwrap();
+        assert_eq!(matches(&mut correlator, false), 1, "{path:?}");
+    }
+}
+
+#[test]
+fn stamps_from_the_future_are_refused_in_files_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), START).unwrap();
+    for time in [START, i64::MAX, START + 3600 * SECOND, START] {
+        correlator.event(event(time, "a", "alice", 0), Way::File, START);
+    }
+    correlator.end().unwrap();
+    let future = |correlator: &Correlator| correlator.counts().sensors.values().map(|it| it.future).sum::<u64>();
+    let late = |correlator: &Correlator| correlator.counts().sensors.values().map(|it| it.late).sum::<u64>();
+    assert_eq!((future(&correlator), late(&correlator)), (2, 0));
+    drop(correlator);
+    let mut next = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), NOW).unwrap();
+    next.event(event(START + SECOND, "b", "alice", 0), Way::Stream, START + SECOND);
+    assert_eq!((future(&next), late(&next), next.counts().set_back_ns), (0, 0, 0));
+}
+
+#[test]
+fn a_sender_ahead_of_time_makes_nobody_late() {
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None, START).unwrap();
+    correlator.event(event(START + 60 * SECOND, "c", "mallory", 0), Way::Stream, START);
+    for seconds in 0..10 {
+        let time = START + seconds * SECOND;
+        correlator.event(event(time - 4 * SECOND, "a", "alice", 0), Way::Stream, time);
+    }
+    assert_eq!(correlator.counts().sensors.values().map(|it| (it.late, it.future)).max(), Some((0, 0)));
+}
+
+/// The clock of the host was set wrong while a run wrote its store.
+#[test]
+fn a_store_from_the_future_is_set_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut ahead = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), NOW).unwrap();
+    ahead.event(event(NOW, "a", "alice", 0), Way::Stream, NOW);
+    ahead.end().unwrap();
+    drop(ahead);
+    let now = START + 10 * SECOND;
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), now).unwrap();
+    assert_eq!(correlator.counts().set_back_ns, NOW - now);
+    for kind in ["a", "b", "c"] {
+        correlator.event(event(now + SECOND, kind, "bob", 0), Way::Stream, now + SECOND);
+    }
+    assert_eq!(correlator.counts().sensors.values().map(|it| it.late).sum::<u64>(), 0);
+}
+
+#[test]
+fn names_that_anybody_makes_up_take_no_memory() {
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None, NOW).unwrap();
+    let mut parser = Parser::new(Wanted::Json, "in");
+    for number in 0..3 * MAX_SENSORS {
+        let line = format!(r#"{{"time":{START},"kind":"x","sensor":"s{}"}}"#, number.min(2 * MAX_SENSORS));
+        correlator.event(parser.event(line.as_bytes()).unwrap(), Way::Stream, START);
+    }
+    assert_eq!((correlator.counts().sensors.len(), correlator.batch.sensors.len()), (MAX_SENSORS + 1, 0));
 }

@@ -90,6 +90,8 @@ pub struct Engine {
     out: Vec<Output>,
     /// Matches that are told by themselves, until the watermark has passed them.
     told: BTreeSet<(i64, Identity, u16)>,
+    /// Matches of late events that are told by themselves.
+    late_matches: Vec<Finding>,
     provisional: Option<Vec<Provisional>>,
     counts: Counts,
 }
@@ -114,6 +116,7 @@ impl Engine {
             watermark: i64::MIN,
             out: Vec::new(),
             told: BTreeSet::new(),
+            late_matches: Vec::new(),
             provisional: early.then(Vec::new),
             counts,
         }
@@ -182,11 +185,14 @@ impl Engine {
                 }
             }
         }
-        if taken == Taken::InTime {
-            for &detection in &matches.detections {
-                if self.automaton.detections()[usize::from(detection)].announces {
-                    self.told.insert((event.mark.time_ns, event.mark.identity, detection));
-                }
+        let (at_ns, identity) = (event.mark.time_ns, event.mark.identity);
+        for &detection in &matches.detections {
+            if !self.automaton.detections()[usize::from(detection)].announces {
+                continue;
+            }
+            match taken {
+                Taken::InTime => drop(self.told.insert((at_ns, identity, detection))),
+                Taken::Late => self.late_matches.push(Finding::Match { detection, at_ns, identity }),
             }
         }
         self.matches = matches;
@@ -235,6 +241,11 @@ impl Engine {
         self.provisional.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// Matches of late events since this was asked last.
+    pub fn take_late_matches(&mut self) -> Vec<Finding> {
+        std::mem::take(&mut self.late_matches)
+    }
+
     /// Keys that were forgotten since this was asked last; a few of each rule with all that is to be said.
     pub fn take_forgotten(&mut self) -> Vec<Forgotten> {
         self.keys.take_forgotten()
@@ -273,7 +284,12 @@ impl Engine {
             self.counts.skipped[own] = other.counts.skipped[usize::from(number)];
             self.counts.forgotten[own] = other.counts.forgotten[usize::from(number)];
         }
-        self.told = BTreeSet::new();
+        let own: Vec<Version> = self.automaton.detections().iter().map(|it| it.version).collect();
+        for (at_ns, identity, detection) in other.told {
+            let version = other.automaton.detections()[usize::from(detection)].version;
+            let same = (0u16..).zip(&own).find(|(_, own)| **own == version);
+            self.told.extend(same.map(|(number, _)| (at_ns, identity, number)));
+        }
         self.counts.matched = other.counts.matched;
         self.counts.duplicates = other.counts.duplicates;
         self.counts.forced = other.counts.forced;

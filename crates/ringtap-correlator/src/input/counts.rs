@@ -31,9 +31,12 @@ impl InputCounts {
     pub(super) fn bad(&self, line: u64, why: &dyn std::fmt::Display) {
         let before = self.bad.fetch_add(1, Ordering::Relaxed);
         if before < TOLD {
-            ringtap_run::notes::say(&crate::render::printable(&format!("{}:{line}: {why}", self.name)));
+            ringtap_run::notes::say(&ringtap_output::printable(&format!("{}:{line}: {why}", self.name)));
         } else if before == TOLD {
-            ringtap_run::notes::say(&format!("{}: further bad lines are counted only", self.name));
+            ringtap_run::notes::say(&ringtap_output::printable(&format!(
+                "{}: further bad lines are counted only",
+                self.name
+            )));
         }
     }
 }

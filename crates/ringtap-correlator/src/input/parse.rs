@@ -140,8 +140,8 @@ fn time(content: &Json, format: Format) -> Result<i64, Bad> {
         Json::String(text) => text_time(text),
         Json::Number(number) => match number.as_i64() {
             Some(number) => Some(number_time(number)),
-            // A float holds a time of today to less than a microsecond.
-            None => number.as_f64().filter(|s| s.abs() < 1e11).map(|s| (s * 1e6).round() as i64 * 1000),
+            // A float holds a time of today to less than a microsecond. Nanoseconds since 1970 end in 2262.
+            None => number.as_f64().filter(|s| s.abs() < 9.2e9).map(|s| (s * 1e6).round() as i64 * 1000),
         },
         _ => None,
     };
@@ -211,6 +211,8 @@ mod tests {
             (r#"{"time":"soon"}"#, "2026-01-31"),
             (r#"{"time":[]}"#, "expected a time"),
             (r#"{"time":1e300}"#, "expected a time"),
+            (r#"{"time":10000000000.5}"#, "expected a time"),
+            (r#"{"time":-9999999999.5}"#, "expected a time"),
         ] {
             let bad = event(line).unwrap_err().to_string();
             assert!(bad.contains(part) && bad.lines().count() == 1, "{line}: {bad}");

@@ -49,8 +49,9 @@ pub struct Detection {
     pub head: Head,
     /// Whether a match is told by itself: no correlation uses it, or one that does has `generate: true`.
     pub announces: bool,
+    /// Its version.
+    pub version: Version,
     pub(crate) logsource: u16,
-    pub(crate) version: Version,
     pub(crate) selections: Vec<Expression<Test>>,
     pub(crate) condition: Expression<Test>,
     pub(crate) feeds: Vec<Feed>,
