@@ -4,6 +4,8 @@ CARGO      ?= cargo
 PREFIX     ?= /usr/local
 BINDIR     ?= $(PREFIX)/bin
 MANDIR     ?= $(PREFIX)/share/man/man1
+# Rules of the correlator, each with its test.
+RULESDIR   ?= $(PREFIX)/share/ringtap/rules/correlation
 # Apart from the system's libpcap: nothing finds this folder unless it is told to.
 PCAPDIR    ?= $(PREFIX)/lib/ringtap
 PCAPMANDIR ?= $(PREFIX)/share/man/man7
@@ -21,7 +23,7 @@ export CARGO
 
 LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell lint-links lint-sizes
 
-.PHONY: help setup build demo test test-long fuzz miri conformance lab lab-ci lint $(LINTS) man install uninstall build-pcap install-pcap uninstall-pcap leak-pcap bench clean
+.PHONY: help setup build demo test test-long fuzz miri conformance wasm flink lab lab-ci lint $(LINTS) man install uninstall build-pcap install-pcap uninstall-pcap leak-pcap bench clean
 
 help: ## this list
 	@echo 'make TARGET, where TARGET is one of:'
@@ -63,9 +65,16 @@ conformance: ## hold it against third-party data: captures, rules and detection 
 	scripts/setup test
 	scripts/test --conformance
 
+wasm: ## ringtap-sigma for wasm32, and its vectors inside wasm: the same bytes as natively
+	scripts/setup ci
+	scripts/wasm
+
+flink: ## the correlator's Flink job and its tests, with the vectors as JVM bytecode (wants a JDK 17 and Maven; FLINK_ARGS=package makes the jar)
+	scripts/flink $(FLINK_ARGS)
+
 lab: ## boot real kernels and network card models in QEMU and check Ringtap inside; all cells, or KERNEL=7-rt NIC=igb
 	scripts/setup lab
-	$(CARGO) build -p ringtap-lab
+	$(CARGO) build -p ringtap-lab -p ringtap-cli
 	RINGTAP_LAB_PROGRAM=$(TARGET_DIR)/debug/ringtap-lab lab/run $(if $(KERNEL)$(NIC),$(KERNEL) $(NIC),--all)
 
 lab-ci: ## the cell of the lab that CI runs: a real-time kernel and a card's driver with zero-copy
@@ -102,14 +111,21 @@ man: build ## the manual pages, into target/man
 	mkdir -p $(MAN_OUT)
 	$(RINGTAP) man --out $(MAN_OUT)
 
-install: ## copy binary and manual pages under PREFIX (after: make build man)
+install: ## copy binary, manual pages and the correlator's rules under PREFIX (after: make build man)
 	@test -x $(RINGTAP) && test -f $(MAN_OUT)/ringtap.1 || { echo 'Nothing built yet: run "make build man" as yourself, then "make install" as root.' >&2; exit 1; }
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)
 	install -m 755 $(RINGTAP) $(DESTDIR)$(BINDIR)/ringtap
 	install -m 644 $(MAN_OUT)/*.1 $(DESTDIR)$(MANDIR)/
+	install -d $(DESTDIR)$(RULESDIR)/base $(DESTDIR)$(RULESDIR)/tests
+	install -m 644 rules/correlation/*.yml $(DESTDIR)$(RULESDIR)/
+	install -m 644 rules/correlation/base/*.yml $(DESTDIR)$(RULESDIR)/base/
+	install -m 644 rules/correlation/tests/*.toml $(DESTDIR)$(RULESDIR)/tests/
 
+# Rules of one's own that were put beside ours stay.
 uninstall: ## remove what install copied (same PREFIX)
 	rm -f $(DESTDIR)$(BINDIR)/ringtap $(DESTDIR)$(MANDIR)/ringtap.1 $(DESTDIR)$(MANDIR)/ringtap-*.1
+	find rules/correlation -type f -printf '$(DESTDIR)$(RULESDIR)/%P\n' | xargs -d '\n' rm -f
+	for folder in base tests .; do rmdir $(DESTDIR)$(RULESDIR)/$$folder 2>/dev/null || :; done
 
 bench: ## set up and measure this host with all peers (as root, hours; BENCH_ARGS='--quick --out DIR' takes minutes)
 	scripts/setup test

@@ -17,7 +17,7 @@
 #define MAX_RULES 32
 #define MAX_QUEUES 1024
 #define MAX_TAGS 2
-#define MAX_EXTENSION_HEADERS 4
+#define MAX_EXTENSION_HEADERS 8 /* more may be left out (RFC 8504 section 5.3) */
 #define LONGEST_METADATA 252 /* bytes, a multiple of 4 (xdp_metalen_invalid) */
 
 /* RFC 4861 sections 4.3 and 4.4. */
@@ -189,29 +189,42 @@ static __always_inline void read_ipv6(void *at, void *end, struct facts *facts)
 	read_ports(at, end, facts);
 }
 
-static __always_inline void read_facts(void *data, void *end, struct facts *facts)
+/*
+ * The type of what follows the tags, and where that is; 0 for a frame that ends before. *vlan is the outermost tag's
+ * identifier, where there is one.
+ */
+static __always_inline __be16 behind_tags(void **at, void *data, void *end, __u32 *vlan)
 {
 	struct ethhdr *ethernet = data;
-	void *at = ethernet + 1;
 	__be16 type;
 	int i;
 
-	facts->vlan = 0xffff;
-	if (at > end)
-		return;
+	*at = ethernet + 1;
+	if (*at > end)
+		return 0;
 	type = ethernet->h_proto;
 	for (i = 0; i < MAX_TAGS; i++) {
-		struct tag *tag = at;
+		struct tag *tag = *at;
 
 		if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
 			break;
 		if ((void *)(tag + 1) > end)
-			return;
+			return 0;
 		if (i == 0)
-			facts->vlan = bpf_ntohs(tag->control) & 0x0fff;
+			*vlan = bpf_ntohs(tag->control) & 0x0fff;
 		type = tag->next_type;
-		at = tag + 1;
+		*at = tag + 1;
 	}
+	return type;
+}
+
+static __always_inline void read_facts(void *data, void *end, struct facts *facts)
+{
+	__be16 type;
+	void *at;
+
+	facts->vlan = 0xffff;
+	type = behind_tags(&at, data, end, &facts->vlan);
 	if (type == bpf_htons(ETH_P_IP))
 		read_ipv4(at, end, facts);
 	else if (type == bpf_htons(ETH_P_IPV6))
@@ -257,26 +270,13 @@ static __always_inline int rule_matches(const struct rule *rule, const struct fa
  */
 static __always_inline int is_link_control(void *data, void *end)
 {
-	struct ethhdr *ethernet = data;
-	void *at = ethernet + 1;
 	struct ipv6hdr *ip;
+	__u32 vlan;
 	__u8 *icmp;
 	__be16 type;
-	int i;
+	void *at;
 
-	if (at > end)
-		return 0;
-	type = ethernet->h_proto;
-	for (i = 0; i < MAX_TAGS; i++) {
-		struct tag *tag = at;
-
-		if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
-			break;
-		if ((void *)(tag + 1) > end)
-			return 0;
-		type = tag->next_type;
-		at = tag + 1;
-	}
+	type = behind_tags(&at, data, end, &vlan);
 	if (type == bpf_htons(ETH_P_SLOW) || type == bpf_htons(ETH_P_ARP))
 		return 1;
 	ip = at;

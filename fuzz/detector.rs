@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ringtap_detect::rules::{Classes, RuleSet, Variables};
-use ringtap_detect::{Alert, Detector, Limits, Policy, Program, Sink};
+use ringtap_detect::{Alert, Detector, HttpSettings, Limits, Policy, Program, Sink};
 use ringtap_wire::LinkType;
 
 /// Counts alerts.
@@ -40,6 +40,7 @@ pub fn small(program: &Arc<Program>, policy: Policy) -> Detector {
         thresholds: 8,
         host_bits: 8,
         tags: 8,
+        http: HttpSettings { connections: 2, bytes: 64 << 10, decompressors: 2, ..HttpSettings::default() },
         budget: 2000,
         policies: policy.into(),
         checksums: false,

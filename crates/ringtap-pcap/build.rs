@@ -53,7 +53,7 @@ fn rename(archive: &Path, out: &Path) -> PathBuf {
     // Built for programs, not for shared libraries, the archive reaches the C library's streams directly, which only a
     // program's copy of them allows: it gets variables of our own instead (src/streams.rs).
     names.extend(["stdin", "stdout", "stderr"]);
-    // What it makes by this call it forgets when a handle is closed that was never activated (src/bell.rs).
+    // What it makes by this call it forgets when a handle is closed that was never activated (src/eventfd.rs).
     names.push("eventfd");
     let map: String = names.iter().map(|name| format!("{name} {PREFIX}{name}\n")).collect();
     let map_path = out.join("names");

@@ -25,6 +25,10 @@ fuzz_target!(|input: &[u8]| {
         asked += 1;
     });
     assert!(asked <= 16);
+    // As records read it.
+    if let Some(message) = dns::message(bytes) {
+        assert!(message.questions.len() + message.answers.len() + message.authorities.len() <= 3 * 256);
+    }
     let mut frames = frames::session(53, bytes, usize::from(*size) + 1);
     frames.push(frames::udp(53, &bytes[..bytes.len().min(1400)]));
     detector::run(&mut detector::small(&PROGRAM, Policy::Bsd), frames);

@@ -6,12 +6,13 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 use ringtap_snmp::decode::SnmpDecoder;
-use ringtap_station::rules::Rules;
 use ringtap_snmp::names::Names;
 use ringtap_snmp::usm::{AuthProtocol, LocalEngine, PrivProtocol, Sealer, User, Usm};
-use ringtap_station::render;
-use ringtap_station::spool::{Head, Service};
+use ringtap_station::admission::Admission;
 use ringtap_station::judge::{Judge, JudgeConfig};
+use ringtap_station::render;
+use ringtap_station::rules::Rules;
+use ringtap_station::spool::{Head, Service};
 use ringtap_station::store::Job;
 use ringtap_station::table::{AlarmTable, FlapPolicy};
 
@@ -36,6 +37,7 @@ fn decoder() -> SnmpDecoder {
 
 fn scene() -> Scene {
     let judge = Judge::new(JudgeConfig {
+        admission: Admission::default(),
         decoder: decoder(),
         rules: Rules::standard(),
         alarms: AlarmTable::new(Vec::new(), FlapPolicy::default(), 4),

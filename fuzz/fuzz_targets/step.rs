@@ -38,7 +38,7 @@ fuzz_target!(|input: &[u8]| {
         let mut encoded = Vec::new();
         state.encode(&mut encoded);
         State::decode(rule, &encoded).expect("what was encoded");
-        let _ = (state.incident(), state.remembered().len(), state.expires_ns(rule), state.waiting());
+        let _ = (state.incident(), state.remembered(rule).len(), state.expires_ns(rule), state.waiting());
     }
     assert_eq!(state.step(rule, b"key", None, i64::MAX, &mut out), None, "nothing is left at the end of time");
     for output in &out {

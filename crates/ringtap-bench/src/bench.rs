@@ -88,6 +88,8 @@ impl<'t> Bench<'t> {
     /// # Errors
     /// No testbed can be built here, no receiver of that name, or the folder can't be written.
     pub fn new(wanted: &Wanted, stop: Arc<AtomicBool>, tell: &'t mut dyn FnMut(&Progress)) -> Result<Self> {
+        // Before anything that takes its time.
+        let begun = wanted.add.then(|| load_to_add(&wanted.out)).transpose()?;
         fs::create_dir_all(&wanted.out)
             .map_err(|error| Error::os("create", wanted.out.display().to_string(), &error))?;
         let mut say = |line: &str| tell(&Progress { line: line.to_owned(), share: 0.0, left_seconds: None });
@@ -103,14 +105,16 @@ impl<'t> Bench<'t> {
         let plans = Plans {
             tight: plan(250, usual_peak)?,
             wide: plan(1000, usual_peak)?,
+            two_ms: plan(2000, usual_peak)?,
+            three_ms: plan(3000, usual_peak)?,
             late: plan(10_000, usual_peak)?,
             latest: plan(100_000, usual_peak)?,
             calm: plan(1000, catalogue::CALM_PPS)?,
             slow: plan(1000, catalogue::SLOW_PPS)?,
         };
-        let (mut book, before) = match wanted.add {
-            true => load(&wanted.out).map(|book| (book.clone(), Some(book.environment)))?,
-            false => (Book { format: FORMAT, ..Book::default() }, None),
+        let (mut book, before) = match begun {
+            Some(book) => (book.clone(), Some(book.environment)),
+            None => (Book { format: FORMAT, ..Book::default() }, None),
         };
         let receivers = chosen(catalogue::all(&plans), wanted)?;
         let (receivers, peers) = present(receivers, &mut book.missing);
@@ -128,6 +132,8 @@ impl<'t> Bench<'t> {
             plans: BTreeMap::from([
                 ("250us".to_owned(), plans.tight.sums.clone()),
                 ("1ms".to_owned(), plans.wide.sums.clone()),
+                ("2ms".to_owned(), plans.two_ms.sums.clone()),
+                ("3ms".to_owned(), plans.three_ms.sums.clone()),
                 ("10ms".to_owned(), plans.late.sums.clone()),
                 ("100ms".to_owned(), plans.latest.sums.clone()),
                 ("1ms, peak 500k".to_owned(), plans.calm.sums.clone()),
@@ -371,6 +377,11 @@ pub fn load(folder: &Path) -> Result<Book> {
         return Err(Error::failed("read", object, cause).way_out("make a new one with `ringtap bench --out DIR`"));
     }
     Ok(book)
+}
+
+fn load_to_add(folder: &Path) -> Result<Book> {
+    load(folder)
+        .map_err(|error| error.way_out("leave --add out to begin a new record there, or name a folder with one"))
 }
 
 fn write(path: &Path, text: &[u8]) -> Result<()> {

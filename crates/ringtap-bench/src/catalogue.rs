@@ -76,7 +76,11 @@ pub struct Plans {
     pub tight: Plan,
     /// 1 ms.
     pub wide: Plan,
-    /// 10 ms: no later than programs that read the kernel's blocks.
+    /// 2 ms: no later than programs that read the kernel's blocks where these fill fast, at 1 M packets/s …
+    pub two_ms: Plan,
+    /// … and 3 ms: at 500 k.
+    pub three_ms: Plan,
+    /// 10 ms: no later than such programs at 148 k.
     pub late: Plan,
     /// 100 ms: no later than libpcap's own timeout of so much.
     pub latest: Plan,
@@ -103,7 +107,7 @@ pub fn all(plans: &Plans) -> Vec<Receiver> {
 }
 
 fn ringtap(plans: &Plans) -> Vec<Receiver> {
-    let Plans { tight, wide, late, latest, calm, slow } = plans;
+    let Plans { tight, wide, two_ms, three_ms, late, latest, calm, slow } = plans;
     let windowed = Policy::Windowed(Windowed::new(finite(wide.threshold_pps), period_ns(wide, 1_000_000)));
     let timer = |plan, bound_ns| Policy::Timer { period_ns: period_ns(plan, bound_ns) };
     let xdp =
@@ -121,6 +125,8 @@ fn ringtap(plans: &Plans) -> Vec<Receiver> {
         xdp("hybrid 1ms", wide.policy(), wide.napi_pause, Extra::None),
         told("hybrid 1ms peak 500k", calm, CALM_PPS),
         told("hybrid 1ms peak 150k", slow, SLOW_PPS),
+        xdp("hybrid 2ms", two_ms.policy(), two_ms.napi_pause, Extra::None),
+        xdp("hybrid 3ms", three_ms.policy(), three_ms.napi_pause, Extra::None),
         xdp("hybrid 10ms", late.policy(), late.napi_pause, Extra::None),
         xdp("hybrid 100ms", latest.policy(), latest.napi_pause, Extra::None),
         xdp("hybrid 250us", tight.policy(), tight.napi_pause, Extra::None),

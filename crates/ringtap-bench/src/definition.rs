@@ -49,6 +49,12 @@ pub struct Definitions {
     /// Of the study `pcap`.
     #[serde(default)]
     pub pcap: Vec<PcapPoints>,
+    /// Of the study `split`.
+    #[serde(default)]
+    pub split: Vec<SplitPoints>,
+    /// Of the study `staged`.
+    #[serde(default)]
+    pub staged: Vec<StagedPoints>,
 }
 
 /// Three sizes of the same benchmark.
@@ -195,6 +201,51 @@ pub struct PcapPoints {
     pub seconds: f64,
 }
 
+/// The splitter beside tc mirred, each packet to one of two outputs.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SplitPoints {
+    /// Name in tables.
+    pub workload: String,
+    /// `ringtap-xdp`, `ringtap-packet`, `tc-mirred`, `tc-mirred-paced`.
+    pub receivers: Vec<String>,
+    /// Packets per second.
+    pub rates: Vec<f64>,
+    /// Length of a run.
+    pub seconds: f64,
+    /// Packets of a run, instead of as many as the seconds have, and in one round alone; not with `--quick`.
+    pub count: Option<u64>,
+    /// Further options of `ringtap split`.
+    #[serde(default)]
+    pub options: Vec<String>,
+}
+
+/// Attacks of two stages, one to each of two sensors behind a splitter, under a flood.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct StagedPoints {
+    /// Name in tables.
+    pub workload: String,
+    /// `ringtap-correlate`, `suricata-syslog`.
+    pub receivers: Vec<String>,
+    /// Packets per second to each flooded sensor; 0 for none.
+    pub floods: Vec<f64>,
+    /// Both sensors are flooded, not the first alone.
+    #[serde(default)]
+    pub both: bool,
+    /// Between the two packets of a pair, µs.
+    pub gaps_us: Vec<u64>,
+    /// Time windows in which a pair is to be found, µs, ascending.
+    pub windows_us: Vec<u64>,
+    /// Pairs of each gap.
+    pub pairs: u32,
+    /// Over which they are sent.
+    pub seconds: f64,
+    /// Further options of `ringtap split` and `ringtap sensor`.
+    #[serde(default)]
+    pub options: Vec<String>,
+}
+
 impl Definitions {
     /// From `file`, or the usual ones.
     ///
@@ -217,6 +268,7 @@ impl Definitions {
         let points = this.sensor.iter().map(|points| (&points.rates, points.seconds));
         let points = points.chain(this.station.iter().map(|points| (&points.rates, points.seconds)));
         let points = points.chain(this.pcap.iter().map(|points| (&points.rates, points.seconds)));
+        let points = points.chain(this.split.iter().map(|points| (&points.rates, points.seconds)));
         let mut points = points.chain(scales.iter().map(|scale| (&scale.rates, scale.seconds)));
         let sound = |value: f64| value.is_finite() && value > 0.0;
         if !points.all(|(rates, seconds)| rates.iter().copied().all(sound) && sound(seconds)) {
@@ -229,6 +281,21 @@ impl Definitions {
         {
             return Err("a search of the study `station` needs search-from above 0 and resolution above 1".to_owned());
         }
+        let is_staged = |points: &StagedPoints| {
+            let floods_are_sound = points.floods.iter().all(|pps| *pps == 0.0 || sound(*pps));
+            let windows_ascend = points.windows_us.is_sorted_by(|a, b| a < b) && points.windows_us.first() > Some(&0);
+            floods_are_sound
+                && windows_ascend
+                && !points.gaps_us.is_empty()
+                && points.pairs > 0
+                && sound(points.seconds)
+        };
+        if !this.staged.iter().all(is_staged) {
+            return Err(
+                "the study `staged` needs floods of 0 or more, gaps, pairs, seconds, and ascending windows above 0"
+                    .to_owned(),
+            );
+        }
         Ok(this)
     }
 
@@ -236,8 +303,10 @@ impl Definitions {
     pub fn program_receivers(&self) -> Vec<&str> {
         let all = self.sensor.iter().flat_map(|points| &points.receivers);
         let all = all.chain(self.station.iter().flat_map(|points| &points.receivers));
+        let all = all.chain(self.pcap.iter().flat_map(|points| &points.receivers));
+        let all = all.chain(self.split.iter().flat_map(|points| &points.receivers));
         let mut names: Vec<&str> =
-            all.chain(self.pcap.iter().flat_map(|points| &points.receivers)).map(String::as_str).collect();
+            all.chain(self.staged.iter().flat_map(|points| &points.receivers)).map(String::as_str).collect();
         names.sort_unstable();
         names.dedup();
         names
@@ -271,6 +340,7 @@ mod tests {
         assert!(with("least-host-pps", "least-pps").contains("least-pps"));
         assert!(with("seconds = 3.0", "seconds = -3.0").contains("above 0"));
         assert!(with("resolution = 1.1 ", "resolution = 1.0 ").contains("above 1"));
+        assert!(with("windows-us = [1000, 2000", "windows-us = [1000, 1000").contains("ascending"));
         assert!(with("topologies = [\"nic\"]", "topologies = [\"wire\"]").contains("wire"));
         let error = Definitions::read(Some(Path::new("/nonexistent/x.toml"))).unwrap_err().to_string();
         assert!(error.contains("/nonexistent/x.toml"), "{error}");

@@ -1,9 +1,11 @@
 //! `ringtap demo`: the main job on real packets in a real kernel, in a private testbed, with the proof.
 //!
-//! Owns the demo's three acts and their order. The testbed makes network and traffic, the core receives; what is shown is
-//! in `report`, the ordinary receivers beside Ringtap are the testbed's. Where it is shown is the caller's.
+//! Owns the demo's three acts and their order; [`staged`] is another demo. The testbed makes network and traffic, the core
+//! receives; what is shown is in `report`, the ordinary receivers beside Ringtap are the testbed's. Where it is shown is the
+//! caller's.
 
 mod report;
+pub mod staged;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -99,14 +101,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str), progress: &mut dyn FnMu
 
 /// The receiver every act uses.
 fn receiver(plan: &Plan) -> ReceiverConfig {
-    ReceiverConfig {
-        backend: Backend::Xdp,
-        take: true,
-        ring_slots: plan.ring_slots,
-        packed_slots: Some(plan.packed_slots),
-        napi_pause: plan.napi_pause,
-        ..ReceiverConfig::new("", plan.policy())
-    }
+    ReceiverConfig { backend: Backend::Xdp, take: true, ..plan.receiver("") }
 }
 
 /// Checks every packet and hands the first ones to the recorder.

@@ -5,6 +5,7 @@
 //! Owns which runs are made, what is kept of them ([`book`]), the models fitted to them and the report. How packets are
 //! made, received and counted belongs to `ringtap-testbed` and `ringtap`.
 
+pub mod advice;
 pub mod bench;
 pub mod book;
 pub mod catalogue;
@@ -19,6 +20,7 @@ pub mod run;
 pub mod scale;
 mod soak;
 mod softirq;
+mod staged;
 mod storm;
 mod study;
 mod work;

@@ -1,12 +1,17 @@
-//! Studies of whole programs: the sensor, the station and clients of libpcap, beside their peers.
+//! Studies of whole programs: the sensor, the station, clients of libpcap, the splitter and staged attacks, beside their peers.
 //!
 //! Owns what they share: samples without an engine of this process, and delays as a program reports them. Each sample has a
 //! testbed of its own, since programs leave settings of the device behind. Which points are measured is in `definition`.
 
+pub(crate) mod ours;
 pub(crate) mod pcap;
 pub(crate) mod sensor;
+pub(crate) mod split;
+pub(crate) mod staged;
 pub(crate) mod station;
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use ringtap::{Error, Result};
@@ -58,9 +63,19 @@ pub(crate) fn delays(said: &Value) -> Option<Delays> {
 }
 
 /// `ringtap`: as it is defined, or this program.
-fn ringtap(programs: &Programs) -> Result<PathBuf> {
+pub(crate) fn ringtap(programs: &Programs) -> Result<PathBuf> {
     match &programs.ringtap {
         Some(path) => Ok(path.clone()),
         None => std::env::current_exe().map_err(|error| Error::os("find", "this program", &error)),
     }
+}
+
+/// What a program has written so far; its offset is left alone.
+fn text(file: &File) -> String {
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 65536];
+    while let Ok(count @ 1..) = file.read_at(&mut chunk, bytes.len() as u64) {
+        bytes.extend_from_slice(&chunk[..count]);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -21,6 +21,7 @@ mod rows;
 mod scale;
 mod searches;
 mod spread;
+mod staged;
 pub(crate) mod standalone;
 mod storms;
 mod studies;
@@ -39,7 +40,8 @@ use table::{Table, escape};
 
 /// What captions refer to; numbered as in ARCHITECTURE.md.
 const SOURCES: &str = "[1] A. Biswas, A High Performance Real-time Packet Capturing Architecture for Network Management Systems, M.A.Sc. thesis, \
-    Concordia University, 2005. [3] K. Salah, A. Qahtan, Implementation and Experimental Performance Evaluation of a Hybrid Interrupt-Handling Scheme.";
+    Concordia University, 2005. [2] A. Biswas, P. Sinha, Efficient real-time Linux interface for PCI devices: A study on hardening a \
+    Network Intrusion Detection System. [3] K. Salah, A. Qahtan, Implementation and Experimental Performance Evaluation of a Hybrid Interrupt-Handling Scheme.";
 
 const STYLE: &str = include_str!("report/style.css");
 
@@ -156,6 +158,7 @@ fn sections(book: &Book) -> Vec<Section> {
         sections.extend(studies::sections(book, &looks, topology));
     }
     sections.extend(programs::sections(book));
+    sections.push(staged::section(book));
     sections.push(claims::section(book, &looks));
     sections.push(fits::section(book, &looks));
     sections.push(studies::soak(book));

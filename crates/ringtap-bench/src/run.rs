@@ -355,7 +355,7 @@ fn numbered(sample: &mut Sample, sequence: &SequenceReport) {
 }
 
 /// `None` when nothing was counted.
-fn delays(histogram: &HistogramSnapshot) -> Option<Delays> {
+pub(crate) fn delays(histogram: &HistogramSnapshot) -> Option<Delays> {
     let Quantiles { count, mean, p50, p98, p99, p999, max } = histogram.quantiles_us();
     let histogram = histogram.buckets().map(|(upper_ns, count)| (upper_ns as f64 / 1e3, count)).collect();
     (count > 0).then_some(Delays { count, mean, p50, p98, p99, p999, max, histogram })

@@ -43,6 +43,10 @@ pub enum Study {
     Station,
     /// Clients of libpcap on Ringtap's library and on the system's: packets delivered, core use.
     Pcap,
+    /// The splitter beside tc mirred: packets lost, core use.
+    Split,
+    /// Attacks of two stages under a flood, beside Suricata and syslog: which are found within which window, and when.
+    Staged,
 }
 
 impl Study {
@@ -61,7 +65,7 @@ impl Study {
     ];
 
     /// Those of whole programs.
-    pub const PROGRAMS: [Self; 3] = [Self::Sensor, Self::Station, Self::Pcap];
+    pub const PROGRAMS: [Self; 5] = [Self::Sensor, Self::Station, Self::Pcap, Self::Split, Self::Staged];
 
     /// Every study, in order.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -84,6 +88,8 @@ impl Study {
             Self::Sensor => "sensor",
             Self::Station => "station",
             Self::Pcap => "pcap",
+            Self::Split => "split",
+            Self::Staged => "staged",
         }
     }
 
@@ -118,6 +124,8 @@ impl Study {
             Self::Sensor => programs::sensor::study(bench),
             Self::Station => programs::station::study(bench),
             Self::Pcap => programs::pcap::study(bench),
+            Self::Split => programs::split::study(bench),
+            Self::Staged => programs::staged::study(bench),
         }
     }
 
@@ -153,6 +161,8 @@ impl Study {
             Self::Sensor => programs::sensor::seconds(bench),
             Self::Station => programs::station::seconds(bench),
             Self::Pcap => programs::pcap::seconds(bench),
+            Self::Split => programs::split::seconds(bench),
+            Self::Staged => programs::staged::seconds(bench),
         }
     }
 }

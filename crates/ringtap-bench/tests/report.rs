@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use ringtap_bench::book::{Book, Delays, Finding, Fit, FitPoint, LossBursts, Missing, Parameter, Sample, Topology};
 use ringtap_bench::report::{html, markdown};
+use serde_json::json;
 
 /// Identifiers of sections and figures in a page, in order.
 fn ids(page: &str, element: &str) -> Vec<String> {
@@ -391,4 +392,89 @@ fn held_back_points_make_the_error() {
     let text = markdown(&Book { fits: vec![fit], ..Book::default() });
     let row = text.lines().find(|line| line.contains("η = ")).expect("a row of the model");
     assert!(row.ends_with("| 4 | 3 | 5 % | 9 % |"), "{row}");
+}
+
+/// A run of the study `staged` at 148 k: of 10 pairs with a gap of 1 ms, so many were found in event time, and so many by arrival.
+fn staged(receiver: &str, found: Option<u64>, by_arrival: u64, to_final_us: f64) -> Sample {
+    let due = if found.is_some() { 10 } else { 0 };
+    let cell = json!({
+        "gap_us": 1000, "window_us": 5000, "pairs": 10, "delivered": 10, "due": due, "missed": found.map_or(0, |found| 10 - found),
+        "by_event": found, "by_arrival": by_arrival,
+    });
+    let hop = Delays {
+        count: 10,
+        p99: to_final_us,
+        max: to_final_us,
+        histogram: vec![(to_final_us, 10)],
+        ..Delays::default()
+    };
+    let evidence = json!({
+        "cells": [cell], "hops": { "last packet to final": hop }, "not_handled": 0, "unexplained": 0,
+    });
+    Sample {
+        study: "staged".into(),
+        receiver: receiver.into(),
+        workload: "one sensor".into(),
+        topology: Topology::Nic,
+        offered_pps: 148e3,
+        reported: Some(json!({ "evidence": evidence })),
+        ..Sample::default()
+    }
+}
+
+#[test]
+fn staged_attacks_are_told_by_who_finds_them() {
+    let book = |found, to_final_us| Book {
+        samples: vec![
+            staged("ringtap-correlate", Some(found), 9, to_final_us),
+            staged("suricata-syslog", None, 2, 1e3),
+        ],
+        ..Book::default()
+    };
+    let page = html(&book(10, 99e3));
+    sound(&page);
+    assert!(ids(&page, "section").contains(&"staged".to_owned()));
+    assert_eq!(ids(&page, "figure").join(" "), "staged-hops", "a window of 5 ms is not among those drawn");
+    let text = markdown(&book(10, 99e3)).replace('\u{a0}', " ");
+    for row in [
+        "| event time | one sensor | 148 k | none |",
+        "| the same alarms by arrival | one sensor | 148 k | 1 (10 %) |",
+        "| Suricata and syslog by arrival | one sensor | 148 k | 8 (80 %) |",
+        "| yes | nic | 0 of 10 missed in 1 runs |",
+    ] {
+        assert!(text.contains(row), "{row} in {text}");
+    }
+    let kept =
+        |text: &str| text.lines().filter(|line| line.contains("99 of 100 final")).any(|line| line.contains("| yes |"));
+    assert!(kept(&text) && !kept(&markdown(&book(10, 200e3))));
+    assert!(markdown(&book(9, 99e3)).contains("| no | nic | 1 of 10 missed in 1 runs |"));
+    let mut strange = book(10, 99e3);
+    strange.samples[0].reported = Some(json!({ "evidence": { "cells": 7 } }));
+    strange.samples[1].offered_pps = f64::NAN;
+    sound(&html(&strange));
+}
+
+#[test]
+fn the_splitter_is_compared_with_mirred_of_the_same_traffic() {
+    let of = |receiver: &str, core_use_percent, lost| Sample {
+        study: "split".into(),
+        receiver: receiver.into(),
+        workload: "10 M packets".into(),
+        topology: Topology::Host,
+        offered_pps: 148e3,
+        sent: 10_000_000,
+        received: 10_000_000 - lost,
+        lost,
+        core_use_percent,
+        ..Sample::default()
+    };
+    let text = |own, lost| {
+        let samples = vec![of("ringtap-xdp", own, lost), of("ringtap-packet", 30.0, 0), of("tc-mirred", 40.0, 0)];
+        markdown(&Book { samples, ..Book::default() })
+    };
+    let good = text(20.0, 0);
+    assert!(good.contains("| yes | host | 0 of 10,000,000 lost; 0.5 × (20 % against 40 %) |"), "{good}");
+    assert!(good.contains("| ringtap-packet | 10 M packets | host | 148 k | 30 | 0.75 |"), "{good}");
+    assert!(text(21.0, 0).contains("| no | host | 0 of 10,000,000 lost; 0.525 ×"));
+    assert!(text(20.0, 1).contains("| no | host | 1 of 10,000,000 lost"));
 }

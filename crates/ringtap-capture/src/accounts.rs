@@ -2,12 +2,15 @@
 //!
 //! Owns the sum. The core calls a packet delivered when the handler got it; here it is delivered when the user did.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringtap::ledger::{Cause, Ledger};
 use ringtap::record::{FinalCounts, RecordSummary, Recorder};
 use serde::Serialize;
+
+use crate::last::Held;
 
 /// What the handler of one engine counts. Each has one writer, the engine's thread.
 #[derive(Debug, Default)]
@@ -39,6 +42,18 @@ struct EngineCounts {
     device: usize,
     kept: Arc<Counts>,
     rejected: Arc<AtomicU64>,
+    held: Option<Arc<Held>>,
+}
+
+/// What `--keep` has kept, and what it let go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct InMemory {
+    /// Packets in memory now.
+    pub packets: u64,
+    /// Let go as they were older than asked for.
+    pub aged: u64,
+    /// Let go before, as the memory was too small.
+    pub pushed_out: u64,
 }
 
 /// What the handlers of all engines counted, at one moment.
@@ -61,7 +76,29 @@ pub struct Tally {
 impl Counters {
     /// Adds the counters of the next engine.
     pub(crate) fn add(&mut self, device: usize, kept: Arc<Counts>, rejected: Arc<AtomicU64>) {
-        self.0.push(EngineCounts { device, kept, rejected });
+        self.0.push(EngineCounts { device, kept, rejected, held: None });
+    }
+
+    /// The engine added last keeps packets in memory.
+    pub(crate) fn add_held(&mut self, held: Arc<Held>) {
+        if let Some(engine) = self.0.last_mut() {
+            engine.held = Some(held);
+        }
+    }
+
+    /// Of the packets in memory, of all engines; `None` where all is written.
+    pub(crate) fn held(&self) -> Option<InMemory> {
+        let each = self.0.iter().filter_map(|engine| engine.held.as_ref());
+        each.map(|held| InMemory {
+            packets: held.packets.load(Ordering::Relaxed),
+            aged: held.aged.load(Ordering::Relaxed),
+            pushed_out: held.pushed_out.load(Ordering::Relaxed),
+        })
+        .reduce(|sum, each| InMemory {
+            packets: sum.packets + each.packets,
+            aged: sum.aged + each.aged,
+            pushed_out: sum.pushed_out + each.pushed_out,
+        })
     }
 
     /// Of all engines.
@@ -93,17 +130,24 @@ impl Counters {
         let whole = core.iter().cloned().reduce(Ledger::plus).unwrap_or_default();
         let all = lost.map(|lost| (lost.spools.iter().sum(), Some(lost.output)));
         let total = account(whole, self.tally(), all);
-        let one_device = core.len() == 1;
-        let of_device = |(device, core): (usize, Ledger)| {
-            let own = lost.map(|lost| {
-                let engines = self.0.iter().zip(&lost.spools).filter(|(engine, _)| engine.device == device);
-                // Whose packets the file did not take is not told apart.
-                let output = Some(lost.output).filter(|&output| output == 0 || one_device);
-                (engines.map(|(_, spool)| spool).sum(), output)
-            });
-            account(core, self.tally_of(device), own)
-        };
+        let of_device = |(device, core): (usize, Ledger)| self.account_of(core, &self.engines_of(device), lost);
         (total, core.into_iter().enumerate().map(of_device).collect())
+    }
+
+    /// Of the engines with these numbers: a device's, or a port's of one.
+    pub(crate) fn account_of(&self, core: Ledger, engines: &Range<usize>, lost: Option<&Unwritten>) -> Ledger {
+        let own = lost.map(|lost| {
+            // Whose packets the file did not take is not told apart.
+            let output = Some(lost.output).filter(|&output| output == 0 || engines.len() == self.0.len());
+            (lost.spools.get(engines.clone()).unwrap_or_default().iter().sum(), output)
+        });
+        account(core, Self::sum(self.0.get(engines.clone()).unwrap_or_default().iter()), own)
+    }
+
+    /// Numbers of a device's engines.
+    pub(crate) fn engines_of(&self, device: usize) -> Range<usize> {
+        let first = self.0.iter().take_while(|engine| engine.device < device).count();
+        first..first + self.0.iter().filter(|engine| engine.device == device).count()
     }
 }
 
@@ -242,6 +286,10 @@ mod tests {
         assert_eq!((total.delivered, total.drops[&Cause::SlowOutput]), (1800 - 35 - 7, Some(7)));
         assert_eq!(each.iter().map(|ledger| ledger.delivered).collect::<Vec<_>>(), [900 - 15 - 3, 900 - 20 - 4]);
         assert_eq!(each[0].drops[&Cause::SlowOutput], Some(3));
+        // The first device's two engines are those of two ports.
+        let ports = [0..1, 1..2].map(|engines| counters.account_of(core(), &engines, Some(&lost)).delivered);
+        assert_eq!(ports, [900 - 10 - 1, 900 - 5 - 2]);
+        assert_eq!((counters.engines_of(0), counters.engines_of(1)), (0..2, 2..3));
         let failed = Unwritten { output: 9, ..lost };
         let (total, each) = counters.account(vec![core(), core()], Some(&failed));
         assert_eq!((total.drops[&Cause::OutputFailed], each[1].drops[&Cause::OutputFailed]), (Some(9), None));

@@ -10,6 +10,7 @@
 mod accounts;
 mod advice;
 mod handler;
+mod last;
 mod live;
 mod object;
 mod replay;
@@ -30,6 +31,7 @@ use ringtap_run::process::Process;
 use ringtap_run::sandbox::Needs;
 
 pub use accounts::Tally;
+pub use last::KeepLast;
 pub use report::Streams;
 pub use summary::{CpuUse, Summary};
 pub use supervise::Ending;
@@ -63,6 +65,8 @@ pub struct Capture {
     pub snaplen: Option<u32>,
     /// What to record into; the number of spools follows from the queues.
     pub record: Option<RecordConfig>,
+    /// Of interfaces: what is recorded stays in memory until it is asked for (SIGUSR1); `None`: all is written.
+    pub keep_last: Option<KeepLast>,
     /// A packet that was wanted and is lost is an error.
     pub fail_on_loss: bool,
     /// Report at this interval.
@@ -90,6 +94,7 @@ impl Capture {
             duration: None,
             snaplen: None,
             record: None,
+            keep_last: None,
             fail_on_loss: false,
             stats: None,
             objects: false,

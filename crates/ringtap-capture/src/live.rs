@@ -10,8 +10,10 @@ use ringtap::interface::{Interface, InterfaceState};
 use ringtap::ledger::Ledger;
 use ringtap::meters::{EngineMeters, EngineSnapshot};
 use ringtap::pacer::Policy;
-use ringtap::receiver::{Backend, Device, DeviceEnd, DeviceOutcome, Devices, Ended, ReceiverConfig, RunningDevices};
-use ringtap::record::{InterfaceInfo, RecordSummary, Recorder, SpoolProducer};
+use ringtap::receiver::{
+    Backend, Device, DeviceEnd, DeviceOutcome, Devices, Ended, PortOutcome, ReceiverConfig, RunningDevices,
+};
+use ringtap::record::{InterfaceInfo, Recent, RecordSummary, Recorder, SpoolProducer};
 use ringtap::source::StampClock;
 use ringtap::{Error, Result};
 use ringtap_run::filter::{Filter, Filtered};
@@ -23,6 +25,7 @@ use crate::Capture;
 use crate::accounts::{Counters, Unwritten, final_counts};
 use crate::advice::{Asked, advice};
 use crate::handler::{Keep, Limit, PanicWatch, Whole};
+use crate::last::{Asked as WriteAsked, Last};
 use crate::object::Facts;
 use crate::report::{Reporter, Streams};
 use crate::summary::{CpuUse, DeviceSummary, Steal, Summary, policy_words};
@@ -65,7 +68,7 @@ pub(crate) fn run(capture: &Capture, lives: &[Live], process: &Process, streams:
     let mut recording = process.with_file_rights(|| start_recording(capture, &devices, &kinds))?;
     let events = EngineEvents::new(process);
     let mut counters = Counters::default();
-    let handlers = handlers(capture, &devices, &kinds, &mut recording.spools, &mut counters, &events);
+    let handlers = handlers(capture, &devices, &kinds, &mut recording, &mut counters, &events);
     let mut running = process.start(devices, handlers, capture.needs(true), &mut warnings)?;
     let started = Instant::now();
     let facts = Facts {
@@ -85,12 +88,13 @@ pub(crate) fn run(capture: &Capture, lives: &[Live], process: &Process, streams:
         with_backends(&facts),
         facts.policy.as_ref().map_or_else(String::new, policy_words)
     ));
-    let recorder = recording.recorder.as_ref();
-    let watch = Supervision { events: &events, duration: capture.duration, counters: &counters, recorder };
+    let (recorder, asked) = (recording.recorder.as_ref(), recording.asked.as_deref());
+    let watch = Supervision { events: &events, duration: capture.duration, counters: &counters, recorder, asked };
     let (ending, last) = watch.run(&mut running, &mut reporter);
     let elapsed = started.elapsed();
     reporter.clear();
-    let Finished { outcomes, unwritten, record } = finish(running, recording.recorder, &counters)?;
+    let Finished { outcomes, unwritten, record } =
+        finish(running, recording.recorder, &counters, capture.keep_last.is_some_and(|keep| keep.at_end))?;
     for outcome in &outcomes {
         let news = outcome.outcome.warnings.iter().filter(|warning| !warnings.contains(warning));
         let news: Vec<String> = news.cloned().collect();
@@ -113,13 +117,14 @@ pub(crate) fn run(capture: &Capture, lives: &[Live], process: &Process, streams:
         elapsed,
         ledger,
         tally: counters.tally(),
+        in_memory: counters.held(),
         devices: devices
             .map(|(number, (ledger, device))| DeviceSummary {
                 name: device.name.clone(),
                 ending: device.end.as_ref().map(Ending::of),
                 tally: counters.tally_of(number),
                 ledger,
-                ports: device.ports.clone(),
+                ports: port_ledgers(&device.ports, &counters, number, unwritten.as_ref()),
             })
             .collect(),
         counters: all_counters(&outcomes),
@@ -140,6 +145,22 @@ fn with_backends(facts: &Facts) -> String {
     let first = facts.sources.first().map_or("", |source| source.backend);
     let each = facts.interfaces.iter().map(|name| format!("{name} ({})", backend(name).unwrap_or(first)));
     each.collect::<Vec<_>>().join(", ")
+}
+
+/// What became of the packets of each port of a bond, so that they add up to the bond's.
+fn port_ledgers(
+    ports: &[PortOutcome],
+    counters: &Counters,
+    device: usize,
+    lost: Option<&Unwritten>,
+) -> Vec<(String, Ledger)> {
+    let mut first = counters.engines_of(device).start;
+    let of = |port: &PortOutcome| {
+        let engines = first..first + port.engines;
+        first = engines.end;
+        (port.name.clone(), counters.account_of(port.ledger.clone(), &engines, lost))
+    };
+    ports.iter().map(of).collect()
 }
 
 fn all_counters(outcomes: &[DeviceOutcome<Whole>]) -> EngineSnapshot {
@@ -233,8 +254,17 @@ struct Finished {
 }
 
 /// Ends the engines, then completes the file, which is whole also where an engine's own counts are lost with it.
-fn finish(running: RunningDevices<Whole>, recorder: Option<Recorder>, counters: &Counters) -> Result<Finished> {
-    let outcomes = running.finish();
+fn finish(
+    running: RunningDevices<Whole>,
+    recorder: Option<Recorder>,
+    counters: &Counters,
+    writes_all: bool,
+) -> Result<Finished> {
+    let mut outcomes = running.finish();
+    if let Ok(outcomes) = &mut outcomes {
+        let engines = outcomes.iter_mut().flat_map(|device| &mut device.outcome.engines);
+        engines.for_each(|engine| engine.handler.inner_mut().finish_last(writes_all));
+    }
     let unwritten = recorder.as_ref().map(Unwritten::of);
     let core = outcomes.as_ref().ok().map(|all| all.iter().map(|device| device.outcome.ledger.clone()).collect());
     let counts = core.map_or_else(Vec::new, |core| final_counts(&counters.account(core, unwritten.as_ref()).1));
@@ -294,11 +324,14 @@ fn link_type(found: Option<u16>, interface: &Interface) -> Result<u16> {
 struct Recording {
     recorder: Option<Recorder>,
     spools: Vec<SpoolProducer>,
+    /// The engines' memories, the last one's first, and where it is asked that they are written; none where all is.
+    lasts: Vec<Last>,
+    asked: Option<Arc<WriteAsked>>,
 }
 
 fn start_recording(capture: &Capture, devices: &Devices, kinds: &[Kind]) -> Result<Recording> {
     let Some(mut config) = capture.record.clone() else {
-        return Ok(Recording { recorder: None, spools: Vec::new() });
+        return Ok(Recording { recorder: None, spools: Vec::new(), lasts: Vec::new(), asked: None });
     };
     config.spools = devices.source_count();
     let info = |(device, kind): (&Device, &Kind)| InterfaceInfo {
@@ -308,7 +341,23 @@ fn start_recording(capture: &Capture, devices: &Devices, kinds: &[Kind]) -> Resu
         ..InterfaceInfo::ethernet(&device.interface().name, device.stamp_clock().unwrap_or(StampClock::Realtime))
     };
     let (recorder, spools) = Recorder::start(config, devices.iter().zip(kinds).map(info).collect())?;
-    Ok(Recording { recorder: Some(recorder), spools })
+    let asked = capture.keep_last.map(|_| Arc::<WriteAsked>::default());
+    let lasts = asked.as_ref().map_or_else(|| Ok(Vec::new()), |asked| lasts(capture, devices, asked))?;
+    Ok(Recording { recorder: Some(recorder), spools, lasts, asked })
+}
+
+/// Memory for the last packets of each engine, the last engine's first; none where all is written.
+fn lasts(capture: &Capture, devices: &Devices, asked: &Arc<WriteAsked>) -> Result<Vec<Last>> {
+    let Some(keep) = capture.keep_last else { return Ok(Vec::new()) };
+    let mut lasts = Vec::new();
+    for device in devices.iter() {
+        for _ in 0..device.source_count() {
+            let stamps = device.stamp_clock().unwrap_or(StampClock::Realtime);
+            lasts.push(Last::new(Recent::new(keep.bytes)?, keep.age, stamps, Arc::clone(asked)));
+        }
+    }
+    lasts.reverse();
+    Ok(lasts)
 }
 
 /// One handler for each engine.
@@ -316,11 +365,12 @@ fn handlers(
     capture: &Capture,
     devices: &Devices,
     kinds: &[Kind],
-    spools: &mut Vec<SpoolProducer>,
+    recording: &mut Recording,
     counters: &mut Counters,
     events: &Arc<EngineEvents>,
 ) -> Vec<Whole> {
     let limit = capture.count.map(|most| Arc::new(Limit::new(most, Arc::clone(events))));
+    let Recording { spools, lasts, .. } = recording;
     let mut spools = spools.drain(..);
     let mut handlers = Vec::new();
     for (number, (device, kind)) in devices.iter().zip(kinds).enumerate() {
@@ -329,6 +379,7 @@ fn handlers(
                 interface: number as u16,
                 snaplen: capture.kept_bytes(),
                 spool: spools.next(),
+                last: lasts.pop(),
                 from_file: false,
                 counts: Arc::default(),
                 limit: limit.clone(),
@@ -336,6 +387,9 @@ fn handlers(
             };
             let rejected = Arc::default();
             counters.add(number, Arc::clone(&keep.counts), Arc::clone(&rejected));
+            if let Some(last) = &keep.last {
+                counters.add_held(last.held());
+            }
             handlers.push(Filtered::new(kind.filter.as_ref().map(Filter::program), rejected, keep));
         }
     }

@@ -123,6 +123,7 @@ impl Span<'_> {
             "cpus": summary.map(|summary| &summary.cpus),
             "driver_counters": summary.map(|summary| summary.driver_counters.iter().cloned().collect::<BTreeMap<_, _>>()),
             "record": summary.and_then(|summary| summary.record.as_ref()),
+            "in_memory": summary.and_then(|summary| summary.in_memory),
             "advice": summary.map(|summary| &summary.advice),
             "warnings": summary.map(|summary| &summary.warnings),
             "error": summary.and_then(|summary| summary.error.as_ref()),

@@ -99,8 +99,13 @@ pub(crate) fn run(
     };
     let mut reporter = Reporter::new(capture, &facts, streams, "replay");
     given_up.iter().for_each(|warning| reporter.note(&format!("warning: {warning}")));
-    let watch =
-        Supervision { events: &events, duration: capture.duration, counters: &counters, recorder: recorder.as_ref() };
+    let watch = Supervision {
+        events: &events,
+        duration: capture.duration,
+        counters: &counters,
+        recorder: recorder.as_ref(),
+        asked: None,
+    };
     let (ending, _) = watch.run(&mut job, &mut reporter);
     stop.pull();
     let ended = job.thread.join();
@@ -131,6 +136,7 @@ pub(crate) fn run(
         elapsed,
         ledger: counters.account(vec![core], unwritten.as_ref()).0,
         tally: counters.tally(),
+        in_memory: None,
         devices: Vec::new(),
         counters: snapshot,
         cpus: Vec::new(),
@@ -185,6 +191,7 @@ fn handler(
         interface: 0,
         snaplen: capture.kept_bytes(),
         spool,
+        last: None,
         from_file: true,
         counts: Arc::default(),
         limit: capture.count.map(|most| Arc::new(Limit::new(most, Arc::clone(events)))),

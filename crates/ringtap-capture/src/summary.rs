@@ -14,7 +14,7 @@ use ringtap::source::Description;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::accounts::Tally;
+use crate::accounts::{InMemory, Tally};
 use crate::advice::share;
 use crate::object::{DeviceSpan, Facts, Span};
 use crate::supervise::Ending;
@@ -42,7 +42,7 @@ pub struct DeviceSummary {
     pub tally: Tally,
     /// What became of each of its packets.
     pub ledger: Ledger,
-    /// Where it is a bond that was captured by its ports: what became of the packets of each, before any filter in user space.
+    /// Where it is a bond that was captured by its ports: what became of the packets of each.
     pub ports: Vec<(String, Ledger)>,
 }
 
@@ -58,6 +58,8 @@ pub struct Summary {
     pub ledger: Ledger,
     /// What the handlers counted.
     pub tally: Tally,
+    /// Of packets that are written only when that is asked for.
+    pub in_memory: Option<InMemory>,
     /// Each interface by itself; none of a replay.
     pub devices: Vec<DeviceSummary>,
     /// What the engines counted.
@@ -233,6 +235,10 @@ impl fmt::Display for Summary {
         }
         if let Some(record) = &self.record {
             record_lines(f, record)?;
+        }
+        if let Some(InMemory { packets, aged, pushed_out }) = self.in_memory {
+            let [packets, aged, pushed_out] = [packets, aged, pushed_out].map(grouped);
+            line(f, "memory", format_args!("{packets} packets; let go: {aged} by age, {pushed_out} for want of room"))?;
         }
         for warning in &self.warnings {
             line(f, "warning", warning)?;

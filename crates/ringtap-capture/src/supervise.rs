@@ -11,11 +11,13 @@ use ringtap::ledger::Ledger;
 use ringtap::meters::EngineSnapshot;
 use ringtap::receiver::{Departure, DeviceEnd, Ended};
 use ringtap::record::{FinalCounts, Recorder};
+use ringtap_run::devices::{note_ended, note_links};
 use ringtap_run::process::Process;
 use ringtap_run::signals::Signals;
 use serde::Serialize;
 
 use crate::accounts::{Counters, Tally, Unwritten, final_counts};
+use crate::last::Asked;
 use crate::report::Reporter;
 
 /// How often to look at what wakes nobody: the interface, an engine's end, a failed write.
@@ -132,6 +134,8 @@ pub(crate) struct Supervision<'a> {
     pub(crate) duration: Option<Duration>,
     pub(crate) counters: &'a Counters,
     pub(crate) recorder: Option<&'a Recorder>,
+    /// Where what is in memory is asked for.
+    pub(crate) asked: Option<&'a Asked>,
 }
 
 impl Supervision<'_> {
@@ -145,22 +149,30 @@ impl Supervision<'_> {
         let mut latest = self.look(job);
         loop {
             let now = Instant::now();
+            // Before the end that may have come with it.
+            if self.events.signals.take_report() {
+                if let Some(asked) = self.asked {
+                    asked.ask();
+                    reporter.note("writing what is in memory");
+                }
+                reporter.note(&self.look(job).ledger.to_string());
+            }
             if let Some(ending) = self.asked_ending(job, reporter, deadline, now) {
                 return (ending, None);
             }
             if let Some(ending) = self.sudden_ending() {
                 return (ending, None);
             }
-            if let Some(last) = note_ended(job, reporter) {
+            let ended = job.take_ended();
+            let states = job.states();
+            let mut note = |line: &str| reporter.note(line);
+            if let Some(last) = note_ended("capture from", ended, job.is_finished(), &states, &mut note) {
                 return (Ending::of(&last.end), Some(last));
             }
-            note_links(job, &mut down, reporter);
+            note_links(&states, &mut down, note);
             job.take_news().iter().for_each(|line| reporter.note(line));
             if !job.is_live() && job.is_finished() {
                 return (Ending::EndOfFile, None);
-            }
-            if self.events.signals.take_report() {
-                reporter.note(&self.look(job).ledger.to_string());
             }
             if next_report.is_some_and(|next| now >= next) {
                 let look = self.look(job);
@@ -233,35 +245,6 @@ impl Ending {
             DeviceEnd::Departed(Departure::Used(_)) => Self::InterfaceUsed,
             DeviceEnd::Departed(_) => Self::InterfaceGone,
             DeviceEnd::Failed => Self::EngineFailed,
-        }
-    }
-}
-
-/// Says which devices have ended; the last of all is returned instead.
-fn note_ended(job: &mut dyn Job, reporter: &mut Reporter<'_>) -> Option<Ended> {
-    let mut ended = job.take_ended();
-    let last = if job.is_finished() { ended.pop() } else { None };
-    let others: Vec<&str> = job.states().into_iter().map(|(name, _)| name).collect();
-    for each in ended {
-        reporter.note(&each.line("capture from", &others));
-    }
-    last
-}
-
-/// Says when an interface went down or came up again; `down` are those that are.
-fn note_links(job: &dyn Job, down: &mut Vec<String>, reporter: &mut Reporter<'_>) {
-    for (name, state) in job.states() {
-        let known = down.iter().position(|known| known == name);
-        match (state, known) {
-            (InterfaceState::Down, None) => {
-                down.push(name.to_owned());
-                reporter.note(&format!("{name} is down: nothing arrives until it is up again"));
-            }
-            (InterfaceState::Up, Some(known)) => {
-                down.swap_remove(known);
-                reporter.note(&format!("{name} is up again"));
-            }
-            _ => {}
         }
     }
 }

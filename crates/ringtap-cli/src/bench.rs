@@ -5,26 +5,27 @@
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ringtap::{Error, Result};
 use ringtap_bench::bench::{load, write_reports};
 use ringtap_bench::{Bench, Definitions, Progress, Study, Wanted, plots};
+use ringtap_run::{notes, signals, units};
 use serde_json::json;
 
-use ringtap_run::units;
+use crate::words::unused_beside;
 
 /// Measure capacity, core use, latency, memory and robustness of Ringtap, its ablations and real peers
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  ringtap bench --quick --out results\n  ringtap bench --out results\n  \
+#[command(mut_args(|option| unused_beside(option, "render", &["out"])),
+    mut_args(|option| unused_beside(option, "plots", &["out", "demo"])),
+    mut_args(|option| unused_beside(option, "soak", &OF_SOAK)), after_help = "Examples:\n  ringtap bench --quick --out results\n  ringtap bench --out results\n  \
 ringtap bench --only rates,capacity --receivers 'hybrid 1ms,tcpdump' --rounds 5 --out results\n  \
-ringtap bench --only sensor,station,pcap --out programs\n  \
+ringtap bench --only sensor,station,pcap,split,staged --out programs\n  \
 ringtap bench --soak 1000M --soak-rate 1M --out soak\n  \
 ringtap bench --plots --out results\n\n\
 Studies: idle, rates, capacity, load, ring, sizes, arrivals, pause, napi, storms; and, when named by --only, of whole programs \
-sensor, station and pcap.\n\
+sensor, station, pcap, split and staged.\n\
 DIR gets bench.json (every raw sample, written after each run), bench.md (medians) and report.html.\n\n\
 Needs root: it makes network namespaces. Peers that are not installed are named in the report. The exit code is 1 when a \
 packet is unaccounted for, never because something was slow.")]
@@ -33,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Add to the results in DIR instead of replacing them
-    #[arg(long, conflicts_with = "render")]
+    #[arg(long)]
     add: bool,
     /// One short run of everybody, three minutes at most
     #[arg(long, conflicts_with = "full")]
@@ -67,19 +68,19 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", value_parser = units::count)]
     trial: Option<u64>,
     /// No studies, but one run of so many packets without loss, or with the place of each loss
-    #[arg(long, value_name = "COUNT", value_parser = units::count, conflicts_with_all = ["only", "quick", "full"])]
+    #[arg(long, value_name = "COUNT", value_parser = units::count)]
     soak: Option<u64>,
     /// Rate of the soak
-    #[arg(long, value_name = "RATE", default_value = "1M", value_parser = units::rate)]
+    #[arg(long, value_name = "RATE", default_value = "1M", value_parser = units::rate, requires = "soak")]
     soak_rate: f64,
     /// Slots of the soak's ring, a power of two [default: as planned for this host]
     #[arg(long, value_name = "SLOTS", requires = "soak")]
     soak_ring: Option<u32>,
     /// Measure nothing: fit the models and write the report of DIR's bench.json anew
-    #[arg(long, conflicts_with_all = ["only", "quick", "full", "soak"])]
+    #[arg(long)]
     render: bool,
     /// Measure nothing: draw core use against rate, from DIR's bench.json, as SVG for documents (light and dark)
-    #[arg(long, conflicts_with_all = ["only", "quick", "full", "soak", "render", "add"])]
+    #[arg(long)]
     plots: bool,
     /// Also draw the ledger of a demo: the output of `ringtap demo --json`
     #[arg(long, value_name = "FILE", requires = "plots")]
@@ -89,29 +90,27 @@ pub struct Args {
     json: bool,
 }
 
+/// What is asked for beside --soak.
+const OF_SOAK: [&str; 5] = ["out", "add", "soak_rate", "soak_ring", "json"];
+
 /// Runs the command. Fails when a packet is unaccounted for.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.render {
         let mut book = load(&args.out)?;
         book.fits = ringtap_bench::cost_model::fit(&book);
         write_reports(&book, &args.out)?;
-        eprintln!("ringtap: {} written", args.out.join("report.html").display());
+        notes::say(&format!("{} written", args.out.join("report.html").display()));
         return Ok(ExitCode::SUCCESS);
     }
     if args.plots {
         for path in plots::write(&load(&args.out)?, args.demo.as_deref(), &args.out)? {
-            eprintln!("ringtap: {} written", path.display());
+            notes::say(&format!("{} written", path.display()));
         }
         return Ok(ExitCode::SUCCESS);
     }
     let wanted = args.wanted()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| Error::os("handle", format!("signal {signal}"), &error))?;
-    }
     let mut tell = show;
-    let mut bench = Bench::new(&wanted, stop, &mut tell)?;
+    let mut bench = Bench::new(&wanted, signals::stop_flag()?, &mut tell)?;
     if let Some((count, pps)) = wanted.soak {
         ringtap_bench::soak(&mut bench, count, pps, args.soak_ring)?;
     }
@@ -120,13 +119,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let book = bench.finish()?;
     let unaccounted: u64 = book.samples.iter().filter_map(|sample| sample.unaccounted).map(i64::unsigned_abs).sum();
-    eprintln!(
-        "ringtap: {} runs, {} findings, {} unaccounted packets; {}",
-        book.samples.len(),
-        book.findings.len(),
-        unaccounted,
-        args.out.join("report.html").display()
-    );
+    let (runs, findings) = (book.samples.len(), book.findings.len());
+    let report = args.out.join("report.html");
+    notes::say(&format!("{runs} runs, {findings} findings, {unaccounted} unaccounted packets; {}", report.display()));
     if args.json {
         println!(
             "{}",

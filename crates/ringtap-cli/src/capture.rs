@@ -2,35 +2,40 @@
 //!
 //! Owns the options, which of them contradict each other, and where the summary goes. Capturing is `ringtap-capture`'s.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{ArgGroup, ValueEnum};
-use ringtap::receiver::{self, Queues};
+use clap::ArgGroup;
+use ringtap::receiver::Backend;
 use ringtap::record::{DEFAULT_LEVEL, Format, LEVELS, RecordConfig, Rotation};
 use ringtap::source::file::Pace;
 use ringtap::steer::Attach;
 use ringtap::{Error, Result};
-use ringtap_capture::{Capture, Origin, Streams};
-use ringtap_run::arguments::{self, Napi};
+use ringtap_capture::{Capture, KeepLast, Origin, Streams};
+use ringtap_run::arguments;
 use ringtap_run::live::Live;
 use ringtap_run::process::{Process, Terms};
 use ringtap_run::signals::{Hangup, Heard};
-use ringtap_run::units::{self, List};
-use ringtap_run::waiting::{How, Threshold, Waiting};
+use ringtap_run::units;
+use ringtap_run::waiting::{How, Waiting};
+
+use crate::live::{LiveArgs, ReportArgs, TuningArgs, of_interfaces_alone, tell};
+use crate::words::{Words, one_of};
 
 /// Capture packets, to a file or just to measure, and account for every one.
 ///
 /// Takes packets from an interface (or replays capture files) through one real-time thread per queue. Without -w nothing is
 /// kept: the summary tells what came, how late it was seen, what was lost and why, and what the capture cost.
 ///
-/// Ends on Ctrl-C or SIGTERM with a complete file and the summary; a second Ctrl-C ends at once. SIGUSR1 prints the ledger.
+/// Ends on Ctrl-C or SIGTERM with a complete file and the summary; a second Ctrl-C ends at once. SIGUSR1 prints the ledger, and
+/// writes what --keep holds.
 /// SIGHUP begins a new file where the one being written was moved away (logrotate), else it ends the capture, too.
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("source").required(true).multiple(false).args(["interface", "read"])),
-    override_usage = "ringtap capture <-i IF… | -r FILE…> [OPTIONS] [FILTER…]", after_help = EXAMPLES)]
+    override_usage = "ringtap capture <-i IF… | -r FILE…> [OPTIONS] [FILTER…]", after_help = EXAMPLES,
+    mut_arg("backend", |backend| backend.value_parser(one_of(WAYS))),
+    mut_args(|option| if of_interfaces_alone(&option) { option.conflicts_with("read") } else { option }))]
 pub struct Args {
     /// Interface to capture from (may be given several times)
     #[arg(short, long, value_name = "IF")]
@@ -54,24 +59,17 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
     /// Pace of a replay: fast, recorded, or a multiple such as 2x
-    #[arg(long, value_name = "PACE", default_value = "fast", value_parser = pace)]
+    #[arg(long, value_name = "PACE", default_value = "fast", value_parser = arguments::pace)]
     pace: Pace,
 
-    /// Longest time from a packet's arrival to its handling, 10us to 1s; period, threshold and ring follow from it
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration, help_heading = "Waiting")]
-    max_latency: Duration,
-    /// Greatest packet rate to be ready for: it sizes the ring, and a lower one lets the kernel pause longer
-    #[arg(long, value_name = "RATE", default_value = "1.5M", value_parser = units::rate, help_heading = "Waiting")]
-    peak_rate: f64,
+    #[command(flatten)]
+    live: LiveArgs,
+
     /// How to wait for packets
-    #[arg(long, value_name = "HOW", default_value = "hybrid", help_heading = "Waiting")]
-    wait: Wait,
-    /// Poll period of the timer [default: from --max-latency and this host's calibration, see `ringtap plan`]
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Waiting")]
-    period: Option<Duration>,
-    /// Rate above which the timer takes over; several as RATE:PERIOD make a ladder [default: calibrated]
-    #[arg(long, value_name = "RATE[:PERIOD]", value_parser = arguments::threshold, help_heading = "Waiting")]
-    threshold: Vec<Threshold>,
+    #[arg(long, value_name = "HOW", default_value = "hybrid", value_parser = one_of(WAITS), help_heading = "Waiting")]
+    wait: How,
+    #[command(flatten)]
+    tuning: TuningArgs,
     /// Weight of the newest forecast after few packets, 0 to 1, below --alpha2 [default: 0.03125]
     #[arg(long, value_name = "A", help_heading = "Waiting")]
     alpha1: Option<f64>,
@@ -84,13 +82,7 @@ pub struct Args {
     /// Packets per cycle above which the newest forecast alone counts [default: 128]
     #[arg(long, value_name = "N", help_heading = "Waiting")]
     n2: Option<u64>,
-    /// Pace the kernel's NAPI: auto, off, or its pause
-    #[arg(long, value_name = "auto|off|TIME", default_value = "auto", value_parser = arguments::napi, help_heading = "Waiting")]
-    napi_pacing: Napi,
 
-    /// How packets are taken: auto takes AF_XDP only where the host itself does not miss them
-    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Taking packets")]
-    backend: BackendName,
     /// The libpcap of --backend pcap [default: the system's]
     #[arg(long, value_name = "FILE", help_heading = "Taking packets")]
     pcap_library: Option<PathBuf>,
@@ -98,42 +90,20 @@ pub struct Args {
     #[arg(long, help_heading = "Taking packets")]
     take: bool,
     /// How to attach XDP [default: native, else generic]
-    #[arg(long, value_name = "MODE", help_heading = "Taking packets")]
-    xdp: Option<Xdp>,
-    /// Receive queues: all, a number of them, or a list such as 0-3,5
-    #[arg(long, value_name = "all|N|LIST", default_value = "all", value_parser = arguments::queues, help_heading = "Taking packets")]
-    queues: Queues,
-    /// Slots of each ring, 64 to 1048576, a power of two for AF_XDP [default: calibrated]
-    ///
-    /// A slot is a frame. Of packed ones (see --frame-size) a packet of more than 432 bytes takes several.
-    #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Taking packets")]
-    ring: Option<u64>,
+    #[arg(long, value_name = "MODE", value_parser = one_of(ATTACHES), help_heading = "Taking packets")]
+    xdp: Option<Attach>,
     /// Bytes per frame: 448 (packed, where it copies), 2KiB or 4KiB for AF_XDP, 256 to 64KiB of a packet ring [default: 448
     /// where it can be had, else by the MTU]
+    ///
+    /// A slot of --ring is a frame. Of packed ones a packet of more than 432 bytes takes several.
     #[arg(long, value_name = "SIZE", value_parser = units::size, help_heading = "Taking packets")]
     frame_size: Option<u64>,
     /// Keep AF_XDP frames in huge pages
     #[arg(long, help_heading = "Taking packets")]
     huge_pages: bool,
     /// Directions a packet socket sees; AF_XDP sees incoming ones only [default: inout, on loopback in]
-    #[arg(long, value_name = "WHICH", help_heading = "Taking packets")]
-    direction: Option<Direction>,
-    /// Leave the interface's promiscuous mode alone
-    #[arg(long, help_heading = "Taking packets")]
-    no_promiscuous: bool,
-
-    /// CPUs of the engine threads, in order of queues [default: the last allowed ones]
-    #[arg(long, value_name = "LIST", value_parser = units::list, help_heading = "Threads")]
-    cpu: Option<List>,
-    /// SCHED_FIFO priority of the engine threads, 1 to 99; 0: ordinary threads
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=99), help_heading = "Threads")]
-    priority: u8,
-    /// Once all is set up, go on as this user; files are created with that user's rights
-    #[arg(long, value_name = "NAME", help_heading = "Threads")]
-    user: Option<String>,
-    /// Keep all privileges: no Landlock, no seccomp, all capabilities (docs/privileges.md)
-    #[arg(long, help_heading = "Threads")]
-    no_sandbox: bool,
+    #[arg(long, value_name = "WHICH", value_parser = one_of(DIRECTIONS), help_heading = "Taking packets")]
+    direction: Option<bool>,
 
     /// Keep at most so many bytes of each packet
     #[arg(short, long, value_name = "SIZE", value_parser = units::size, help_heading = "Recording")]
@@ -160,18 +130,25 @@ pub struct Args {
     #[arg(long, requires = "write", help_heading = "Recording")]
     pcap: bool,
     /// Memory between each engine thread and the disk
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, help_heading = "Recording")]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, requires = "write", help_heading = "Recording")]
     spool: u64,
+
+    /// Keep the packets of this time in memory, and write them only on SIGUSR1
+    #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "write", conflicts_with = "read",
+        help_heading = "Recording")]
+    keep: Option<Duration>,
+    /// Memory for --keep, of each engine thread
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size_from(64 << 10, "holds no packet of full length"), requires = "keep", help_heading = "Recording")]
+    keep_size: u64,
+    /// With --keep: also write at the end what is in memory then
+    #[arg(long, requires = "keep", help_heading = "Recording")]
+    keep_at_end: bool,
 
     /// Exit with 1 when a packet that was wanted is lost or unaccounted for
     #[arg(long, help_heading = "Reports")]
     fail_on_loss: bool,
-    /// Report at this interval: a progress line, with --json one object a line
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Reports")]
-    stats: Option<Duration>,
-    /// One JSON object at the end on standard output, and with --stats one for each interval; all else goes to standard error
-    #[arg(long, help_heading = "Reports")]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -183,6 +160,7 @@ Examples:
   ringtap capture -i eth1 -i eth2 -w both.pcapng                  both sides of a tap, one file
   ringtap capture -i eth1 -w day.pcapng --rotate-size 1GiB --rotate-keep 24 --user nobody
   ringtap capture -i eth1 -w day.pcapng.zst --rotate-size 1GiB
+  ringtap capture -i eth1 -w last.pcapng --keep 60s --keep-size 1GiB    then: kill -USR1 PID
   ringtap capture -i eth0 --take -w traps.pcapng udp port 162     AF_XDP on the host's own interface
   ringtap capture -i any --backend pcap icmp                      all interfaces at once
   ringtap capture -i zc:eth1 --backend pcap --pcap-library /opt/pfring/lib/libpcap.so.1
@@ -206,6 +184,10 @@ frame, written block by block as packets come, at most some 0.1 s late; on disk 
 capture leaves a whole file, too (a pipe's frame ends with the capture). --rotate-size goes by compressed bytes. After a failed
 write the closing statistics are a frame of their own, where there is room. -r knows compressed files by their first bytes.
 
+With --keep what was captured stays in memory until SIGUSR1 asks for it: then what came in the last TIME goes to the file, and leaves
+the memory; a second SIGUSR1 adds what came since. What gets older is let go. Where --keep-size is too small for TIME the newest
+push out the oldest; the summary counts both, and calls all of them delivered.
+
 Of several interfaces each has its own rings, sized for --peak-rate, and its own ledger beside that of all together; in pcapng its
 own interface block and statistics. One that is removed, moved to another namespace or used by the host ends its part with a
 line, and the others go on.
@@ -222,55 +204,36 @@ Ringtap itself; it is no interface meanwhile. The filter runs behind it, packets
 tag) are lost as oversize, and their stamps are of the time when they were taken: no latency is reported. It has as many
 queues as there are CPUs to serve them, or --queues; --huge-pages holds descriptors and frames.";
 
-/// How to wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Wait {
-    /// Interrupt at low rates, timer at high ones, by forecast
-    Hybrid,
-    /// The same by the rate measured in windows of 8 ms
-    Windowed,
-    /// Always the device's interrupt
-    Interrupt,
-    /// Always the timer
-    Timer,
-    /// Spin, for comparison
-    Busy,
-}
+/// Ways to wait.
+const WAITS: Words<How> = &[
+    ("hybrid", "Interrupt at low rates, timer at high ones, by forecast", How::Hybrid),
+    ("windowed", "The same by the rate measured in windows of 8 ms", How::Windowed),
+    ("interrupt", "Always the device's interrupt", How::Interrupt),
+    ("timer", "Always the timer", How::Timer),
+    ("busy", "Spin, for comparison", How::Busy),
+];
 
-/// How packets are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum BackendName {
-    /// AF_XDP where the host does not use the interface itself, else a packet ring
-    Auto,
-    /// AF_XDP: the host does not see these packets
-    Xdp,
-    /// A packet socket's ring, beside the host
-    Packet,
-    /// A plain packet socket, for comparison
-    Socket,
-    /// Any device of a libpcap: "any", and what patched libpcaps bring
-    Pcap,
-    /// A card taken from the kernel, by its PCI address (Intel 82576 and 82574, bound to vfio-pci)
-    Vfio,
-}
+/// Ways to take packets.
+const WAYS: Words<Backend> = &[
+    ("auto", "AF_XDP where the host does not use the interface itself, else a packet ring", Backend::Auto),
+    ("xdp", "AF_XDP: the host does not see these packets", Backend::Xdp),
+    ("packet", "A packet socket's ring, beside the host", Backend::Packet),
+    ("socket", "A plain packet socket, for comparison", Backend::Socket),
+    ("pcap", "Any device of a libpcap: \"any\", and what patched libpcaps bring", Backend::Pcap),
+    (
+        "vfio",
+        "A card taken from the kernel, by its PCI address (Intel 82576 and 82574, bound to vfio-pci)",
+        Backend::Vfio,
+    ),
+];
 
-/// How to attach XDP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Xdp {
-    /// In the driver
-    Native,
-    /// In the generic receive path
-    Generic,
-}
+/// Ways to attach XDP.
+const ATTACHES: Words<Attach> =
+    &[("native", "In the driver", Attach::Native), ("generic", "In the generic receive path", Attach::Generic)];
 
-/// Directions seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Direction {
-    /// What the interface receives
-    In,
-    /// Also what the host sends
-    Inout,
-}
+/// Directions seen; true: incoming only.
+const DIRECTIONS: Words<bool> =
+    &[("in", "What the interface receives", true), ("inout", "Also what the host sends", false)];
 
 /// Our options for those of tcpdump that have other names here.
 pub fn tip(tcpdump: &str) -> Option<&'static str> {
@@ -289,18 +252,6 @@ pub fn tip(tcpdump: &str) -> Option<&'static str> {
         }
         _ => return None,
     })
-}
-
-/// Reads `fast`, `recorded` or a multiple such as `2x`.
-fn pace(text: &str) -> Result<Pace, String> {
-    match text {
-        "fast" => Ok(Pace::AsFast),
-        "recorded" => Ok(Pace::Recorded),
-        _ => match text.strip_suffix('x').and_then(|number| number.parse::<f64>().ok()) {
-            Some(factor) if factor.is_finite() && factor > 0.0 => Ok(Pace::Multiplied(factor)),
-            _ => Err(format!("{text:?} is no pace; give fast, recorded, or a multiple above 0 such as 2x or 0.5x")),
-        },
-    }
 }
 
 /// `zstd` or `zstd:LEVEL`: the level.
@@ -325,20 +276,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let process = Process::begin(&Terms {
         opens_interfaces: args.read.is_empty(),
         heard: Heard { hangup: Hangup::MayEnd, report: true, second_ends: true },
-        user: args.user.as_deref(),
-        keeps_privileges: args.no_sandbox,
+        user: args.live.user.as_deref(),
+        keeps_privileges: args.live.no_sandbox,
     })?;
     let capture = args.capture();
     let ended = capture.run(&process, &mut Streams::standard())?;
     let summary = &ended.summary;
-    // Nobody may be left to read it, which is no failure of the capture.
-    let _ = if args.json {
-        writeln!(io::stdout(), "{}", summary.object()).and_then(|()| io::stdout().flush())
-    } else if capture.records_to_stdout() {
-        write!(io::stderr(), "{summary}")
+    if args.report.json {
+        tell(&format!("{}\n", summary.object()), false);
     } else {
-        write!(io::stdout(), "{summary}").and_then(|()| io::stdout().flush())
-    };
+        tell(&summary.to_string(), capture.records_to_stdout());
+    }
     ended.error.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
@@ -348,22 +296,15 @@ impl Args {
         let refuse =
             |option: &str, cause: &str, way_out: &str| Err(Error::usage("use", option, cause).way_out(way_out));
         let to_stdout = self.write.as_ref().is_some_and(|path| path.as_os_str() == "-");
-        if to_stdout && self.json {
+        if to_stdout && self.report.json {
             return refuse("--json with -w -", "both write to standard output", "record into a file");
         }
         if self.comment.is_some() && self.record().is_some_and(|record| record.format == Format::Pcap) {
             return refuse("--comment", "pcap files hold no comment", "write pcapng");
         }
         let is_replay = !self.read.is_empty();
-        if is_replay && (self.take || self.xdp.is_some() || self.backend != BackendName::Auto) {
-            return refuse("--backend, --xdp or --take", "a file is replayed", "leave them out, or capture with -i");
-        }
         if !is_replay && self.pace != Pace::AsFast {
             return refuse("--pace", "an interface has its own pace", "leave it out, or replay a file with --read");
-        }
-        if is_replay && self.huge_pages {
-            let cause = "only AF_XDP and vfio keep frames in them, and a file is replayed";
-            return refuse("--huge-pages", cause, "leave it out, or capture with -i");
         }
         if self.snaplen.is_some_and(|snaplen| snaplen > u32::MAX.into()) {
             return refuse("--snaplen", "no packet is that long", "leave it out to keep whole packets");
@@ -385,54 +326,37 @@ impl Args {
             duration: self.duration,
             snaplen: self.snaplen.map(|snaplen| snaplen as u32),
             record: self.record(),
+            keep_last: self.keep.map(|age| KeepLast {
+                age,
+                bytes: usize::try_from(self.keep_size).unwrap_or(usize::MAX),
+                at_end: self.keep_at_end,
+            }),
             fail_on_loss: self.fail_on_loss,
-            stats: self.stats,
-            objects: self.json,
+            stats: self.report.stats,
+            objects: self.report.json,
             ..Capture::new(origin)
         }
     }
 
     /// What is asked of the receiver of an interface.
     fn live(&self, interface: &str) -> Live {
+        let live = self.tuning.tuned(self.live.live(interface));
         Live {
-            backend: self.backend.into(),
             pcap_library: self.pcap_library.clone(),
             take: self.take,
-            attach: self.xdp.map(|mode| match mode {
-                Xdp::Native => Attach::Native,
-                Xdp::Generic => Attach::Generic,
-            }),
-            queues: self.queues.clone(),
-            ring_slots: self.ring,
+            attach: self.xdp,
             frame_bytes: self.frame_size,
             huge_pages: self.huge_pages,
-            incoming_only: self.direction.map(|direction| direction == Direction::In),
-            promiscuous: !self.no_promiscuous,
-            cpus: self.cpu.as_ref().map(|list| list.to_vec()).unwrap_or_default(),
-            priority: self.priority,
-            max_latency: self.max_latency,
-            peak_pps: self.peak_rate,
-            waiting: self.waiting(),
-            napi_pause_ns: self.napi_pacing.0,
-            ..Live::new(interface)
-        }
-    }
-
-    fn waiting(&self) -> Waiting {
-        Waiting {
-            how: match self.wait {
-                Wait::Hybrid => How::Hybrid,
-                Wait::Windowed => How::Windowed,
-                Wait::Interrupt => How::Interrupt,
-                Wait::Timer => How::Timer,
-                Wait::Busy => How::Busy,
+            incoming_only: self.direction,
+            waiting: Waiting {
+                how: self.wait,
+                alpha1: self.alpha1,
+                alpha2: self.alpha2,
+                n1: self.n1,
+                n2: self.n2,
+                ..live.waiting
             },
-            period: self.period,
-            thresholds: self.threshold.clone(),
-            alpha1: self.alpha1,
-            alpha2: self.alpha2,
-            n1: self.n1,
-            n2: self.n2,
+            ..live
         }
     }
 
@@ -452,18 +376,5 @@ impl Args {
             comment: self.comment.clone(),
             ..config
         })
-    }
-}
-
-impl From<BackendName> for receiver::Backend {
-    fn from(backend: BackendName) -> Self {
-        match backend {
-            BackendName::Auto => Self::Auto,
-            BackendName::Xdp => Self::Xdp,
-            BackendName::Packet => Self::Packet,
-            BackendName::Socket => Self::Socket,
-            BackendName::Pcap => Self::Pcap,
-            BackendName::Vfio => Self::Vfio,
-        }
     }
 }

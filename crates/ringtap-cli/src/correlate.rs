@@ -2,32 +2,35 @@
 //!
 //! Owns the options and how what is found is printed; all the rest is `ringtap_correlator`'s.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{ArgGroup, ValueEnum};
+use clap::ArgGroup;
 use ringtap::{Error, Result};
 use ringtap_correlator::input::listen::Place;
 use ringtap_correlator::input::parse::Wanted;
-use ringtap_correlator::listing::Listing;
-use ringtap_correlator::options::{Inputs, LineOutputs, Options};
+use ringtap_correlator::options::{DISORDER, GAP_WAIT, Inputs, LOG_SIZE, MEMORY, Options, Retention, SILENCE};
 use ringtap_correlator::rules::Rules;
-use ringtap_correlator::run::{self, Event};
-use ringtap_correlator::{render, rule_test};
-use ringtap_output::LogServer;
-use ringtap_run::units;
+use ringtap_correlator::{rule_test, run, said};
+use ringtap_run::{notes, units};
+
+use crate::outputs::{OutputArgs, ServiceArgs};
+use crate::words::{self, Words, one_of, unused_beside};
 
 /// Find attacks of several steps, and other conditions over many events, by Sigma correlation rules.
 ///
 /// Takes EVE JSON (of Suricata and of `ringtap sensor`), alarms of `ringtap trap --output`, and any JSON lines with a time, from files
 /// and pipes until they end, or from sockets until Ctrl-C or SIGTERM. Correlates by the time of the events, so that delays on their way
-/// decide when something is found and not whether. SIGHUP loads the rules again without losing a window. docs/correlate.md shows how to
-/// write a rule.
+/// decide when something is found and not whether. SIGHUP loads rules, sensors and keys again; windows of rules that stay go on. docs/correlate.md shows
+/// how to write a rule.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, group = ArgGroup::new("task").required(true).multiple(false)
-    .args(["read", "listen", "check_rules", "test"]))]
+#[command(after_help = EXAMPLES,
+    group(ArgGroup::new("task").required(true).multiple(true).args(["read", "listen", "sensors", "check_rules", "test"])),
+    group(ArgGroup::new("others_lines").multiple(true).args(["read", "listen"])),
+    mut_args(|option| unused_beside(option, "check_rules", &["rules"])),
+    mut_args(|option| unused_beside(option, "test", &[])))]
 pub struct Args {
     /// Folder of Sigma rules (*.yml, *.yaml, also in folders below), or one file
     #[arg(long, value_name = "DIR", required_unless_present = "test")]
@@ -36,71 +39,69 @@ pub struct Args {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     read: Vec<PathBuf>,
     /// Take JSON lines at this address (TCP and UDP), or at a Unix socket by its path (may be given several times)
-    #[arg(long, value_name = "ADDR:PORT", value_parser = Place::parse)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = Place::parse, conflicts_with = "read")]
     listen: Vec<Place>,
+    /// Take what registered sensors have sealed at this address (datagrams by UDP, lines by TCP), or lines at a Unix socket by
+    /// its path (may be given several times); --config registers them
+    #[arg(long, value_name = "ADDR:PORT", value_parser = Place::parse, requires = "config", conflicts_with = "read")]
+    sensors: Vec<Place>,
     /// Say of each rule whether it is used, or why not, with file and line, and end
     #[arg(long)]
     check_rules: bool,
     /// Run the tests in these files (rules, events, expected incidents) and end
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "rules")]
+    #[arg(long, value_name = "FILE", num_args = 1..)]
     test: Vec<PathBuf>,
     /// How lines are to be understood; auto looks at each
-    #[arg(long, value_name = "FORMAT", default_value = "auto")]
-    format: Format,
+    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = one_of(FORMATS), requires = "others_lines")]
+    format: Wanted,
     /// Directory of the log of events and the store of incidents; made when it is not there [default: nothing is kept]
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
     /// How much later than the latest an event may come
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = words::time(DISORDER), value_parser = units::duration)]
     disorder: Duration,
-    /// Without an event at the sockets for this long, the clock decides what is certain
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
+    /// How long to wait for alarms that a sensor's heartbeat has counted; then they are lost
+    #[arg(long, value_name = "TIME", default_value = words::time(GAP_WAIT), value_parser = units::duration, requires = "sensors")]
+    gap_wait: Duration,
+    /// Without an event at the sockets for this long, the clock decides what is certain; a sensor without a heartbeat for this
+    /// long is no longer waited for
+    #[arg(long, value_name = "TIME", default_value = words::time(SILENCE), value_parser = units::duration, conflicts_with = "read")]
     silence: Duration,
     /// Memory for what is remembered of keys; beyond it the nearest to its expiry is forgotten, and said
-    #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = units::size)]
+    #[arg(long, value_name = "SIZE", default_value = words::size(MEMORY), value_parser = memory())]
     memory: u64,
+    /// The oldest part of the log goes when it is larger
+    #[arg(long, value_name = "SIZE", default_value = words::size(LOG_SIZE), value_parser = log_size(), requires = "store")]
+    log_size: u64,
+    /// Forget incidents that have been closed for so long [default: never]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "store")]
+    keep: Option<Duration>,
+    /// Forget the incidents that closed first when the store of incidents is larger [default: never]
+    #[arg(long, value_name = "SIZE", value_parser = keep_size(), requires = "store")]
+    keep_size: Option<u64>,
     /// Tell near misses too: what came too late for a rule, and by how much
     #[arg(long)]
     explain: bool,
-    /// Configuration: where to post incidents; readable by its owner only
+    /// Configuration: where to post incidents, and registered sensors; readable by its owner only
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Append what is found to this file, one JSON object a line; SIGHUP opens it again
-    #[arg(long, value_name = "FILE", help_heading = "Outputs")]
-    output: Option<PathBuf>,
-    /// Begin a new file when this one is so large; the old ones are FILE.1 (the newest), FILE.2 …
-    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "output", help_heading = "Outputs")]
-    output_rotate: Option<u64>,
-    /// Old files that are kept
-    #[arg(long, value_name = "N", default_value_t = 5, requires = "output_rotate", help_heading = "Outputs")]
-    output_keep: u32,
-    /// What is found to this Unix stream socket, one JSON object a line
-    #[arg(long, value_name = "PATH", help_heading = "Outputs")]
-    output_socket: Option<PathBuf>,
-    /// What is found to a syslog server (RFC 5424), udp:ADDRESS:PORT or tcp:ADDRESS:PORT
-    #[arg(long, value_name = "SERVER", value_parser = LogServer::parse, help_heading = "Outputs")]
-    output_syslog: Option<LogServer>,
-    /// Once all is set up, go on as this user; the store is made with that user's rights
-    #[arg(long, value_name = "NAME")]
-    user: Option<String>,
-    /// Keep all privileges: no Landlock, no seccomp, all capabilities (docs/privileges.md)
-    #[arg(long)]
-    no_sandbox: bool,
-    /// End after this time
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    duration: Option<Duration>,
-    /// Say how far it is this often
+    #[command(flatten)]
+    service: ServiceArgs,
+    /// Say how far it is this often [default: on a terminal each second, in one line]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     stats: Option<Duration>,
     /// What is found as JSON lines on standard output, the account as the last; all else goes to standard error
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    outputs: OutputArgs,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   ringtap correlate --rules rules/correlation --read eve.json           what was in yesterday's alerts
   ringtap correlate --rules DIR --listen ./eve.sock --store ./incidents   beside Suricata: filetype: unix_stream
+  ringtap correlate --rules DIR --sensors 192.0.2.1:5171 --config ringtap.toml   registered sensors, with their keys
   ringtap sensor -i eth1 -S my.rules --eve - | ringtap correlate --rules DIR --read -
   ringtap correlate --rules DIR --check-rules                           which rules are used, and why others are not
   ringtap correlate --test rules/correlation/tests/*.toml               the rules' own tests
@@ -109,18 +110,34 @@ Examples:
 
 Configuration (TOML), optional:
   [correlate.webhook]
-  url = \"http://127.0.0.1:8080/incidents\"";
+  url = \"http://127.0.0.1:8080/incidents\"
+  [[correlate.sensor]]
+  id = \"north.1\"
+  key-files = [\"north.1.key\"]            # NUMBER:HEXDIGITS, readable by its owner only; two while a key is changed
+  rules = [\"my.rules\"]                   # the sensor's: what its alarms are called
+  classification = \"classification.config\"";
+
+/// Reads a bound of what is remembered.
+pub fn memory() -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    units::size_from(1 << 20, "has no room for what a rule remembers")
+}
+
+/// Reads a bound of the log.
+pub fn log_size() -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    units::size_from(1 << 20, "keeps no event for the next start")
+}
+
+/// Reads a bound of a store.
+pub fn keep_size() -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    units::size_from(1 << 20, "is little more than an empty store takes")
+}
 
 /// How lines are to be understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Each as it looks
-    Auto,
-    /// EVE JSON
-    Eve,
-    /// JSON with a time
-    Json,
-}
+const FORMATS: Words<Wanted> = &[
+    ("auto", "Each as it looks", Wanted::Auto),
+    ("eve", "EVE JSON", Wanted::Eve),
+    ("json", "JSON with a time", Wanted::Json),
+];
 
 /// Runs the command.
 ///
@@ -139,35 +156,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut written = Ok(());
     run::run(&options, |event| {
-        let line = match event {
-            Event::Told(told, automaton, sensors) if json => Some(render::json(told, automaton, sensors).to_string()),
-            Event::Told(told, automaton, _) => render::line(told, automaton),
-            Event::Explained(line) if explain && !json => Some(line.to_owned()),
-            Event::Explained(line) => {
-                eprintln!("ringtap: {line}");
-                None
-            }
-            Event::Interval(status) if json => Some(status.json("interval").to_string()),
-            Event::Interval(status) => {
-                eprintln!("ringtap: {}", status.line());
-                None
-            }
-            Event::Summary(status) if json => Some(status.json("summary").to_string()),
-            Event::Summary(status) => {
-                eprint!("{status}");
-                None
-            }
-        };
-        if let Some(line) = line
+        if let Some(line) = said::line(&event, json, explain)
             && written.is_ok()
         {
+            notes::clear_progress();
             written = writeln!(out, "{line}").and_then(|()| out.flush());
         }
     })?;
     ended(written)
 }
 
-fn ended(written: io::Result<()>) -> Result<ExitCode> {
+/// What standard output took; that nobody reads it any more is no failure.
+pub fn ended(written: io::Result<()>) -> Result<ExitCode> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::os("write to", "standard output", &error))
@@ -183,7 +183,8 @@ fn check(path: &Path) -> Result<ExitCode> {
     }
     let (used, rejected) = (rules.automaton.rules().len(), rules.rejected.len());
     let detections = rules.automaton.detections().len();
-    eprintln!("ringtap: {} files: {used} correlations and {detections} detections used, {rejected} not", rules.files);
+    let files = rules.files;
+    notes::say(&format!("{files} files: {used} correlations and {detections} detections used, {rejected} not"));
     if rejected > 0 {
         return Err(Error::failed("use", path.display().to_string(), format!("{rejected} rules are not used")));
     }
@@ -195,7 +196,7 @@ fn test(paths: &[PathBuf]) -> Result<ExitCode> {
     for path in paths {
         let outcomes = rule_test::run(path).unwrap_or_else(|error| {
             failed += 1;
-            eprintln!("ringtap: {error}");
+            notes::say(&error.to_string());
             Vec::new()
         });
         for outcome in outcomes {
@@ -204,79 +205,49 @@ fn test(paths: &[PathBuf]) -> Result<ExitCode> {
                 continue;
             }
             failed += 1;
-            println!("{}: {}: FAILED", path.display(), outcome.name);
+            println!("{}", ringtap_output::printable(&format!("{}: {}: FAILED", path.display(), outcome.name)));
             outcome.faults.iter().for_each(|fault| println!("  {}", ringtap_output::printable(fault)));
         }
     }
-    println!("{passed} cases passed, {failed} failed");
+    let cases = |count: usize| if count == 1 { "1 case".to_owned() } else { format!("{count} cases") };
+    println!("{} passed, {failed} failed", cases(passed));
     match failed {
         0 => Ok(ExitCode::SUCCESS),
-        _ => Err(Error::failed("test", "rules", format!("{failed} cases failed"))),
+        _ => Err(Error::failed("test", "rules", format!("{} failed", cases(failed)))),
     }
 }
 
 impl Args {
     /// What is asked for, and whether that is only a check of rules.
     fn options(self) -> (Options, bool) {
-        let inputs = if self.listen.is_empty() { Inputs::Read(self.read) } else { Inputs::Listen(self.listen) };
+        let inputs = match self.listen.is_empty() && self.sensors.is_empty() {
+            true => Inputs::Read(self.read),
+            false => Inputs::Listen { lines: self.listen, sensors: self.sensors },
+        };
         let options = Options {
             rules: self.rules.unwrap_or_default(),
             inputs,
-            format: match self.format {
-                Format::Auto => Wanted::Auto,
-                Format::Eve => Wanted::Eve,
-                Format::Json => Wanted::Json,
-            },
+            format: self.format,
             store: self.store,
             disorder: self.disorder,
             silence: self.silence,
+            gap_wait: self.gap_wait,
             memory: self.memory,
-            config: self.config,
-            outputs: LineOutputs {
-                file: self.output,
-                rotate: self.output_rotate.map(|size| (size, self.output_keep)),
-                socket: self.output_socket,
-                syslog: self.output_syslog,
+            log_size: self.log_size,
+            retention: Retention {
+                age_ns: self.keep.map(|keep| i64::try_from(keep.as_nanos()).unwrap_or(i64::MAX)),
+                bytes: self.keep_size,
             },
-            user: self.user,
-            keeps_privileges: self.no_sandbox,
-            duration: self.duration,
+            metrics: self.service.metrics,
+            config: self.config,
+            outputs: self.outputs.into(),
+            user: self.service.user,
+            keeps_privileges: self.service.no_sandbox,
+            duration: self.service.duration,
             stats: self.stats,
+            progress: self.stats.is_none() && io::stderr().is_terminal(),
             explain: self.explain,
         };
         (options, self.check_rules)
     }
-}
-
-/// What `ringtap alarms` is asked about incidents.
-#[derive(Debug, Clone, Copy)]
-pub enum Question<'a> {
-    /// Those that are open; true: all.
-    List(bool),
-    /// One, by the beginning of its id.
-    Show(&'a str),
-    /// All, with their members.
-    Export,
-}
-
-/// Answers it from the store in this folder.
-///
-/// # Errors
-/// There is no store, no such incident, or it can't be read.
-pub fn answer(question: Question<'_>, folder: &Path, json: bool) -> Result<ExitCode> {
-    let listing = Listing::read(folder)?;
-    let mut out = BufWriter::new(io::stdout().lock());
-    let written = match question {
-        Question::List(all) => listing.list(&mut out, all, json).map(|count| {
-            if count == 0 && !json {
-                eprintln!(
-                    "ringtap: there are none{}",
-                    if all { "" } else { " that are open; --all has the closed ones" }
-                );
-            }
-        }),
-        Question::Show(id) => listing.show(&mut out, folder, listing.find(id)?, json)?,
-        Question::Export => listing.export(&mut out),
-    };
-    ended(written.and_then(|()| out.flush()))
 }

@@ -1,9 +1,9 @@
 //! `ringtap generate`: stamped packets at a set rate, or the packets of a capture file.
 //!
-//! Owns the options, the order of things, the progress line and the exit code. Traffic is read in `traffic` and `traps`, results
-//! are shown in `report`; sending is the testbed crate's (`ringtap_testbed::generate`).
+//! Owns the options, the order of things, the progress line and the exit code. Traffic is read in `traffic` and `traps`;
+//! sending and its results are the testbed crate's (`ringtap_testbed::generate`).
 
-mod report;
+mod faults;
 mod traffic;
 mod traps;
 
@@ -11,17 +11,16 @@ use std::io::{IsTerminal, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ringtap::interface::Interface;
+use ringtap::source::file::Pace;
 use ringtap::{Error, Result, realtime};
-use ringtap_testbed::generate::{Addresses, Progress, Replay, ReplayPace, Stopped};
+use ringtap_run::{arguments, notes, signals, units};
+use ringtap_testbed::generate::{Addresses, Outcome, Progress, Replay, Stopped};
 use ringtap_testbed::{Generator, GeneratorBackend, GeneratorConfig, in_testbed_namespace};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
-use ringtap_run::units;
 use traffic::Traffic;
 
 /// How much longer than asked a run may take before it is ended: set-up, and a pause that is caught up.
@@ -42,6 +41,8 @@ Examples:
   ringtap generate -i eth1 --replay storm.pcapng --pace 2x --loop 10
   ringtap generate -i eth1 --traps core-router-fails --rate 50k --count 1M
   ringtap generate -i eth1 --traps core-router-fails --trap-version v3 --config ringtap.toml --rate 20k --count 100k
+  ringtap generate -i eth1 --topology network.toml --fault node:d1 --fault link:a-b@2s --lost 5 --mended 1min \\
+    --expected expected.json
 
 The words of a file for --traps are those of snmptrap(1), one trap a line, in numbers:
   1.3.6.1.6.3.1.1.5.3 1.3.6.1.2.1.2.2.1.1.3 i 3")]
@@ -106,14 +107,16 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Replay")]
     replay: Vec<PathBuf>,
     /// recorded, fast (without waiting), or a multiple such as 2x or 0.5x; or give --rate [default: recorded]
-    #[arg(long, value_name = "PACE", value_parser = traffic::pace, help_heading = "Replay")]
-    pace: Option<ReplayPace>,
+    #[arg(long, value_name = "PACE", value_parser = arguments::pace, help_heading = "Replay")]
+    pace: Option<Pace>,
     /// How many times the files are sent [default: 1]
     #[arg(long = "loop", value_name = "N", value_parser = units::count, help_heading = "Replay")]
     passes: Option<u64>,
 
     #[command(flatten)]
     trap: traps::TrapArgs,
+    #[command(flatten)]
+    faults: faults::FaultArgs,
 
     /// CPU to send from [default: the scheduler's choice]
     #[arg(long, value_name = "CPU", help_heading = "Sender")]
@@ -136,9 +139,11 @@ pub struct Args {
 
 /// Runs the command. Fails when fewer packets were sent than asked for, unless a signal ended it.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let traffic = match traps::read(&args)? {
-        Some(storm) => Traffic::Traps(storm),
-        None => traffic::read(&args)?,
+    let of_faults = args.faults.read(|| traps::form(&args.trap))?;
+    let traffic = match (of_faults, traps::read(&args)?) {
+        (Some(storm), _) => Traffic::Faults(storm),
+        (None, Some(storm)) => Traffic::Traps(storm),
+        (None, None) => traffic::read(&args)?,
     };
     let interface = Interface::find(&args.interface)?;
     let private = in_testbed_namespace()?;
@@ -147,12 +152,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Err(Error::usage("generate on", &args.interface, cause)
             .way_out(format!("run it inside a testbed, or insist on {} with --yes-really", args.interface)));
     }
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, interrupted.clone())
-            .map_err(|error| Error::os("handle signal", signal.to_string(), &error))?;
-    }
+    let interrupted = signals::stop_flag()?;
     let longest = args.duration.map(|duration| duration + OVERTIME);
+    // The file of traps is there while it is sent.
+    let mut _traps = None;
     let (generator, longest) = match traffic {
         Traffic::Stamped { profile, sizes, count } => {
             let config = GeneratorConfig {
@@ -170,20 +173,28 @@ pub fn run(args: Args) -> Result<ExitCode> {
             let frame = args.addresses().frame(&interface, None, private)?;
             (traps::start(&args, storm, frame)?, longest)
         }
+        Traffic::Faults(storm) => {
+            let frame = args.addresses().frame(&interface, None, private)?;
+            args.faults.write_expected(&storm)?;
+            let (replay, file) = storm.replay(&args.interface, frame, args.port)?;
+            _traps = Some(file);
+            let replay = Replay { core: args.cpu, priority: args.real_time(), anywhere: args.yes_really, ..replay };
+            (replay.start()?, None)
+        }
         Traffic::Replay(replay) => {
             let replay = Replay { core: args.cpu, priority: args.real_time(), anywhere: args.yes_really, ..replay };
             (replay.start()?, None)
         }
     };
     if let Some(note) = generator.note() {
-        eprintln!("ringtap: {note}");
+        notes::say(note);
     }
     let note = generator.note().map(str::to_owned);
     let stopped = watch(&generator, longest, &interrupted)?;
     let mut report = generator.join()?;
     let latest = Duration::from_nanos(report.lateness.max_ns);
     report.warnings.extend(args.real_time().and_then(|_| realtime::pause_warning(latest)));
-    let outcome = report::Outcome {
+    let outcome = Outcome {
         report,
         interface: args.interface,
         asked: args.count,
@@ -196,7 +207,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         print!("{}", outcome.to_text(note.as_deref()));
     }
     for fault in outcome.report.replay.iter().flat_map(|replay| &replay.faults) {
-        eprintln!("ringtap: {fault}");
+        notes::say(fault);
     }
     Ok(if outcome.succeeded() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

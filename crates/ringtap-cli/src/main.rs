@@ -10,17 +10,23 @@ mod correlate;
 mod demo;
 mod doctor;
 mod generate;
+mod live;
 mod man;
+mod outputs;
 mod pcap_run;
 mod plan;
 mod sensor;
+mod split;
+mod topology;
 mod trap;
+mod words;
 
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as ClapError};
 use clap::{Parser, Subcommand};
 use ringtap::error::ErrorKind;
+use ringtap_run::notes;
 
 /// Exit code of a request that was sound and could not be carried out.
 const FAILED: u8 = 1;
@@ -63,7 +69,9 @@ enum Command {
     Doctor(doctor::Args),
     Trap(trap::Args),
     Alarms(alarms::Args),
+    Topology(topology::Args),
     Correlate(correlate::Args),
+    Split(split::Args),
     PcapRun(pcap_run::Args),
     #[command(hide = true)]
     Man(man::Args),
@@ -84,13 +92,15 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Trap(args) => trap::run(args),
         Command::Alarms(args) => alarms::run(args),
+        Command::Topology(args) => topology::run(args),
         Command::Correlate(args) => correlate::run(args),
         Command::Sensor(args) => sensor::run(args),
+        Command::Split(args) => split::run(args),
         Command::PcapRun(args) => pcap_run::run(args),
         Command::Man(args) => man::run(args),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("ringtap: {error}");
+        notes::say(&error.to_string());
         ExitCode::from(if error.kind() == ErrorKind::Usage { USAGE } else { FAILED })
     })
 }
@@ -107,16 +117,55 @@ fn explain(error: &clap::Error) -> ExitCode {
         && std::env::args().nth(1).is_some_and(|command| command == "capture")
         && let Some(ours) = capture::tip(option)
     {
-        eprintln!("ringtap: {option} is not known here; what tcpdump does with it is done by: {ours}");
+        notes::say(&format!("{option} is not known here; what tcpdump does with it is done by: {ours}"));
         return ExitCode::from(USAGE);
     }
     let text = error.to_string();
     // Error, places and tips; usage and the pointer to help are for a terminal's paragraph, not for a line.
     let parts: Vec<&str> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).take_while(|line| !is_usage(line)).collect();
-    let line = parts.join(" ");
-    eprintln!("ringtap: {}", line.strip_prefix("error: ").unwrap_or(&line));
+    notes::say(&(one_line(&parts) + way_out(error.kind(), &parts)));
     ExitCode::from(USAGE)
+}
+
+/// What the standard library says of a value that it can't read, and what is said here.
+const SAID_OF_VALUES: [(&str, &str); 7] = [
+    ("invalid digit found in string", "it is no whole number; give one such as 7"),
+    ("cannot parse integer from empty string", "it is no whole number; give one such as 7"),
+    ("number too large to fit in target type", "it is too great; give a smaller one"),
+    ("invalid float literal", "it is no number; give one such as 0.5"),
+    ("cannot parse float from empty string", "it is no number; give one such as 0.5"),
+    ("invalid socket address syntax", "it is no ADDRESS:PORT; give one such as 192.0.2.1:5514 or [::1]:5514"),
+    ("invalid IP address syntax", "it is no address; give one such as 192.0.2.1 or 2001:db8::1"),
+];
+
+/// Where clap gives no tip.
+fn way_out(kind: ClapError, parts: &[&str]) -> &'static str {
+    match kind {
+        ClapError::ArgumentConflict => "; leave one of them out",
+        ClapError::UnknownArgument | ClapError::InvalidSubcommand if !parts.iter().any(|part| is_tip(part)) => {
+            "; --help has those there are"
+        }
+        _ => "",
+    }
+}
+
+fn is_tip(part: &str) -> bool {
+    part.starts_with("tip: ")
+}
+
+/// A tip stands behind a semicolon, as each way out does.
+fn one_line(parts: &[&str]) -> String {
+    let mut line = String::new();
+    for part in parts {
+        match part.strip_prefix("tip: ") {
+            Some(tip) => line = format!("{line}; {tip}"),
+            None => line = format!("{line} {part}"),
+        }
+    }
+    let line = line.trim_start();
+    let line = line.strip_prefix("error: ").unwrap_or(line);
+    SAID_OF_VALUES.iter().fold(line.to_owned(), |line, (theirs, ours)| line.replace(theirs, ours))
 }
 
 fn is_usage(line: &str) -> bool {

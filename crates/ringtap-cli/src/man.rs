@@ -146,29 +146,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_has_a_page_with_its_examples() {
-        let pages = pages().unwrap();
-        let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
-        for name in ["ringtap.1", "ringtap-capture.1", "ringtap-trap-top.1", "ringtap-alarms-list.1"] {
-            assert!(names.contains(&name), "{names:?}");
-        }
-        assert!(!names.iter().any(|name| name.contains("-man.") || name.contains("-help.")), "{names:?}");
-        for (name, text) in &pages {
-            let text = String::from_utf8(text.clone()).unwrap();
-            for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "SEE ALSO"] {
-                assert!(
-                    text.contains(&format!(".SH {section}")) || text.contains(&format!(".SH \"{section}\"")),
-                    "{name}: {section}"
-                );
-            }
-            assert!(name != "ringtap-capture.1" || text.contains(".SH EXAMPLES"));
-            let has_lines = text.contains("\n.nf\n[trap]\ncommunities");
-            assert!(name != "ringtap-trap.1" || has_lines, "the configuration is set line by line: {text}");
-            assert!(name != "ringtap-trap-top.1" || text.contains("ringtap trap top"), "{text}");
-        }
-    }
-
-    #[test]
     fn help_is_split_into_examples_and_notes() {
         let (examples, notes) = split("Examples:\n  a b\n    c\n\nOne\ntwo:\n  [x]\n    y = 1\nThree.\n\nFour.");
         assert_eq!(examples, ["a b", "  c"]);

@@ -1,20 +1,13 @@
 //! `ringtap pcap-run`: one program with Ringtap's libpcap instead of the system's.
 //!
-//! Owns where the library is looked for and the environment of the program. The library itself is the crate ringtap-pcap.
+//! Owns the options and the environment they become. Where the library is found is `ringtap_run::pcap_library`'s.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use ringtap::{Error, Result};
-
-use ringtap_run::units;
-
-/// Names under which programs look for libpcap: Debian's, and everybody else's.
-const NAMES: [&str; 2] = ["libpcap.so.0.8", "libpcap.so.1"];
-/// What cargo calls the library.
-const BUILT: &str = "libringtap_pcap.so";
+use ringtap_run::{pcap_library, units};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -70,13 +63,12 @@ pub struct Args {
 /// # Errors
 /// The library or the program is not there.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let library = library()?;
-    let folder = search_folder(&library)?;
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(Error::usage("run", "pcap-run", "no command").way_out("name one after --"));
     };
+    args.check()?;
     let mut command = Command::new(program);
-    command.args(arguments).env("LD_LIBRARY_PATH", search_path(&folder, std::env::var_os("LD_LIBRARY_PATH")));
+    command.args(arguments).env(pcap_library::SEARCH_PATH, pcap_library::search_path()?);
     let micros = |time: std::time::Duration| format!("{}us", time.as_nanos() as f64 / 1e3);
     let settings = [
         ("RINGTAP_BACKEND", args.backend),
@@ -90,93 +82,21 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Err(Error::os("run", program.display().to_string(), &error).way_out("check its name and that it may be run"))
 }
 
-/// The library: as told, installed, or just built.
-fn library() -> Result<PathBuf> {
-    if let Some(told) = std::env::var_os("RINGTAP_PCAP_LIBRARY") {
-        let told = PathBuf::from(told);
-        return if told.is_file() {
-            Ok(told)
-        } else {
-            Err(Error::failed("find library", told.display().to_string(), "there is no such file")
-                .way_out("correct RINGTAP_PCAP_LIBRARY"))
-        };
-    }
-    let own = std::env::current_exe().map_err(|error| Error::os("find", "this command's own file", &error))?;
-    let beside = own.parent().unwrap_or(Path::new("/"));
-    let candidates = [beside.join("../lib/ringtap").join(NAMES[0]), beside.join(BUILT)];
-    candidates.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
-        Error::failed("find library", "libpcap of Ringtap", format!("it is not at {}", list(&candidates)))
-            .way_out("install it: make install-pcap, or build it: cargo build --release -p ringtap-pcap")
-    })
-}
-
-fn list(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" nor at ")
-}
-
-/// A folder in which the library has the names that programs look for: its own, or one of links beside a fresh build.
-fn search_folder(library: &Path) -> Result<PathBuf> {
-    let failed = |path: &Path, error: &std::io::Error| {
-        Error::os("link library into", path.display().to_string(), error).way_out("install it: make install-pcap")
-    };
-    let library = library.canonicalize().map_err(|error| failed(library, &error))?;
-    let own = library.parent().unwrap_or(Path::new("/"));
-    if NAMES.iter().all(|name| own.join(name).exists()) {
-        return Ok(own.to_owned());
-    }
-    let folder = own.join("ringtap-pcap-run");
-    std::fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
-    for name in NAMES {
-        let link = folder.join(name);
-        if std::fs::canonicalize(&link).is_ok_and(|target| target == library) {
-            continue;
+impl Args {
+    /// Refuses what the back end has no use for.
+    fn check(&self) -> Result<()> {
+        let backend = self.backend.as_deref().unwrap_or("auto");
+        let (of_rings, of_xdp) = (["auto", "xdp", "packet", "socket"], ["auto", "xdp"]);
+        let options: [(&str, bool, &[&str]); 4] = [
+            ("--max-latency", self.max_latency.is_some(), &of_rings),
+            ("--ring", self.ring.is_some(), &of_rings),
+            ("--take", self.take, &of_xdp),
+            ("--napi-pacing", self.napi_pacing.is_some(), &of_xdp),
+        ];
+        match options.iter().find(|(_, is_given, backends)| *is_given && !backends.contains(&backend)) {
+            Some((option, ..)) => Err(Error::usage("use", *option, format!("--backend {backend} has no use for it"))
+                .way_out("leave it out, or choose another --backend")),
+            None => Ok(()),
         }
-        // Made beside and renamed, so that several runs at once find a link that is there.
-        let fresh = folder.join(format!("{name}.{}", std::process::id()));
-        std::os::unix::fs::symlink(&library, &fresh)
-            .and_then(|()| std::fs::rename(&fresh, &link))
-            .map_err(|error| failed(&link, &error))?;
-    }
-    Ok(folder)
-}
-
-/// Ours first, then what was searched anyway.
-fn search_path(folder: &Path, before: Option<OsString>) -> OsString {
-    let mut path = folder.as_os_str().to_owned();
-    if let Some(before) = before.filter(|before| !before.is_empty()) {
-        path.push(":");
-        path.push(before);
-    }
-    path
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ours_is_searched_first() {
-        assert_eq!(search_path(Path::new("/a"), None), "/a");
-        assert_eq!(search_path(Path::new("/a"), Some("".into())), "/a");
-        assert_eq!(search_path(Path::new("/a"), Some("/b:/c".into())), "/a:/b:/c");
-    }
-
-    #[test]
-    fn a_fresh_build_gets_links_by_both_names() {
-        let folder = tempfile::tempdir().unwrap();
-        let built = folder.path().join(BUILT);
-        std::fs::write(&built, "").unwrap();
-        for _ in 0..2 {
-            let found = search_folder(&built).unwrap();
-            for name in NAMES {
-                assert_eq!(found.join(name).canonicalize().unwrap(), built.canonicalize().unwrap());
-            }
-        }
-        let installed = tempfile::tempdir().unwrap();
-        for name in NAMES {
-            std::fs::write(installed.path().join(name), "").unwrap();
-        }
-        let found = search_folder(&installed.path().join(NAMES[0])).unwrap();
-        assert_eq!(found, installed.path().canonicalize().unwrap());
     }
 }

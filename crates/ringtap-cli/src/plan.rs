@@ -1,21 +1,18 @@
 //! `ringtap plan`: from a latency bound to period, threshold and ring size, with the sums.
 //!
-//! Owns the command's words; figures and formulas are the core's (`ringtap::calibrate`).
+//! Owns the command's words; figures and formulas are the core's (`ringtap::calibrate`), those of a benchmark `ringtap_bench::advice`'s.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ringtap::Result;
 use ringtap::calibrate::{Calibration, Cost, Wishes};
 use ringtap::clock;
 use ringtap::core_use::CoreMeterKind;
-use ringtap_bench::bench::load;
-use ringtap_bench::book::Topology;
-use ringtap_bench::cost_model::{Estimate, HostModel};
+use ringtap::{Error, Result, sched};
+use ringtap_bench::advice::Advice;
+use ringtap_run::{notes, units};
 use serde_json::json;
-
-use ringtap_run::units;
 
 /// Show what Ringtap would do on this host for a latency bound, and why.
 #[derive(Debug, clap::Args)]
@@ -47,14 +44,24 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(folder) = &args.from {
-        return from_benchmark(folder, args.peak_rate, args.json);
+        let advice = Advice::read(folder, args.peak_rate)?;
+        if args.json {
+            println!("{}", advice.to_json())
+        } else {
+            print!("{advice}")
+        }
+        return Ok(ExitCode::SUCCESS);
     }
-    let cpu = args.cpu.or_else(|| ringtap::sched::allowed_cpus().last().copied()).unwrap_or(0);
-    let mut notice = |text: &str| eprintln!("ringtap: {text}");
+    let allowed = sched::allowed_cpus();
+    let cpu = args.cpu.or_else(|| allowed.last().copied()).unwrap_or(0);
+    if !allowed.contains(&cpu) {
+        return Err(Error::usage("use", format!("--cpu {cpu}"), "this process may not use that CPU")
+            .way_out(format!("choose among {}", sched::listed(&allowed))));
+    }
     let calibration = if args.fresh {
-        Calibration::measure_and_store(cpu, &mut notice)?
+        Calibration::measure_and_store(cpu, &mut notes::say)?
     } else {
-        Calibration::load_or_measure(cpu, &mut notice)?
+        Calibration::load_or_measure(cpu, &mut notes::say)?
     };
     let wishes = Wishes { max_latency: args.max_latency, peak_pps: args.peak_rate, ..Wishes::default() };
     let plan = calibration.plan(&wishes)?;
@@ -63,11 +70,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     print!("{plan}");
-    let age = Duration::from_secs((clock::realtime_ns() / 1_000_000_000).saturating_sub(calibration.measured_at));
     println!(
-        "\nThe calibration it stands on: {}, {} ago{}",
+        "\nThe calibration it stands on: {}, {}{}",
         calibration.host,
-        shown_age(age),
+        units::shown_age(calibration.measured_at.saturating_mul(1_000_000_000), clock::realtime_ns()),
         meter_words(calibration.meter)
     );
     for doubt in calibration.doubts() {
@@ -95,68 +101,4 @@ fn meter_words(meter: CoreMeterKind) -> &'static str {
         CoreMeterKind::IdleTime => ", by idle time",
         CoreMeterKind::IdleTicks => ", by idle time in ticks of 10 ms, which is coarse",
     }
-}
-
-/// In the unit that people would use.
-fn shown_age(age: Duration) -> String {
-    let minutes = age.as_secs() / 60;
-    let (count, unit) = match minutes {
-        0 => (age.as_secs(), "second"),
-        1..120 => (minutes, "minute"),
-        120..2880 => (minutes / 60, "hour"),
-        _ => (minutes / 1440, "day"),
-    };
-    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
-}
-
-/// What a benchmark of this host says for `peak_pps`, receiver by receiver.
-fn from_benchmark(folder: &Path, peak_pps: f64, json: bool) -> Result<ExitCode> {
-    let book = load(folder)?;
-    let model = HostModel::from_book(&book)?;
-    let mut rows = Vec::new();
-    for (receiver, topology) in model.receivers() {
-        let core_use = model.core_use(receiver, topology, peak_pps)?;
-        let capacity = model.no_loss_capacity(receiver, topology).ok();
-        let ring = model.ring(receiver, topology, peak_pps).ok();
-        if json {
-            rows.push(json!({
-                "receiver": receiver, "topology": topology, "rate_pps": peak_pps,
-                "core_use": core_use, "no_loss_capacity": capacity, "ring": ring,
-            }));
-            continue;
-        }
-        if rows.is_empty() {
-            println!("measured on {}: {}\n", book.environment.host, book.environment.command);
-            println!(
-                "{:<31} {:<5} {:>22} {:>15} {:>8} {:>10}",
-                "receiver",
-                "",
-                format!("core use at {}", units::shown_rate(peak_pps)),
-                "no loss up to",
-                "slots",
-                "memory"
-            );
-        }
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
-        println!(
-            "{receiver:<31} {:<5} {:>22} {:>15} {:>8} {:>10}",
-            if topology == Topology::Nic { "nic" } else { "host" },
-            format!("{:.1} % ({:.1}–{:.1})", core_use.value, core_use.low, core_use.high),
-            or_dash(capacity.as_ref().map(|capacity| units::shown_rate(capacity.value))),
-            or_dash(ring.as_ref().map(|ring| format!("{:.0}", ring.slots.value))),
-            or_dash(ring.as_ref().and_then(|ring| Some(units::shown_size(ring.bytes.as_ref()?.value as u64)))),
-        );
-        for doubt in doubts([Some(&core_use), capacity.as_ref(), ring.as_ref().map(|ring| &ring.slots)]) {
-            println!("    doubt: {doubt}");
-        }
-        rows.push(json!(receiver));
-    }
-    if json {
-        println!("{}", json!({ "host": book.environment.host, "receivers": rows }));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn doubts(estimates: [Option<&Estimate>; 3]) -> std::collections::BTreeSet<&str> {
-    estimates.into_iter().flatten().flat_map(|estimate| &estimate.doubts).map(String::as_str).collect()
 }

@@ -5,16 +5,26 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use clap::{ArgGroup, ValueEnum};
-use ringtap::Result;
-use ringtap::receiver::{self, Queues};
+use clap::ArgGroup;
+use ringtap::{Error, Result};
+use ringtap_correlator::options::{LOG_SIZE, MEMORY};
+use ringtap_correlator::run::{Event as OfCorrelator, Room};
+use ringtap_correlator::said;
 use ringtap_detect::Policy;
-use ringtap_output::LogServer;
-use ringtap_run::live::Live;
-use ringtap_run::{arguments, notes, units};
-use ringtap_sensor::{self as sensor, DatagramTarget, Datagrams, Input, Options, OutputOptions, RuleOptions};
+use ringtap_output::{LogServer, printable};
+use ringtap_run::{notes, units};
+use ringtap_sensor::{
+    self as sensor, AlarmOptions, Correlate, DatagramTarget, Datagrams, Event, Input, LineTarget, Options,
+    OutputOptions, RuleOptions, SensorId, WithAlerts,
+};
+
+use crate::correlate::{self, ended};
+use crate::live::{LiveArgs, of_interfaces_alone, put, tell};
+use crate::outputs;
+use crate::words::{self, Words, one_of, unused_beside};
 
 /// Find attacks: Suricata's rules against an interface or capture files.
 ///
@@ -25,12 +35,18 @@ use ringtap_sensor::{self as sensor, DatagramTarget, Datagrams, Input, Options, 
 /// than before, leave those in use where they are. Ctrl-C and SIGTERM end it.
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("what").required(true).multiple(false).args(["interface", "replay", "check_rules"])),
+    group(ArgGroup::new("correlators").multiple(true).args(["alarm_to", "alarm_lines", "correlate"])),
+    group(ArgGroup::new("correlators_elsewhere").multiple(true).args(["alarm_to", "alarm_lines"])),
+    mut_args(|option| if of_interfaces_alone(&option) { option.conflicts_with("replay") } else { option }),
+    mut_args(|option| unused_beside(option, "check_rules", &OF_CHECK)),
     override_usage = "ringtap sensor <-i IF… | --replay FILE…> -S RULES [OPTIONS]\n       ringtap sensor --check-rules FILE… [OPTIONS]",
     after_help = EXAMPLES)]
 pub struct Args {
     /// Interface to watch (may be given several times)
     ///
-    /// All packets between two addresses meet in one engine, whichever interface and queue they came by.
+    /// All packets between two addresses, and so of a flow and its fragments, meet in one engine, whichever interface and queue
+    /// they came by: the kernel's fanout (packet ring) or the card (AF_XDP) sees to it by addresses. Where neither can, engines
+    /// hand packets over, within another --max-latency; what finds no room in between is lost as hand_over_full.
     #[arg(short, long, value_name = "IF")]
     interface: Vec<String>,
     /// Read these capture files (pcap or pcapng, also compressed by zstd) instead, without waiting
@@ -61,7 +77,10 @@ pub struct Args {
     /// Names and priorities of classes [default: classification.config beside the first rule file, if there is one]
     #[arg(long, value_name = "FILE", help_heading = "Rules")]
     classification: Option<PathBuf>,
-    /// Variables, bounds and where SNMP notifications go, from a TOML file (see below)
+    /// Suppressions, event filters and rate filters (threshold.config, as Suricata has it); read again on SIGHUP
+    #[arg(long, value_name = "FILE", help_heading = "Rules")]
+    thresholds: Option<PathBuf>,
+    /// Variables, bounds, lists, how hosts overlap, notifications, the correlator and blinding, from a TOML file (see below, and docs/sensor.md)
     #[arg(long, value_name = "FILE", help_heading = "Rules")]
     config: Option<PathBuf>,
     /// Tell at the end what each rule cost (steps of the budget, nanoseconds) and found; takes time itself
@@ -86,7 +105,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Outputs")]
     eve: Option<PathBuf>,
     /// Begin a new EVE file before one exceeds this size; FILE.1 is the newest old one
-    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "eve", help_heading = "Outputs")]
+    #[arg(long, value_name = "SIZE", value_parser = outputs::rotate(), requires = "eve", help_heading = "Outputs")]
     eve_rotate: Option<u64>,
     /// Old EVE files to keep
     #[arg(long, value_name = "N", default_value_t = 5, requires = "eve_rotate", help_heading = "Outputs")]
@@ -96,65 +115,75 @@ pub struct Args {
         long,
         value_name = "LIST",
         value_delimiter = ',',
+        value_parser = one_of(EVENTS),
         default_value = "alert,stats,anomaly,packet",
         help_heading = "Outputs"
     )]
     events: Vec<Event>,
+    /// What to write with each alert
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(WITH_ALERTS), help_heading = "Outputs")]
+    with_alerts: Vec<WithAlerts>,
     /// Write the same lines into this Unix socket (datagram or stream)
     #[arg(long, value_name = "PATH", help_heading = "Outputs")]
     eve_socket: Option<PathBuf>,
     /// Send alerts to this syslog server (RFC 5424), as udp:ADDRESS:PORT or tcp:ADDRESS:PORT
     #[arg(long, value_name = "SERVER", value_parser = LogServer::parse, help_heading = "Outputs")]
     syslog: Option<LogServer>,
-    /// Send alerts from the engine's own thread, built in the transmit ring: to this MAC address, IP address and UDP port
+    /// Send alerts and heartbeats to a correlator from the engines' own threads, as datagrams built in transmit rings: to this MAC
+    /// address, IP address and UDP port
     #[arg(
         long,
         value_name = "MAC@ADDRESS:PORT",
         requires = "interface",
         requires = "alarm_from",
-        help_heading = "Outputs"
+        help_heading = "Correlator"
     )]
     alarm_to: Option<DatagramTarget>,
     /// Source address and port of these datagrams
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "alarm_to", help_heading = "Outputs")]
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "alarm_to", help_heading = "Correlator")]
     alarm_from: Option<SocketAddr>,
-    /// Records that wait for the output thread; more are lost, and counted
+    /// Send these datagrams by this interface [default: by the one that is watched]
+    #[arg(long, value_name = "IF", requires = "alarm_to", help_heading = "Correlator")]
+    alarm_via: Option<String>,
+    /// Send the same as JSON lines to unix:PATH (datagram or stream) or tcp:ADDRESS:PORT; may be given several times
+    #[arg(long, value_name = "TARGET", help_heading = "Correlator")]
+    alarm_lines: Vec<LineTarget>,
+    /// Name by which the correlator knows this sensor: up to 32 of a-z, 0-9, '.', '_', '-'
+    #[arg(long, value_name = "NAME", requires = "correlators", help_heading = "Correlator")]
+    sensor_id: Option<SensorId>,
+    /// File with the sensor's key, NUMBER:HEXDIGITS, readable for you alone
+    #[arg(long, value_name = "FILE", requires = "correlators_elsewhere", help_heading = "Correlator")]
+    key: Option<PathBuf>,
+    /// File of the last epoch [default: /var/lib/ringtap/NAME.epoch]
+    #[arg(long, value_name = "FILE", requires = "correlators", help_heading = "Correlator")]
+    epoch_file: Option<PathBuf>,
+    /// Correlate the alerts in this process, by the Sigma rules in this folder or file: incidents go to standard output, or to
+    /// standard error where that has events (docs/correlate.md). SIGHUP loads these rules again, too
+    #[arg(long, value_name = "RULES", help_heading = "Correlator")]
+    correlate: Option<PathBuf>,
+    /// Keep incidents and the alerts that they rest on in this directory [default: nothing is kept]
+    #[arg(long, value_name = "DIR", requires = "correlate", help_heading = "Correlator")]
+    correlate_store: Option<PathBuf>,
+    /// Memory for what the correlator remembers of keys, twice that while rules are loaded; beyond it the nearest to its expiry is forgotten
+    #[arg(long, value_name = "SIZE", default_value = words::size(MEMORY), value_parser = correlate::memory(), requires = "correlate", help_heading = "Correlator")]
+    correlate_memory: u64,
+    /// The oldest part of the correlator's log goes when it is larger
+    #[arg(long, value_name = "SIZE", default_value = words::size(LOG_SIZE), value_parser = correlate::log_size(), requires = "correlate_store", help_heading = "Correlator")]
+    correlate_log_size: u64,
+    /// Alerts of each engine that wait for the output thread, and as many other events, with 512 bytes each; more are lost, and counted
     #[arg(long, value_name = "N", default_value = "16384", value_parser = units::count, help_heading = "Outputs")]
     queue: u64,
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT", requires = "interface", help_heading = "Outputs")]
+    metrics: Option<SocketAddr>,
     /// Write statistics at this interval
-    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = units::duration, help_heading = "Outputs")]
+    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = units::duration, conflicts_with = "replay", help_heading = "Outputs")]
     stats: Duration,
 
-    /// Longest time from a packet's arrival to its handling, 10us to 1s
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration, help_heading = "Live")]
-    max_latency: Duration,
-    /// Greatest packet rate to be ready for: it sizes the ring, and a lower one lets the kernel pause longer
-    #[arg(long, value_name = "RATE", default_value = "1.5M", value_parser = units::rate, help_heading = "Live")]
-    peak_rate: f64,
-    /// How packets are taken
-    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Live")]
-    backend: BackendName,
-    /// Receive queues, each with an engine thread of its own: all, a number of them, or a list such as 0-3,5
-    ///
-    /// All packets of a flow, and its fragments, meet in one engine: the kernel's fanout (packet ring) or the card (AF_XDP) sees to it
-    /// by addresses. Where neither can, engines hand packets over, within another --max-latency; what finds no room in
-    /// between is lost as hand_over_full.
-    #[arg(long, value_name = "all|N|LIST", default_value = "all", value_parser = arguments::queues, help_heading = "Live")]
-    queues: Queues,
-    /// CPUs of the engine threads [default: the last allowed ones]
-    #[arg(long, value_name = "LIST", value_parser = units::list, help_heading = "Live")]
-    cpu: Option<units::List>,
-    /// SCHED_FIFO priority of the engine threads, 1 to 99; 0: ordinary threads
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=99), help_heading = "Live")]
-    priority: u8,
-    /// Once all is set up, go on as this user
-    #[arg(long, value_name = "NAME", help_heading = "Live")]
-    user: Option<String>,
-    /// Keep all privileges: no Landlock, no seccomp, all capabilities (docs/privileges.md)
-    #[arg(long)]
-    no_sandbox: bool,
+    #[command(flatten)]
+    live: LiveArgs,
     /// End after this time
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Live")]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
 
     /// The summary as one JSON object on standard output
@@ -179,65 +208,63 @@ SNMP notifications of alerts, traps or informs, are asked for in the file of --c
   engine-id = "0x80000000…"        # of v3 traps [default: made of the host's name]
   oid = "1.3.6.1.4.1.32473.2"      # the default, below the enterprise for examples
 The notification is OID.0.1; its objects are OID.1.N.0: 1 message, 2 sid, 3 gid, 4 rev, 5 severity, 6 source, 7 its port,
-8 destination, 9 its port, 10 IP protocol, 11 microseconds since 1970, 12 number of the alert.
+8 destination, 9 its port, 10 IP protocol, 11 microseconds since 1970, 12 number of the alert. OID.0.2 says that the sensor is being
+blinded ([blinding] in the file has the bounds); its objects are OID.2.N.0: 1 message, 2 condition, 3 raised or not, 4 count, 5 of.
+
+A correlator is told of each alert, with the packet's time, and ten times a second up to which time no alert will follow any more:
+  (umask 077; echo "1:$(openssl rand -hex 32)" > north.key)
+  ringtap sensor -i eth1 -S my.rules --sensor-id north --key north.key --alarm-lines tcp:192.0.2.9:5171
+  ringtap sensor -i eth1 -S my.rules --sensor-id north --key north.key \
+    --alarm-via eth2 --alarm-to 02:00:00:00:00:01@192.0.2.9:5171 --alarm-from 192.0.2.1:5514
+Name, key and file of the epoch may stand in the file of --config, which then must be readable for you alone:
+  [alarms]
+  sensor-id = "north"
+  key = "1:…"                      # its number, and 32 to 128 hexadecimal digits
+  epoch-file = "/var/lib/ringtap/north.epoch"
+Each start begins a new epoch, greater than the last one in that file, and so does a clock that is set.
+
+Alerts are correlated in this process, and incidents told as they are found, without a key, a name or a second program:
+  ringtap sensor -i eth1 -S my.rules --correlate rules/correlation --correlate-store /var/lib/ringtap-correlate
+  ringtap sensor --replay old.pcap -S my.rules --correlate rules/correlation
+  ringtap alarms list --incidents --all --store /var/lib/ringtap-correlate
+Only alerts get there: rules about flows or log-ins need `ringtap correlate`, which takes those events. [correlate.webhook] in the file
+of --config gets the incidents, too.
 
 Of hosts whose system is known, the same file says whose bytes count (the smallest network that a receiver is in decides):
   [overlap]
   windows = ["192.0.2.0/24"]       # first, last, or a system of Suricata's host-os-policy: bsd, bsd-right, old-linux, linux,
   linux = ["192.0.2.7"]            # old-solaris, solaris, hpux10, hpux11, irix, macos, windows, vista, windows2k3
 
-A rule with an option that is not supported is not used, and is named with file, line and option at start; --strict makes
-that an error. Where not one rule of the files can be used the sensor does not start; without -S it gives what needs no rules
+A rule with an option that is not supported is not used. The first ten are named with file, line and option at start, all of
+them by --check-rules; --strict makes that an error. Where not one rule of the files can be used the sensor does not start; without -S it gives what needs no rules
 (--events flow,anomaly,stats). --priority-rules should name addresses or ports that a flood can't all have: what a flood sends to them goes
 first too. An alert that the output thread could not take in time is counted, as is one that could not be written."#;
 
-/// How packets are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum BackendName {
-    /// AF_XDP where the host itself does not miss the packets, else a packet ring
-    Auto,
-    /// AF_XDP: the host does not see these packets
-    Xdp,
-    /// A packet socket's ring, beside the host
-    Packet,
-}
+/// What is asked for beside --check-rules.
+const OF_CHECK: [&str; 7] = ["rules", "strict", "variables", "classification", "thresholds", "config", "json"];
 
 /// Events of EVE.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Event {
-    /// Rules that matched
-    Alert,
-    /// Flows that ended
-    Flow,
-    /// Counters
-    Stats,
-    /// Packets with something wrong
-    Anomaly,
-    /// Packets after an alert whose rule has `tag`, their first 256 bytes
-    Packet,
-}
+const EVENTS: Words<Event> = &[
+    ("alert", "Rules that matched", Event::Alert),
+    ("flow", "Flows that ended", Event::Flow),
+    ("stats", "Counters", Event::Stats),
+    ("anomaly", "Packets with something wrong", Event::Anomaly),
+    ("packet", "Packets after an alert whose rule has `tag`, their first 256 bytes", Event::Packet),
+    ("http", "Requests of HTTP, with their responses", Event::Http),
+    ("dns", "Queries and answers of DNS", Event::Dns),
+    ("tls", "Handshakes of TLS", Event::Tls),
+    ("ssh", "Banners of SSH", Event::Ssh),
+    ("smtp", "Messages of SMTP", Event::Smtp),
+    ("fileinfo", "Files in HTTP and SMTP", Event::Fileinfo),
+    ("netflow", "Flows that ended, each direction", Event::Netflow),
+];
 
-impl From<BackendName> for receiver::Backend {
-    fn from(backend: BackendName) -> Self {
-        match backend {
-            BackendName::Auto => Self::Auto,
-            BackendName::Xdp => Self::Xdp,
-            BackendName::Packet => Self::Packet,
-        }
-    }
-}
-
-impl From<Event> for sensor::Event {
-    fn from(event: Event) -> Self {
-        match event {
-            Event::Alert => Self::Alert,
-            Event::Flow => Self::Flow,
-            Event::Stats => Self::Stats,
-            Event::Anomaly => Self::Anomaly,
-            Event::Packet => Self::Packet,
-        }
-    }
-}
+/// What EVE may have of an alert besides.
+const WITH_ALERTS: Words<WithAlerts> = &[
+    ("payload", "What it was found in, its last 4 KiB, in Base64", WithAlerts::Payload),
+    ("payload_printable", "The same as text", WithAlerts::PayloadPrintable),
+    ("packet", "The packet, in Base64", WithAlerts::Packet),
+];
 
 /// Runs the command.
 ///
@@ -247,50 +274,59 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if !args.check_rules.is_empty() {
         return check(args);
     }
-    let (json, eve) = (args.json, args.eve.clone());
-    let done = sensor::run(&options(args))?;
-    let text = if json { format!("{}\n", done.summary.object()) } else { done.summary.text() };
-    let stdout_has_events = eve.as_deref() == Some("-".as_ref());
-    show(&text, stdout_has_events);
-    done.failure.map_or(Ok(ExitCode::SUCCESS), Err)
+    if args.epoch_file.is_some() && !args.replay.is_empty() && args.alarm_lines.is_empty() {
+        let cause = "files promise nothing to the correlator in this process";
+        return Err(Error::usage("use", "--epoch-file", cause).way_out("leave it out, or add --alarm-lines"));
+    }
+    let json = args.json;
+    let stdout_has_events = args.eve.as_deref() == Some("-".as_ref());
+    let (rules, store) = (args.correlate.clone(), args.correlate_store.clone());
+    let room = Room { memory: args.correlate_memory, log: args.correlate_log_size };
+    let written = Arc::new(Mutex::new(Ok(())));
+    let kept = Arc::clone(&written);
+    let correlate = rules.map(|rules| {
+        let heard = move |event: OfCorrelator<'_>| {
+            let mut written = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(line) = said::line(&event, json, false)
+                && written.is_ok()
+            {
+                *written = put(&format!("{line}\n"), stdout_has_events);
+            }
+        };
+        Correlate { rules, store, room, show: Box::new(heard) }
+    });
+    let done = sensor::run(&options(args), correlate)?;
+    let text = if json { format!("{}\n", done.summary.object()) } else { harmless(&done.summary.text()) };
+    tell(&text, stdout_has_events);
+    let written = std::mem::replace(&mut *written.lock().unwrap_or_else(PoisonError::into_inner), Ok(()));
+    done.failure.map_or_else(|| ended(written), Err)
 }
 
 /// `--check-rules`
 fn check(args: Args) -> Result<ExitCode> {
     let json = args.json;
     let mut rules = RuleOptions { files: args.check_rules, variables: args.variables, ..RuleOptions::default() };
-    (rules.strict, rules.classification) = (args.strict, args.classification);
+    (rules.strict, rules.classification, rules.thresholds) = (args.strict, args.classification, args.thresholds);
     rules.files.extend(args.rules);
     let check = sensor::check_rules(&rules, args.config.as_deref())?;
     for warning in check.warnings() {
         notes::warn(warning);
     }
-    show(&if json { format!("{}\n", check.object()) } else { check.text() }, false);
+    tell(&if json { format!("{}\n", check.object()) } else { harmless(&check.text()) }, false);
     Ok(if rules.strict && check.left_out() > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Nobody may be left to read it, which is no failure of the run.
-fn show(text: &str, on_stderr: bool) {
-    use std::io::Write;
-    let _ = if on_stderr { write!(std::io::stderr(), "{text}") } else { write!(std::io::stdout(), "{text}") };
+/// For a terminal: the words of rules are others'.
+fn harmless(text: &str) -> String {
+    text.lines().map(|line| printable(line) + "\n").collect()
 }
 
 /// What the library is told.
 fn options(args: Args) -> Options {
-    let cpus = args.cpu.map(|list| list.0).unwrap_or_default();
-    let live = |interface| Live {
-        max_latency: args.max_latency,
-        peak_pps: args.peak_rate,
-        backend: args.backend.into(),
-        queues: args.queues.clone(),
-        cpus: cpus.clone(),
-        priority: args.priority,
-        ..Live::new(interface)
-    };
     let input = if args.interface.is_empty() {
         Input::Files(args.replay)
     } else {
-        Input::Interfaces(args.interface.into_iter().map(live).collect())
+        Input::Interfaces(args.interface.into_iter().map(|interface| args.live.live(interface)).collect())
     };
     Options {
         rules: RuleOptions {
@@ -300,6 +336,7 @@ fn options(args: Args) -> Options {
             reload_fewer: args.reload_fewer,
             variables: args.variables,
             classification: args.classification,
+            thresholds: args.thresholds,
         },
         bounds: sensor::Bounds {
             budget: args.budget,
@@ -311,16 +348,28 @@ fn options(args: Args) -> Options {
             eve: args.eve,
             eve_rotate: args.eve_rotate.map(|size| (size, args.eve_keep)),
             eve_socket: args.eve_socket,
-            events: args.events.into_iter().map(Into::into).collect(),
+            events: args.events,
+            with_alerts: args.with_alerts,
             syslog: args.syslog,
-            datagrams: args.alarm_to.zip(args.alarm_from).map(|(to, from)| Datagrams { to, from }),
+            alarms: AlarmOptions {
+                datagrams: args.alarm_to.zip(args.alarm_from).map(|(to, from)| Datagrams {
+                    to,
+                    from,
+                    via: args.alarm_via,
+                }),
+                lines: args.alarm_lines,
+                sensor_id: args.sensor_id,
+                key: args.key,
+                epoch_file: args.epoch_file,
+            },
             queue: args.queue as usize,
             stats: args.stats,
         },
         config: args.config,
+        metrics: args.metrics,
         profile: args.profile,
-        user: args.user,
-        no_sandbox: args.no_sandbox,
+        user: args.live.user,
+        no_sandbox: args.live.no_sandbox,
         duration: args.duration,
         ..Options::new(input)
     }

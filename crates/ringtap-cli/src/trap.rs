@@ -7,15 +7,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use ringtap::Result;
-use ringtap::receiver;
-use ringtap_output::LogServer;
-use ringtap_run::units;
-use ringtap_station::options::{LineOutputs, Options};
+use ringtap::receiver::Backend;
+use ringtap_run::{notes, units};
+use ringtap_station::options::Options;
 use ringtap_station::station::{self, Event};
 use ringtap_station::store::Retention;
 use ringtap_station::top;
+
+use crate::correlate;
+use crate::outputs::{OutputArgs, ServiceArgs};
+use crate::words::{Words, one_of};
 
 /// Receive SNMP traps, informs and syslog, and turn them into alarms in a store.
 ///
@@ -29,7 +32,7 @@ pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// Take packets from this interface by the ring instead of plain sockets (may be given several times); with a packet ring
-    /// from these only
+    /// from these only. Only what is for this host is taken, but before its firewall: `sources` in the configuration says whose
     #[arg(short, long, value_name = "IF")]
     interface: Vec<String>,
     /// Address and port for SNMP [default: 0.0.0.0:162 and [::]:162]
@@ -41,63 +44,46 @@ pub struct Args {
     /// Address and port for syslog over TCP [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     syslog_tcp: Vec<SocketAddr>,
+    /// Address and port for syslog within TLS (6514 is its own); needs the certificate of [trap.tls] [default: none]
+    #[arg(long, value_name = "ADDR:PORT", requires = "config")]
+    syslog_tls: Vec<SocketAddr>,
     /// Directory of the store; made when it is not there
     #[arg(long, value_name = "DIR", default_value = "ringtap-trap")]
     store: PathBuf,
     /// How the ring takes packets; auto takes AF_XDP, then the packet socket
-    #[arg(long, value_name = "HOW", default_value = "auto", requires = "interface")]
-    backend: BackendName,
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(WAYS), requires = "interface")]
+    backend: Backend,
     /// Configuration: communities, users, rules, outputs; readable by its owner only
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Directory with MIB files (may be given several times)
     #[arg(long, value_name = "DIR")]
     mibs: Vec<PathBuf>,
-    /// Append announced alarms to this file, one JSON object a line; SIGHUP opens it again
-    #[arg(long, value_name = "FILE", help_heading = "Outputs")]
-    output: Option<PathBuf>,
-    /// Begin a new file when this one is so large; the old ones are FILE.1 (the newest), FILE.2 …
-    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "output", help_heading = "Outputs")]
-    output_rotate: Option<u64>,
-    /// Old files that are kept
-    #[arg(long, value_name = "N", default_value_t = 5, requires = "output_rotate", help_heading = "Outputs")]
-    output_keep: u32,
-    /// Announced alarms to this Unix stream socket, one JSON object a line
-    #[arg(long, value_name = "PATH", help_heading = "Outputs")]
-    output_socket: Option<PathBuf>,
-    /// Announced alarms to a syslog server (RFC 5424), udp:ADDRESS:PORT or tcp:ADDRESS:PORT
-    #[arg(long, value_name = "SERVER", value_parser = LogServer::parse, help_heading = "Outputs")]
-    output_syslog: Option<LogServer>,
+    /// The network (TOML; docs/root-cause.md): what broke is found, and incidents are announced instead of alarms; SIGHUP reads it again
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
     /// Memory for what was received until it is on the disk; what finds no room is lost, and counted
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size)]
     spool: u64,
     /// Receive buffer of each socket, or of each ring
-    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = units::size)]
+    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = units::size_from(64 << 10, "holds no large datagram"))]
     buffer: u64,
     /// Delete notifications and cleared alarms that are older [default: never]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     keep: Option<Duration>,
     /// Delete the oldest notifications when the store is larger [default: never]
-    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    #[arg(long, value_name = "SIZE", value_parser = correlate::keep_size())]
     keep_size: Option<u64>,
-    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
-    #[arg(long, value_name = "ADDR:PORT")]
-    metrics: Option<SocketAddr>,
-    /// Once all is set up, go on as this user; the store is made with that user's rights
-    #[arg(long, value_name = "NAME")]
-    user: Option<String>,
-    /// Keep all privileges: no Landlock, no seccomp, all capabilities (docs/privileges.md)
-    #[arg(long)]
-    no_sandbox: bool,
-    /// End after this time
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    duration: Option<Duration>,
+    #[command(flatten)]
+    service: ServiceArgs,
     /// Print the ledger this often
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     stats: Option<Duration>,
     /// One JSON object at the end on standard output, and with --stats one for each interval; all else goes to standard error
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    outputs: OutputArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -105,12 +91,20 @@ Examples:
   sudo ringtap trap --store /var/lib/ringtap-trap --user nobody       ports 162 and 514, plain sockets
   ringtap trap --listen 127.0.0.1:10162 --store ./store --stats 1s   without privileges
   sudo ringtap trap -i eth1 --store ./store --config ringtap.toml    by the ring
+  sudo ringtap trap --store ./store --topology network.toml          says what broke, not what all say of it
   ringtap trap top --store ./store                                    rates, losses and alarms of a running station
 
 Configuration (TOML), all of it optional:
   [trap]
   communities = [\"public\"]          # others are refused; without this line any is taken
+  v1-v2c = true                     # take v1 and v2c [default: if there is no user of v3, or there are communities]
+  sources = [\"10.0.0.0/8\"]          # take what comes from these; without this line from everywhere
+  known = [\"10.0.0.0/8\", \"::1\"]     # their alarms always find room [default: sources]; strangers have half of the table
+  address-rate = 1000               # so many a second from one address, ten seconds' worth at once [default: no limit]
+  network-rate = 10000              # the same for an IPv4 /24 or IPv6 /64
+  max-alarms = 1000000              # alarms held in memory
   syslog-severity = 4               # this or worse (0-7) becomes an alarm
+  topology = \"network.toml\"         # as --topology, which goes before it
   [[trap.user]]
   name = \"operator\"
   auth = \"SHA-256\"                  # MD5 SHA SHA-224 SHA-256 SHA-384 SHA-512
@@ -123,19 +117,19 @@ Configuration (TOML), all of it optional:
   effect = \"event\"                  # raise, clear or event
   severity = \"warning\"
   event-type = \"processingErrorAlarm\"   # of X.733; and its probable-cause; both may be left out
+  [trap.tls]                        # for --syslog-tls, PEM; read at the start: a renewed certificate needs a restart
+  certificate = \"/etc/ringtap/station.pem\"
+  key = \"/etc/ringtap/station.key\"   # readable by its owner only
+  clients = \"/etc/ringtap/clients.pem\"   # senders must have a certificate signed by one of these [default: none is asked for]
   [trap.webhook]
   url = \"http://127.0.0.1:8080/alarms\"";
 
-/// How the ring takes packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum BackendName {
-    /// AF_XDP, else the packet socket
-    Auto,
-    /// AF_XDP: taken out of the host's stack
-    Xdp,
-    /// Packet socket: copied beside the host's stack
-    Packet,
-}
+/// Ways in which the ring takes packets.
+const WAYS: Words<Backend> = &[
+    ("auto", "AF_XDP, else the packet socket", Backend::Auto),
+    ("xdp", "AF_XDP: taken out of the host's stack", Backend::Xdp),
+    ("packet", "Packet socket: copied beside the host's stack", Backend::Packet),
+];
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -170,7 +164,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Event::Interval(status) if json => println!("{}", status.json("interval")),
         Event::Interval(status) => println!("{}", status.line()),
         Event::Ending if json => {}
-        Event::Ending => eprintln!("ringtap: ending: what was received is being stored"),
+        Event::Ending => notes::say("ending: what was received is being stored"),
         Event::Summary(status) if json => println!("{}", status.json("summary")),
         Event::Summary(status) => print!("{status}"),
     })?;
@@ -179,34 +173,28 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 impl Args {
     fn options(self) -> Options {
-        let is_default = self.listen.is_empty() && self.syslog.is_empty() && self.syslog_tcp.is_empty();
+        let is_default =
+            [&self.listen, &self.syslog, &self.syslog_tcp, &self.syslog_tls].into_iter().all(Vec::is_empty);
         let (snmp, syslog) = if is_default { Options::default_addresses() } else { (self.listen, self.syslog) };
         Options {
             interfaces: self.interface,
-            backend: match self.backend {
-                BackendName::Auto => receiver::Backend::Auto,
-                BackendName::Xdp => receiver::Backend::Xdp,
-                BackendName::Packet => receiver::Backend::Packet,
-            },
+            backend: self.backend,
             snmp,
             syslog,
             syslog_tcp: self.syslog_tcp,
+            syslog_tls: self.syslog_tls,
             store: self.store,
             config: self.config,
             mibs: self.mibs,
-            outputs: LineOutputs {
-                file: self.output,
-                rotate: self.output_rotate.map(|size| (size, self.output_keep)),
-                socket: self.output_socket,
-                syslog: self.output_syslog,
-            },
+            topology: self.topology,
+            outputs: self.outputs.into(),
             spool: self.spool,
             buffer: self.buffer,
             retention: Retention { age: self.keep, bytes: self.keep_size },
-            metrics: self.metrics,
-            user: self.user,
-            keeps_privileges: self.no_sandbox,
-            duration: self.duration,
+            metrics: self.service.metrics,
+            user: self.service.user,
+            keeps_privileges: self.service.no_sandbox,
+            duration: self.service.duration,
             stats: self.stats,
         }
     }

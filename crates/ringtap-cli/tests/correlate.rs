@@ -1,20 +1,19 @@
 //! `ringtap correlate` as users run it: files and sockets, kills at any moment, rules that change, what it says.
 
+mod correlate_support;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use correlate_support::{RINGTAP, Running};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
-const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rules/correlation");
-/// What no test should ever wait for.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn ringtap(arguments: &[&str]) -> Output {
     Command::new(RINGTAP).args(arguments).output().unwrap()
@@ -220,60 +219,54 @@ fn killed_at_any_moment_it_finds_the_same() {
     }
 }
 
-/// A correlator at a socket.
-struct Listening {
-    child: Child,
-    out: std::io::Lines<BufReader<std::process::ChildStdout>>,
-    socket: PathBuf,
+#[test]
+fn a_full_disk_takes_nothing_from_what_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let eve = long(folder.path());
+    let arguments = ["correlate", "--rules", RULES, "--json", "--read", &eve];
+    let opened = |output: &Output| -> Vec<String> {
+        let lines = lines(output).into_iter().filter(|line| line["event"] == "opened");
+        let mut ids: Vec<String> = lines.map(|line| line["id"].to_string()).collect();
+        ids.sort_unstable();
+        ids
+    };
+    let expected = opened(&ringtap(&arguments));
+    // No file may grow beyond 256 KiB: as a disk that is full, without one.
+    let store = folder.path().join("store");
+    let limited = Command::new("bash")
+        .args(["-c", "trap '' XFSZ; ulimit -f 256; exec \"$@\"", "limited", RINGTAP])
+        .args(arguments)
+        .args(["--store", store.to_str().unwrap()])
+        .output()
+        .unwrap();
+    let err = text(&limited.stderr);
+    assert_eq!(limited.status.code(), Some(1), "{err}");
+    assert!(err.contains("make room"), "{err}");
+    assert!(expected.len() > 100 && opened(&limited) == expected, "{} of {}", opened(&limited).len(), expected.len());
+    let summary = lines(&limited).pop().unwrap();
+    let unseen = summary["could_not_have_seen"].to_string();
+    assert!(unseen.contains("events are not in the log"), "{unseen}");
 }
 
-impl Listening {
-    fn start(rules: &str, folder: &Path) -> Self {
-        let socket = folder.join("eve.sock");
-        let store = folder.join("store");
-        let mut child = Command::new(RINGTAP)
-            .args(["correlate", "--rules", rules, "--listen", socket.to_str().unwrap(), "--json"])
-            .args(["--store", store.to_str().unwrap()])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap()).lines();
-        let until = Instant::now() + PATIENCE;
-        while UnixStream::connect(&socket).is_err() {
-            assert!(Instant::now() < until && child.try_wait().unwrap().is_none(), "it does not listen");
-            std::thread::sleep(Duration::from_millis(20));
+#[test]
+fn incidents_that_a_full_disk_does_not_take_are_told_counted_and_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let eve = write(folder.path(), "eve.json", &attack());
+    let (stored, store) = (["--store"], folder.path().join("store"));
+    for kept in [false, true] {
+        let mut command = Command::new(RINGTAP);
+        command.args(["correlate", "--rules", RULES, "--json", "--read", &eve, "--output", "/dev/full"]);
+        if kept {
+            command.args(stored).arg(&store);
         }
-        Self { child, out, socket }
-    }
-
-    fn send(&self, lines: &[String]) {
-        let mut stream = UnixStream::connect(&self.socket).unwrap();
-        lines.iter().for_each(|line| writeln!(stream, "{line}").unwrap());
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
-    }
-
-    /// The next line that is told with this event.
-    fn wait_for(&mut self, event: &str) -> Value {
-        loop {
-            let line: Value = serde_json::from_str(&self.out.next().unwrap().unwrap()).unwrap();
-            if line["event"] == event {
-                return line;
-            }
-        }
-    }
-
-    fn end(mut self) -> String {
-        self.signal(Signal::SIGTERM);
-        let summary = self.wait_for("summary");
-        assert_eq!(summary["event"], "summary");
-        assert!(self.child.wait().unwrap().success());
-        let mut err = String::new();
-        std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut err).unwrap();
-        err
+        let output = command.output().unwrap();
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        let said: Vec<&str> = err.lines().filter(|line| line.contains("/dev/full")).collect();
+        assert_eq!(said.len(), 2, "once when it begins, once at the end: {err}");
+        assert!(said.iter().all(|line| line.contains("ENOSPC") && line.contains("free some space")), "{err}");
+        assert!(said.iter().all(|line| line.contains("ringtap alarms list --incidents") == kept), "{err}");
+        assert!(lines(&output).pop().unwrap()["not_told"].as_u64().unwrap() > 0, "{}", text(&output.stdout));
     }
 }
 
@@ -285,20 +278,106 @@ fn at_a_socket_it_tells_at_once_reloads_and_ends_cleanly() {
     for name in ["base/ids.yml", "scan-exploit-callback.yml"] {
         fs::copy(format!("{RULES}/{name}"), rules.join(name.replace('/', "-"))).unwrap();
     }
-    let mut correlator = Listening::start(rules.to_str().unwrap(), folder.path());
-    correlator.send(&attack().lines().map(str::to_owned).collect::<Vec<_>>());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (socket, store) = (path("eve.sock"), path("store"));
+    let arguments = ["--rules", rules.to_str().unwrap(), "--listen", &socket, "--store", &store];
+    let mut correlator = Running::start(&arguments, || UnixStream::connect(&socket).is_ok());
+    let send = |text: &str| writeln!(UnixStream::connect(&socket).unwrap(), "{text}").unwrap();
+    send(&attack());
     let provisional = correlator.wait_for("provisional");
     assert_eq!(provisional["key"]["victim"], "10.0.0.5");
     // Other rules: what came before counts for them.
     fs::copy(format!("{RULES}/scan-then-exploit.yml"), rules.join("other.yml")).unwrap();
     correlator.signal(Signal::SIGHUP);
     std::thread::sleep(Duration::from_millis(300));
-    correlator
-        .send(&[alert(62_000, "203.0.113.9", "10.0.0.6", EXPLOIT), alert(120_000, "192.0.2.1", "10.0.0.9", SCAN)]);
+    let exploit = alert(62_000, "203.0.113.9", "10.0.0.6", EXPLOIT);
+    send(&format!("{exploit}\n{}", alert(120_000, "192.0.2.1", "10.0.0.9", SCAN)));
     let opened = [correlator.wait_for("opened"), correlator.wait_for("opened")];
     let mut found: Vec<&str> = opened.iter().map(|opened| opened["rule"].as_str().unwrap()).collect();
     found.sort_unstable();
     assert_eq!(found, ["scan_exploit_callback", "scan_then_exploit"]);
-    let err = correlator.end();
+    let (_, err) = correlator.end();
     assert!(err.contains("2 correlations are used now"), "{err}");
+}
+
+/// What is meant for alarms is refused of incidents, or means something.
+#[test]
+fn what_is_asked_of_incidents_is_answered_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let eve = write(folder.path(), "eve.json", &attack());
+    let store = folder.path().join("store").to_str().unwrap().to_owned();
+    assert!(ringtap(&["correlate", "--rules", RULES, "--read", &eve, "--store", &store]).status.success());
+    let ask = |arguments: &[&str]| ringtap(&[&["alarms"], arguments, &["--store", &store]].concat());
+    let list = |more: &[&str]| lines(&ask(&[&["list", "--incidents", "--all", "--json"], more].concat())).len();
+    assert!(list(&[]) > 0 && list(&["--severity", "critical"]) == list(&[]), "a critical one is all");
+    let low = "title: A\nname: a\nlevel: low\nlogsource: {category: ids}\ndetection: {s: {src_ip: '203.0.113.9'}, condition: s}\n---\n\
+               title: B\nlevel: low\ncorrelation: {type: event_count, rules: a, group-by: src_ip, timespan: 1h, condition: {gte: 2}}\n";
+    let (low, other) = (write(folder.path(), "low.yml", low), folder.path().join("low").to_str().unwrap().to_owned());
+    assert!(ringtap(&["correlate", "--rules", &low, "--read", &eve, "--store", &other]).status.success());
+    for (severity, count) in [("warning", 1), ("minor", 0)] {
+        let listed =
+            ringtap(&["alarms", "list", "--incidents", "--all", "--json", "--severity", severity, "--store", &other]);
+        assert_eq!(lines(&listed).len(), count, "{severity}");
+    }
+    let id = lines(&ask(&["list", "--incidents", "--all", "--json"]))[0]["id"].as_str().unwrap().to_owned();
+    for (arguments, parts) in [
+        (&["show", &id, "--incidents", "--count", "3"][..], &["--count", "all its members"][..]),
+        (&["export", "--incidents", "--from", "3"], &["--from", "--incidents"]),
+        (&["list", "--incidents", "--mibs", "."], &["--mibs", "--incidents"]),
+        (&["list", "--incidents", "--raw"], &["--raw", "--incidents"]),
+        (&["clear", &id, "--incidents"], &[&id, "closes when its condition"]),
+        (&["clear", "3f2a"], &["alarm 3f2a", "no number", "if this is an incident"]),
+    ] {
+        let refused = ask(arguments);
+        let said = text(&refused.stderr);
+        assert_eq!((refused.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+    }
+}
+
+/// Each kind of bad input is named and counted, and what is good beside it goes on.
+#[test]
+fn bad_rules_and_events_are_named_and_the_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("rules");
+    fs::create_dir(&rules).unwrap();
+    let good = "title: Seen\nname: seen\nlogsource: {category: ids}\ndetection: {s: {src_ip: '192.0.2.1'}, condition: s}\n---\n\
+                title: Twice\nname: twice\ncorrelation: {type: event_count, rules: seen, group-by: [src_ip, dest_ip], timespan: 1h, \
+                condition: {gte: 2}}\n";
+    write(&rules, "good.yml", good);
+    write(&rules, "broken.yml", "title: [no YAML\n");
+    write(&rules, "unknown.yml", &good.replace("timespan: 1h", "timespam: 1h").replace("name: seen", "name: other"));
+    let alert = |day: &str, more: &str| {
+        format!(r#"{{"timestamp":"{day}T00:00:00.000000Z","event_type":"alert","src_ip":"192.0.2.1"{more}}}"#)
+    };
+    let ends = r#","dest_ip":"192.0.2.2","nobody":{"knows":["this"]}"#;
+    let events = [
+        alert("2026-01-31", ends),
+        // Without a time, without the key's field, with a list there, from the future, no JSON at all.
+        r#"{"event_type":"alert","src_ip":"192.0.2.1"}"#.to_owned(),
+        alert("2026-01-31", ""),
+        alert("2026-01-31", r#","dest_ip":["192.0.2.2"]"#),
+        alert("2926-01-31", ends).replace("2926", "2226"),
+        "\u{0}".to_owned(),
+        alert("2026-01-31", ends).replace("00:00:00", "00:00:01"),
+    ];
+    let eve = write(folder.path(), "eve.json", &events.join("\n"));
+    let output = ringtap(&["correlate", "--rules", rules.to_str().unwrap(), "--read", &eve, "--json"]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    for part in ["broken.yml:1", "unknown.yml:8", "timespam", "eve.json:2", "eve.json:6"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let lines = lines(&output);
+    let opened: Vec<_> = lines.iter().filter(|line| line["event"] == "opened").collect();
+    assert_eq!((opened.len(), &opened[0]["rule"]), (1, &"twice".into()), "{lines:?}");
+    let unseen = lines.last().unwrap()["could_not_have_seen"].to_string();
+    for part in [
+        "2 lines were no events",
+        "1 events had a stamp in the future",
+        "1 events lacked a field",
+        "1 events had a list",
+    ] {
+        assert!(unseen.contains(part), "{part}: {unseen}");
+    }
 }

@@ -157,6 +157,33 @@ fn net_the_other_studies_have_all_their_points() {
 }
 
 #[test]
+fn net_staged_attacks_are_found_in_event_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let book = bench("net_staged_attacks_are_found_in_event_time", path, &["--only", "staged"]);
+    assert_eq!(book["missing"].as_array().unwrap().len(), 0, "{}", book["missing"]);
+    let samples = book["samples"].as_array().unwrap();
+    assert_eq!(samples.len(), 4, "both floods, both receivers");
+    for sample in samples {
+        let measure = |name: &str| sample["measures"][name].as_f64();
+        assert_eq!(measure("pairs"), Some(125.0), "{sample}");
+        assert_eq!(sample["reported"]["evidence"]["cells"].as_array().unwrap().len(), 30);
+        for wire in ["driver_queue", "wire_to_north", "wire_to_south"] {
+            assert!(sample["drops"][wire].is_u64(), "{wire}: {sample}");
+        }
+        if sample["receiver"] == "ringtap-correlate" {
+            assert_eq!((measure("pairs_missed"), &sample["unaccounted"]), (Some(0.0), &0.into()), "{sample}");
+            assert!(measure("pairs_due").unwrap() > 0.0 && measure("p99_to_final_ms").is_some(), "{sample}");
+        } else {
+            assert!(measure("pairs_logged").unwrap() > 0.0 && measure("p99_to_log_ms").is_some(), "{sample}");
+            assert!(measure("pairs_delivered").is_none(), "a log shows alerts alone: {sample}");
+        }
+    }
+    let report = std::fs::read_to_string(path.join("report.html")).unwrap();
+    assert!(report.contains("<section id=\"staged\">") && report.contains("<figure id=\"staged-hops\">"));
+}
+
+#[test]
 fn bad_requests_are_refused_with_a_way_out() {
     for (arguments, words) in [
         (&["--only", "speed"][..], "choose among idle"),
@@ -174,6 +201,17 @@ fn bad_requests_are_refused_with_a_way_out() {
         assert!(said.contains(words), "{arguments:?}: {said}");
     }
     let folder = tempfile::tempdir().unwrap();
+    // Nothing is built or measured before, for which it would need root.
+    let nowhere = folder.path().join("nowhere");
+    let output = Command::new(env!("CARGO_BIN_EXE_ringtap"))
+        .args(["bench", "--quick", "--add", "--out"])
+        .arg(&nowhere)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("nowhere/bench.json") && said.contains("leave --add out to begin"), "{said}");
+    assert!(!nowhere.exists());
     std::fs::write(folder.path().join("bench.json"), "{\"format\": 7}").unwrap();
     let output =
         Command::new(env!("CARGO_BIN_EXE_ringtap")).args(["plan", "--from"]).arg(folder.path()).output().unwrap();

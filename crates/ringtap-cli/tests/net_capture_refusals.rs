@@ -20,7 +20,7 @@ fn net_capture_refuses_what_the_interface_cannot_give() {
     let host = testbed.receiver();
     let name = host.interface();
     let usage = |arguments: &[&str], parts: &[&str]| refused(&testbed, arguments).assert_refused(2, parts);
-    usage(&["--backend", "xdp", "--queues", "7"], &[name, "no queue", "1 receive queues"]);
+    usage(&["--backend", "xdp", "--queues", "7"], &[name, "no queue", "queue 0 alone"]);
     usage(&["--backend", "xdp", "--queues", "0,3"], &[name, "no queue 3"]);
     usage(&["--backend", "xdp", "--ring", "1000"], &[name, "1000 ring slots", "power of two"]);
     usage(&["--backend", "packet", "--ring", "12"], &[name, "12 ring slots", "64"]);

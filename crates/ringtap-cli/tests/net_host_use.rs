@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use capture_support::{Capture, Ended, RINGTAP, assert_clean, ip, send_numbered, testbed};
+use capture_support::frames::{ipv4, udp};
+use capture_support::{Capture, Ended, RINGTAP, assert_clean, ip, send_frames, send_numbered, testbed};
 use nix::sys::signal::Signal;
 use ringtap::netlink;
 use ringtap_testbed::{Host, RunningProgram, Testbed, TestbedConfig};
@@ -310,6 +311,52 @@ fn net_a_sensor_gives_an_interface_back_and_a_station_goes_on_by_sockets() {
         assert_eq!(ended.code(), i32::from(program == "sensor"), "{}", ended.stderr);
         assert_eq!(xdp_program(host), None);
         assert_eq!(answers(sender, "198.18.0.2"), 5);
+    }
+}
+
+#[test]
+fn net_a_sensor_and_a_station_go_on_with_a_renamed_interface_and_tell_of_one_that_is_moved_away() {
+    let test = "net_a_sensor_and_a_station_go_on_with_a_renamed_interface";
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("rules");
+    std::fs::write(&rules, "alert udp any any -> any any (msg:\"x\"; content:\"needle\"; sid:1;)\n").unwrap();
+    for (program, backend) in [("sensor", "xdp"), ("sensor", "packet"), ("trap", "xdp"), ("trap", "packet")] {
+        let testbed = testbed(test, TestbedConfig::default());
+        let host = testbed.receiver();
+        let (_program, pid) = elsewhere(host);
+        let mut command = host.command(RINGTAP);
+        command.args([program, "-i", host.interface(), "--json", "--backend", backend]);
+        let store = folder.path().join(backend);
+        match program {
+            "sensor" => command.args(["--flows", "1024", "-S", rules.to_str().unwrap()]),
+            _ => command.args(["--spool", "1MiB", "--store", store.to_str().unwrap()]),
+        };
+        let mut running = Capture::of(host, command);
+        if program == "sensor" {
+            running.wait_for("watching");
+        } else {
+            assert!(eventually(|| std::fs::read_dir(format!("/proc/{}/task", running.id()))
+                .unwrap()
+                .flatten()
+                .any(|task| std::fs::read_to_string(task.path().join("comm"))
+                    .is_ok_and(|it| it.trim() == "ringtap-station"))));
+        }
+        testbed.enable_receiver_napi().unwrap();
+        ip(host, &format!("link set {} name renamed0", host.interface()));
+        let [from, to] = [testbed.sender().link().ipv4, host.link().ipv4];
+        let frame = ipv4(17, from.octets(), to.octets(), 0, &udp(5000, 162, b"needle"));
+        send_frames(&testbed, &[frame]);
+        std::thread::sleep(Duration::from_millis(300));
+        ip(host, &format!("link set renamed0 netns {pid}"));
+        running.wait_for("moved to another network namespace");
+        if program == "trap" {
+            running.signal(Signal::SIGINT);
+        }
+        let ended = running.end();
+        assert_eq!(ended.code(), i32::from(program == "sensor"), "{program} {backend}: {}", ended.stderr);
+        let summary = ended.summary();
+        let seen = if program == "sensor" { &summary["alerts"] } else { &summary["ledger"]["delivered"] };
+        assert_eq!(*seen, 1, "{program} {backend}: {summary}");
     }
 }
 

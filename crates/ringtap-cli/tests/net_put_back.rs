@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use capture_support::{Capture, NUMBERS, RINGTAP, folder, testbed};
+use capture_support::{Capture, NUMBERS, RINGTAP, folder, ip, send_numbered, testbed};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use ringtap_testbed::{Host, Testbed, TestbedConfig};
@@ -126,6 +126,70 @@ fn net_every_way_out_leaves_the_device_as_it_was() {
     }
 }
 
+/// Also by a process that may not write to the device any more.
+#[test]
+fn net_the_pause_of_napi_is_lifted_while_traffic_is_thin() {
+    let testbed = testbed("net_the_pause_of_napi_is_lifted_while_traffic_is_thin", TestbedConfig::default());
+    let host = testbed.receiver();
+    let before = state(host);
+    for arguments in [&["--user", "nobody"][..], &["--no-sandbox"]] {
+        // The ring's size, and so the pause, by a plan.
+        let mut command = host.command(RINGTAP);
+        command.args(["capture", "-i", host.interface(), "--json", "--backend", "xdp", "--period", "500us"]);
+        let mut capture = Capture::of(host, {
+            command.args(["--threshold", "10k"]).args(arguments);
+            command
+        });
+        capture.wait_for("capturing from");
+        let deferred = || {
+            let path = format!("/sys/class/net/{}/napi_defer_hard_irqs", host.interface());
+            host.run(|| fs::read_to_string(path)).unwrap().unwrap().trim().to_owned()
+        };
+        let awaited = |wanted: &str| {
+            let until = Instant::now() + Duration::from_secs(20);
+            while deferred() != wanted {
+                assert!(Instant::now() < until, "{arguments:?}: {} instead of {wanted}", deferred());
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        awaited("0");
+        send_numbered(&testbed, 200e3, 100_000);
+        assert_eq!(deferred(), "2", "{arguments:?}");
+        awaited("0");
+        capture.signal(Signal::SIGTERM);
+        assert_eq!(capture.end().code(), 0);
+        assert_eq!(state(host), before);
+    }
+}
+
+/// Who sets the deferral of interrupts beside us has it so; that the pause follows the traffic no longer is said, once.
+#[test]
+fn net_a_pause_that_somebody_else_sets_is_told_once_and_left() {
+    let testbed = testbed("net_a_pause_that_somebody_else_sets", TestbedConfig::default());
+    let host = testbed.receiver();
+    let mut command = host.command(RINGTAP);
+    command.args(["capture", "-i", host.interface(), "--backend", "xdp", "--period", "500us", "--threshold", "10k"]);
+    let capture = Capture::of(host, command);
+    capture.wait_for("capturing from");
+    let path = format!("/sys/class/net/{}/napi_defer_hard_irqs", host.interface());
+    let value = || host.run(|| fs::read_to_string(&path)).unwrap().unwrap().trim().to_owned();
+    let until = Instant::now() + Duration::from_secs(20);
+    while value() != "0" {
+        assert!(Instant::now() < until, "the pause is not lifted");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    host.run(|| fs::write(&path, "7")).unwrap().unwrap();
+    // Thick traffic, twice: each time the pause would be made.
+    for _ in 0..2 {
+        send_numbered(&testbed, 200e3, 100_000);
+    }
+    let told = "napi_defer_hard_irqs follows the traffic no longer (somebody else set it to 7)";
+    capture.wait_for(told);
+    let ended = capture.interrupt();
+    assert_eq!((ended.code(), ended.stderr.matches(told).count()), (0, 1), "{}", ended.stderr);
+    assert_eq!(value(), "7");
+}
+
 #[test]
 fn net_an_error_at_the_start_leaves_the_device_as_it_was() {
     let testbed = testbed("net_an_error_at_the_start_leaves_the_device_as_it_was", TestbedConfig::default());
@@ -163,5 +227,38 @@ fn net_two_captures_hand_the_device_over() {
         };
         assert_eq!(interrupted.join().unwrap().code(), 0);
         assert_eq!(state(host), before, "round {round}: {}", second.stderr);
+    }
+}
+
+/// Of two devices one ends early, and its settings go back then, not with the program.
+#[test]
+fn net_a_device_that_ends_before_the_others_is_as_it_was_at_once() {
+    let testbed = testbed("net_a_device_that_ends_before_the_others", TestbedConfig::default());
+    let host = testbed.receiver();
+    // Nothing uses either.
+    ip(host, &format!("address flush dev {}", host.interface()));
+    for kind in [&[][..], &["--user", "nobody"]] {
+        let before = state(host);
+        let (near, far) = ("second0", "second1");
+        ip(host, &format!("link add {near} type veth peer name {far}"));
+        ip(host, &format!("link set {near} addrgenmode none"));
+        ip(host, &format!("link set {near} up"));
+        ip(host, &format!("link set {far} up"));
+        let arguments = [&["-i", near, "--backend", "xdp", "--napi-pacing", "50us"], kind].concat();
+        let capture = Capture::start(&testbed, &arguments);
+        assert_ne!(state(host), before);
+        // The host begins to use the first one.
+        ip(host, &format!("address add 192.0.2.77/32 dev {}", host.interface()));
+        capture.wait_for(&format!("going on with {near}"));
+        ip(host, &format!("address del 192.0.2.77/32 dev {}", host.interface()));
+        let until = Instant::now() + Duration::from_secs(20);
+        while state(host) != before && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(state(host), before, "{kind:?}");
+        assert_eq!(notes(near).len(), 1, "the other one is captured on");
+        assert_eq!(capture.interrupt().code(), 0);
+        assert_eq!(notes(near), Vec::<String>::new());
+        ip(host, &format!("link del {near}"));
     }
 }

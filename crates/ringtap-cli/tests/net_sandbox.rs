@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use capture_support::frames::{ipv4, udp};
-use capture_support::{Capture, NUMBERS, RINGTAP, folder, send_frames, send_numbered, testbed};
+use capture_support::{Capture, NUMBERS, RINGTAP, SPOOL, folder, send_frames, send_numbered, testbed};
 use nix::sys::signal::Signal;
 use ringtap_testbed::TestbedConfig;
 
@@ -61,7 +61,8 @@ fn net_what_runs_keeps_only_what_it_still_needs() {
     let (out, rules, eve) = (path("out.pcapng"), path("my.rules"), path("eve.json"));
     let mut programs = Vec::new();
     for backend in ["xdp", "packet"] {
-        let capture = [&["capture", "-i", host.interface(), "--backend", backend, "-w", &out], &NUMBERS[..]].concat();
+        let capture =
+            [&["capture", "-i", host.interface(), "--backend", backend, "-w", &out], &NUMBERS[..], &SPOOL[..]].concat();
         programs.push((capture, "capturing from", IPC_LOCK | BPF));
         let sensor = ["sensor", "-i", host.interface(), "--backend", backend, "-S", &rules, "--eve", &eve];
         programs.push((sensor.to_vec(), "watching", IPC_LOCK | BPF));
@@ -182,7 +183,7 @@ fn net_an_ordinary_user_captures_with_file_capabilities() {
         let mut command = testbed.receiver().command("setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", copy, "capture", "--json"]);
         command.args(["-i", testbed.receiver().interface(), "--backend", backend, "-w", file.to_str().unwrap()]);
-        command.args(["--rotate-size", "20KiB"]).args(NUMBERS);
+        command.args(["--rotate-size", "20KiB"]).args(NUMBERS).args(SPOOL);
         let capture = Capture::of(testbed.receiver(), command);
         capture.wait_for("capturing from");
         testbed.enable_receiver_napi().unwrap();

@@ -4,6 +4,7 @@ mod capture_support;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use capture_support::frames::{ipv4, udp};
 use capture_support::{
@@ -12,7 +13,7 @@ use capture_support::{
 use nix::sys::signal::Signal;
 use ringtap_samples::apps;
 use ringtap_samples::frames::{Ends, Session};
-use ringtap_testbed::{Host, Testbed, TestbedConfig};
+use ringtap_testbed::{GeneratorConfig, Host, Pattern, Profile, Testbed, TestbedConfig};
 use serde_json::Value;
 
 /// A second interface of the receiver; its other end, where frames are sent, is there too.
@@ -286,6 +287,42 @@ fn net_queues_that_are_added_while_running_are_told() {
     assert!(summary["warnings"].to_string().contains("4 receive queues now"), "{summary}");
 }
 
+/// The ring of the flooded engine does not run empty, and still it handles what others hand it, and others what it hands them.
+#[test]
+fn net_sensor_handles_what_is_handed_over_while_one_ring_is_flooded() {
+    const TEST: &str = "net_sensor_handles_what_is_handed_over_while_one_ring_is_flooded";
+    /// It is stopped as soon as all has been told.
+    const FLOOD: Duration = Duration::from_secs(60);
+    let testbed = two(TEST);
+    let folder = tempfile::tempdir().unwrap();
+    let eve = folder.path().join("eve.json");
+    let extra = ["-i", SECOND, "--backend", "xdp", "--eve", eve.to_str().unwrap()];
+    let sensor = sensor(testbed.receiver(), &rules(folder.path()), &extra);
+    testbed.enable_receiver_napi().unwrap();
+    let profile = Profile::lasting(Pattern::Constant { pps: 1e6 }, FLOOD);
+    let flood = testbed.generate(GeneratorConfig::for_testbed(&testbed, 64, profile)).unwrap();
+    while flood.progress().unwrap().stamped < 1_000_000 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let frames: Vec<Vec<u8>> = sessions().into_iter().map(|(_, frame)| frame).collect();
+    send_frames_by(testbed.receiver(), SECOND_SENDER, &frames);
+    let told = || std::fs::read_to_string(&eve).unwrap_or_default().matches(r#""event_type":"alert""#).count();
+    let all = 2 * usize::from(SESSIONS);
+    while told() < all && !flood.is_finished() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // In this order: what is told now was told during the flood if that goes on.
+    let (in_time, goes_on) = (told(), !flood.is_finished());
+    flood.stop().unwrap();
+    flood.join().unwrap();
+    let ended = sensor.interrupt();
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    let summary = ended.summary();
+    assert!(in_time == all && goes_on, "{in_time} of {all} alerts while the flood went on ({goes_on}): {summary}");
+    assert!(summary["handed_over"].as_u64().unwrap() > 0, "{summary}");
+    assert_eq!(summary["ledger"]["unaccounted"], 0, "{summary}");
+}
+
 #[test]
 fn net_sensor_goes_on_when_one_interface_goes_away() {
     const TEST: &str = "net_sensor_goes_on_when_one_interface_goes_away";
@@ -295,6 +332,13 @@ fn net_sensor_goes_on_when_one_interface_goes_away() {
     testbed.enable_receiver_napi().unwrap();
     ip(testbed.receiver(), &format!("link del {SECOND}"));
     sensor.wait_for("going on with");
+    // Both engines get new rules, as often as is asked for: the one that is left with its next packet.
+    let harmless = ipv4(17, [203, 0, 113, 1], [203, 0, 113, 2], 0, &udp(7, 7, b"nothing"));
+    for _ in 0..3 {
+        sensor.signal(Signal::SIGHUP);
+        sensor.wait_for("rules loaded");
+        send_frames(&testbed, std::slice::from_ref(&harmless));
+    }
     // All sessions by the interface that is left, also those whose engine was the other one.
     let mut sessions = Vec::new();
     for number in 0..SESSIONS {

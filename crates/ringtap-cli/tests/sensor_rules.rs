@@ -1,4 +1,4 @@
-//! Rules at the sensor's start: none that is usable, those that can't match, runs that need none; and who gets alarms.
+//! Rules at the sensor's start: none that is usable, those that can't match, runs that need none; and who gets alerts.
 
 mod capture_support;
 mod sensor_support;
@@ -59,7 +59,46 @@ fn rules_whose_flowbits_nothing_sets_are_counted_apart() {
 }
 
 #[test]
-fn syslog_gets_alarms_that_the_events_leave_out() {
+fn a_file_of_thresholds_is_applied_and_its_mistakes_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = rules(folder.path(), "alert udp any any -> any any (content:\"EVIL\"; sid:1;)\n");
+    let thresholds = folder.path().join("threshold.config");
+    let text = "event_filter gen_id 1, sig_id 1, type limit, track by_src, count 2, seconds 60\n\
+                # a comment\nsuppress gen_id 1, sig_id 7\n";
+    std::fs::write(&thresholds, text).unwrap();
+    let (thresholds, capture) = (thresholds.to_str().unwrap(), capture_of_attacks(folder.path(), 5));
+    let arguments = ["sensor", "--replay", &capture, "-S", &rules, "--no-checksums", "--json"];
+    assert_eq!(ringtap(&arguments).summary()["alerts"], 5);
+    let tuned = ringtap(&[&arguments[..], &["--thresholds", thresholds]].concat());
+    assert_eq!(tuned.summary()["alerts"], 2);
+    let mistake = "threshold.config:3: no rule in use has gid 1 and sid 7";
+    assert!(tuned.stderr.contains(mistake), "{}", tuned.stderr);
+    let config = folder.path().join("ringtap.toml");
+    std::fs::write(&config, format!("[rules]\nthresholds = {thresholds:?}\n")).unwrap();
+    let by_file = ringtap(&[&arguments[..], &["--config", config.to_str().unwrap()]].concat());
+    assert_eq!(by_file.summary()["alerts"], 2);
+    let strict = ringtap(&[&arguments[..], &["--thresholds", thresholds, "--strict"]].concat());
+    strict.assert_refused(1, &[mistake]);
+    let checked = ringtap(&["sensor", "--check-rules", &rules, "--thresholds", thresholds]);
+    assert!(String::from_utf8_lossy(&checked.stdout).contains(mistake));
+    ringtap(&[&arguments[..], &["--thresholds", "/nowhere"]].concat()).assert_refused(1, &["/nowhere"]);
+}
+
+#[test]
+fn words_of_rules_steer_no_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = rules(folder.path(), "alert tcp any any -> any any (\x1b[31mred\u{202e}; sid:1;)\n");
+    let capture = capture_of_attacks(folder.path(), 1);
+    let checked = ringtap(&["sensor", "--check-rules", &rules]);
+    let refused = ringtap(&["sensor", "--replay", &capture, "-S", &rules]);
+    for text in [&String::from_utf8_lossy(&checked.stdout), checked.stderr.as_str(), refused.stderr.as_str()] {
+        assert!(!text.contains(['\x1b', '\u{202e}']), "{text:?}");
+    }
+    assert!(refused.stderr.contains("[31mred"), "{}", refused.stderr);
+}
+
+#[test]
+fn syslog_gets_alerts_that_the_events_leave_out() {
     let folder = tempfile::tempdir().unwrap();
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     server.set_read_timeout(Some(Duration::from_secs(10))).unwrap();

@@ -58,14 +58,18 @@ fn absurd_options_are_refused_with_the_way_out() {
     for backend in ["packet", "socket", "pcap"] {
         capture(&["--huge-pages", "--backend", backend], &["--huge-pages", "--backend xdp"]);
     }
-    assert_usage(&["capture", "-r", "x.pcap", "--huge-pages"], &["only AF_XDP"]);
+    assert_usage(&["capture", "-r", "x.pcap", "--huge-pages"], &["--huge-pages", "--read", "leave one of them out"]);
+    for (option, value) in [("--take", None), ("--napi-pacing", Some("50us"))] {
+        capture(&[&[option][..], value.as_slice(), &["--backend", "packet"]].concat(), &[option, "leave it out"]);
+    }
+    capture(&["--direction", "inout", "--backend", "xdp"], &["--direction inout", "incoming packets only", "packet"]);
     for (option, ours) in [("-n", "tcpdump -r -"), ("-G", "--rotate-time"), ("-Z", "--user"), ("-B", "--ring")] {
         capture(&[option, "1"], &[option, ours]);
     }
     assert_usage(&["capture", "-i", "any"], &["libpcap's name", "--backend pcap"]);
     assert_usage(&["capture"], &["--interface", "--read"]);
     assert_usage(&["capture", "-r", "x.pcap", "--pace", "0x"], &["no pace", "2x"]);
-    assert_usage(&["capture", "-r", "x.pcap", "--backend", "xdp"], &["a file is replayed"]);
+    assert_usage(&["capture", "-r", "x.pcap", "--backend", "xdp"], &["--backend", "--read", "leave one of them out"]);
     assert_usage(&["caputre"], &["capture"]);
 }
 
@@ -178,16 +182,6 @@ fn doctor_tells_each_thing_and_what_follows() {
     }
 }
 
-#[test]
-fn manual_pages_are_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("man1");
-    assert_eq!(ringtap(&["man", "--out", out.to_str().unwrap()]).code(), 0);
-    let page = std::fs::read_to_string(out.join("ringtap-capture.1")).unwrap();
-    assert!(page.contains("max") && page.contains(".SH EXAMPLES"), "{page}");
-    ringtap(&["man", "--out", "/proc/no"]).assert_refused(1, &["/proc/no", "name a folder"]);
-}
-
 /// Another file for it would be as small, and so on until the stack is used up.
 #[test]
 fn a_packet_beyond_the_limit_of_file_size_ends_a_rotated_recording() {
@@ -207,4 +201,30 @@ fn a_packet_beyond_the_limit_of_file_size_ends_a_rotated_recording() {
     assert!(ended.status.code() == Some(1) && said.contains("EFBIG"), "{:?} {said}", ended.status);
     // The limit's unit is the shell's: a file or two, and the input.
     assert!(std::fs::read_dir(folder.path()).unwrap().count() <= 4);
+}
+
+#[test]
+fn every_command_has_a_manual_page_with_its_examples() {
+    ringtap(&["man", "--out", "/proc/no"]).assert_refused(1, &["/proc/no", "name a folder"]);
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(ringtap(&["man", "--out", folder.path().to_str().unwrap()]).code(), 0);
+    let entries = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
+    let pages: Vec<(String, String)> = entries
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read_to_string(entry.path()).unwrap()))
+        .collect();
+    let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
+    for name in ["ringtap.1", "ringtap-capture.1", "ringtap-trap-top.1", "ringtap-alarms-list.1"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    assert!(!names.iter().any(|name| name.contains("-man.") || name.contains("-help.")), "{names:?}");
+    for (name, text) in &pages {
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "SEE ALSO"] {
+            let is_there = text.contains(&format!(".SH {section}")) || text.contains(&format!(".SH \"{section}\""));
+            assert!(is_there, "{name}: {section}");
+        }
+        assert!(name != "ringtap-capture.1" || text.contains(".SH EXAMPLES"));
+        let has_lines = text.contains("\n.nf\n[trap]\ncommunities");
+        assert!(name != "ringtap-trap.1" || has_lines, "the configuration is set line by line: {text}");
+        assert!(name != "ringtap-trap-top.1" || text.contains("ringtap trap top"), "{text}");
+    }
 }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use ringtap_sigma::{Automaton, Opened, Output, key_parts};
 
-use crate::correlator::Settings;
-use crate::engine::{Engine, Finding};
+use crate::engine::{Bounds, Engine, Finding};
 use crate::event::Event;
 use crate::render::{shown_span, shown_time};
 use ringtap_output::printable;
@@ -21,21 +20,21 @@ const MOST: usize = 1000;
 pub struct Explainer {
     exact: Engine,
     wide: Engine,
-    settings: Settings,
+    disorder_ns: i64,
     greatest_ns: i64,
     found: HashSet<(u16, Vec<u8>)>,
     missed: Vec<Opened>,
 }
 
 impl Explainer {
-    /// For these rules.
+    /// For these rules; `disorder_ns`: events may come so much later than the latest.
     #[must_use]
-    pub fn new(automaton: &Arc<Automaton>, settings: Settings) -> Self {
+    pub fn new(automaton: &Arc<Automaton>, bounds: Bounds, disorder_ns: i64) -> Self {
         let wide = Arc::new(automaton.widened(FACTOR));
         Self {
-            exact: Engine::new(Arc::clone(automaton), settings.bounds, false),
-            wide: Engine::new(wide, settings.bounds, false),
-            settings,
+            exact: Engine::new(Arc::clone(automaton), bounds, false),
+            wide: Engine::new(wide, bounds, false),
+            disorder_ns,
             greatest_ns: i64::MIN,
             found: HashSet::new(),
             missed: Vec::new(),
@@ -47,7 +46,7 @@ impl Explainer {
         self.exact.event(event);
         self.wide.event(event);
         self.greatest_ns = self.greatest_ns.max(event.mark.time_ns);
-        self.advance(self.greatest_ns.saturating_sub(self.settings.disorder_ns).saturating_sub(1));
+        self.advance(self.greatest_ns.saturating_sub(self.disorder_ns).saturating_sub(1));
     }
 
     fn advance(&mut self, watermark: i64) {

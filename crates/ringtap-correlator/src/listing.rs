@@ -15,7 +15,7 @@ use crate::log::{self, Record};
 use crate::nesting::{Listed, parents};
 use crate::render::{event, shown_span, shown_time};
 use crate::store::{Incident, MemberRow, Store};
-use ringtap_output::printable;
+use ringtap_output::{Severity, printable, printable_json};
 
 /// What an event says, in a timeline, characters.
 const SHOWN: usize = 160;
@@ -40,14 +40,18 @@ impl Listing {
         Ok(Self { listed, parents, sensors: store.sensors()? })
     }
 
-    /// Incidents as a tree, those that are told by themselves at the top; `all`: closed ones too. Returns how many.
+    /// Incidents as a tree, those that are told by themselves at the top; `all`: closed ones too; `least`: only those of this
+    /// severity and worse. Returns how many.
     ///
     /// # Errors
     /// `out` takes no more.
-    pub fn list(&self, out: &mut impl Write, all: bool, json: bool) -> io::Result<usize> {
+    pub fn list(&self, out: &mut impl Write, all: bool, least: Option<Severity>, json: bool) -> io::Result<usize> {
+        let is_grave =
+            |incident: &Incident| least.is_none_or(|least| Severity::from_level(&incident.level) >= Some(least));
         let wanted = |at: &usize| {
             let incident = &self.listed[*at].0;
-            self.parents[*at].is_none() && incident.announces && (all || incident.closed_ns.is_none())
+            let is_open = incident.closed_ns.is_none();
+            self.parents[*at].is_none() && incident.announces && (all || is_open) && is_grave(incident)
         };
         let tops: Vec<usize> = (0..self.listed.len()).filter(wanted).collect();
         if !json && !tops.is_empty() {
@@ -55,7 +59,7 @@ impl Listing {
         }
         for &top in &tops {
             if json {
-                writeln!(out, "{}", self.object(top))?;
+                writeln!(out, "{}", printable_json(&self.object(top).to_string()))?;
             } else {
                 self.tree(out, top, 0)?;
             }
@@ -121,11 +125,11 @@ impl Listing {
             let members = rows.iter().map(|(of, row)| {
                 let mut member = self.member(row);
                 member["incident"] = self.listed[*of].0.id.to_string().into();
-                member["content"] = find(row).map_or(Json::Null, |event| event.content.clone());
+                member["content"] = find(row).map_or(Json::Null, |event| event.content().into_owned());
                 member
             });
             object["members"] = members.collect();
-            return writeln!(out, "{object}");
+            return writeln!(out, "{}", printable_json(&object.to_string()));
         }
         self.tree(out, at, 0)?;
         let doubt = match (it.order_proven, it.timespan_proven) {
@@ -146,7 +150,7 @@ impl Listing {
         let start = rows.first().map_or(0, |(_, row)| row.time_ns);
         for (of, row) in rows {
             let since = shown_span(row.time_ns.saturating_sub(start));
-            let text = find(row).map_or_else(|| "no longer in the log".to_owned(), |event| shown(&event.line));
+            let text = find(row).map_or_else(|| "no longer in the log".to_owned(), |event| shown(&event.line()));
             let sensor = self.sensors.get(&row.identity.sensor).map_or("", String::as_str);
             let rule = &self.listed[*of].0.rule;
             let step = format!("{rule} {}", row.step + 1);
@@ -184,12 +188,20 @@ impl Listing {
         rows
     }
 
+    /// The events of an incident and of those beneath it, as far as the log in `folder` still has them.
+    ///
+    /// # Errors
+    /// The log can't be read.
+    pub fn events(&self, folder: &Path, at: usize) -> Result<Vec<Event>> {
+        Ok(events(folder, &self.timeline(at))?.into_values().collect())
+    }
+
     /// Every incident with its members, one JSON object a line.
     ///
     /// # Errors
     /// `out` takes no more.
     pub fn export(&self, out: &mut impl Write) -> io::Result<()> {
-        (0..self.listed.len()).try_for_each(|at| writeln!(out, "{}", self.object(at)))?;
+        (0..self.listed.len()).try_for_each(|at| writeln!(out, "{}", printable_json(&self.object(at).to_string())))?;
         out.flush()
     }
 

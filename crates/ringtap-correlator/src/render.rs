@@ -1,60 +1,21 @@
 //! Owns: what is told, as JSON and as a line for people: one schema of incidents for outputs, lists and exports.
 //! Does not: decide what is told.
 
-use std::collections::HashMap;
-
+use ringtap_event::incident::{self, Named, key_object};
+pub use ringtap_event::incident::{Sensors, event};
 use ringtap_output::{Severity, printable};
 use ringtap_run::units;
-use ringtap_sigma::{Automaton, Identity, Level, Member, Output, Rule, key_parts};
-use serde_json::{Map, Value as Json, json};
+use ringtap_sigma::{Automaton, Level, Output, key_parts};
+use serde_json::{Value as Json, json};
 
 use crate::correlator::Told;
 use crate::engine::Finding;
-use crate::store::key_object;
+use crate::sensors::What;
 
-/// Names of sensors by number.
-pub trait Sensors {
-    /// The name, where it is known.
-    fn name(&self, number: u64) -> Option<&str>;
-}
-
-impl Sensors for HashMap<u64, String> {
-    fn name(&self, number: u64) -> Option<&str> {
-        self.get(&number).map(String::as_str)
+impl Named for crate::correlator::SensorCounts {
+    fn name(&self) -> &str {
+        &self.name
     }
-}
-
-impl Sensors for std::collections::BTreeMap<u64, crate::correlator::SensorCounts> {
-    fn name(&self, number: u64) -> Option<&str> {
-        self.get(&number).map(|sensor| &*sensor.name)
-    }
-}
-
-/// Which event, in JSON.
-#[must_use]
-pub fn event(identity: &Identity, sensors: &dyn Sensors) -> Map<String, Json> {
-    let mut object = Map::new();
-    let number = || format!("{:016x}", identity.sensor);
-    object.insert("sensor".into(), sensors.name(identity.sensor).map_or_else(number, str::to_owned).into());
-    object.insert("epoch".into(), format!("{:016x}", identity.epoch).into());
-    object.insert("sequence".into(), identity.sequence.into());
-    object
-}
-
-fn members(members: &[Member], rule: &Rule, automaton: &Automaton, sensors: &dyn Sensors) -> Json {
-    let one = |member: &Member| {
-        let mut object = Map::new();
-        object.insert("time_ns".into(), member.time_ns.into());
-        object.insert("step".into(), (member.place + 1).into());
-        let label = rule.steps(automaton).find(|(place, _)| *place == member.place);
-        object.insert("of".into(), label.map_or("", |(_, label)| label).into());
-        object.extend(event(&member.identity, sensors));
-        if let Some(via) = member.via {
-            object.insert("via".into(), via.to_string().into());
-        }
-        Json::Object(object)
-    };
-    members.iter().map(one).collect()
 }
 
 /// What is told, as one JSON object.
@@ -63,68 +24,95 @@ pub fn json(told: &Told, automaton: &Automaton, sensors: &dyn Sensors) -> Json {
     let rule = |number: u16| &automaton.rules()[usize::from(number)];
     let key = |number: u16, key: &[u8]| Json::Object(key_object(&rule(number).group_by, key));
     match told {
-        Told::Incident(Output::Opened(it), late) => {
-            let head = &rule(it.rule).head;
-            json!({
-                "event": "opened", "id": it.id.to_string(), "rule": head.label(), "title": head.title,
-                "level": head.level.name(), "tags": head.tags, "key": key(it.rule, &it.key),
-                "opened_ns": it.at_ns, "start_ns": it.start_ns, "order_proven": !it.doubt.order,
-                "timespan_proven": !it.doubt.timespan, "late": late,
-                "members": members(&it.members, rule(it.rule), automaton, sensors),
-            })
-        }
-        Told::Incident(Output::Extended(it), late) => json!({
-            "event": "extended", "id": it.id.to_string(), "rule": rule(it.rule).head.label(), "at_ns": it.at_ns,
-            "late": late, "members": members(&it.members, rule(it.rule), automaton, sensors),
-        }),
-        Told::Incident(Output::Closed(it), late) => json!({
-            "event": "closed", "id": it.id.to_string(), "rule": rule(it.rule).head.label(), "closed_ns": it.at_ns,
-            "late": late, "matches": it.matches,
-        }),
         // No other output is told.
-        Told::Incident(..) | Told::Match(Finding::Incident(_), _) => Json::Null,
+        Told::Incident(output, found) => incident::incident(output, *found, automaton, sensors).unwrap_or_default(),
+        Told::Removed(it) => json!({
+            "event": "closed", "id": it.id.to_string(), "rule": it.rule, "closed_ns": it.at_ns, "rule_removed": true,
+        }),
+        Told::Sensor(number, what) => sensor(*number, what, sensors),
+        Told::Match(Finding::Incident(_), _) => Json::Null,
         Told::Match(Finding::Match { detection, at_ns, identity }, late) => {
-            let head = &automaton.detections()[usize::from(*detection)].head;
-            let mut object = json!({
-                "event": "match", "rule": head.label(), "title": head.title, "level": head.level.name(),
-                "time_ns": at_ns, "late": late,
-            });
-            if let Json::Object(object) = &mut object {
-                object.extend(event(identity, sensors));
-            }
-            object
+            incident::matched(*detection, *at_ns, identity, *late, automaton, sensors)
         }
         Told::Provisional(it) => json!({
-            "event": "provisional", "rule": rule(it.rule).head.label(), "level": rule(it.rule).head.level.name(),
+            "event": "provisional", "final": false, "rule": rule(it.rule).head.label(), "level": rule(it.rule).head.level.name(),
             "key": key(it.rule, &it.key), "at_ns": it.certain.at_ns, "start_ns": it.certain.start_ns,
-            "members": members(&it.certain.members, rule(it.rule), automaton, sensors),
+            "members": incident::members(&it.certain.members, rule(it.rule), automaton, sensors),
         }),
         Told::Forgotten(it) => json!({
             "event": "forgotten", "rule": rule(it.rule).head.label(), "key": key(it.rule, &it.key),
             "incident": it.incident.map(|id| id.to_string()),
-            "members": members(&it.members, rule(it.rule), automaton, sensors),
+            "members": incident::members(&it.members, rule(it.rule), automaton, sensors),
         }),
+    }
+}
+
+/// What happened to a registered sensor, as JSON.
+fn sensor(number: u64, what: &What, sensors: &dyn Sensors) -> Json {
+    let name = sensors.name(number).unwrap_or_default();
+    let mut object = match what {
+        What::Began { epoch } => json!({"state": "began", "epoch": format!("{epoch:016x}")}),
+        What::SilentSince { h_ns } => json!({"state": "silent", "since_ns": h_ns}),
+        What::Back { h_ns } => json!({"state": "back", "h_ns": h_ns}),
+        What::Quarantined { ahead_ns } => json!({"state": "quarantined", "ahead_ns": ahead_ns}),
+        What::Released => json!({"state": "released"}),
+        What::Twice => json!({"state": "twice"}),
+        What::Missing { count, from_ns, to_ns } => {
+            json!({"state": "missing", "count": count, "from_ns": from_ns, "to_ns": to_ns})
+        }
+    };
+    object["event"] = "sensor".into();
+    object["sensor"] = name.into();
+    object
+}
+
+/// What happened to a registered sensor, for people.
+fn sensor_line(what: &What) -> String {
+    match what {
+        What::Began { .. } => "is heard, with a new epoch".to_owned(),
+        What::SilentSince { h_ns: None } => "has not been heard: what it sees is not waited for".to_owned(),
+        What::SilentSince { h_ns: Some(h) } => {
+            format!("is silent since {}: what it saw from then on is not waited for", shown_time(*h))
+        }
+        What::Back { .. } => "is heard again: what it saw meanwhile is judged as late".to_owned(),
+        What::Quarantined { ahead_ns } => {
+            format!("is in quarantine: its stamps are {} ahead of the clock here", shown_span(*ahead_ns))
+        }
+        What::Released => "is out of quarantine".to_owned(),
+        What::Twice => "is there twice: two sensors have this id and key".to_owned(),
+        What::Missing { count, from_ns, to_ns } => {
+            let (from, to) = (shown_time(*from_ns), shown_time(*to_ns));
+            match count {
+                0 => format!("was not heard of what it saw from {from} to {to}"),
+                1 => format!("lost 1 alarm on the way, of {from} to {to}"),
+                _ => format!("lost {count} alarms on the way, of {from} to {to}"),
+            }
+        }
     }
 }
 
 /// What is told, as one line for people; nothing of what goes on.
 #[must_use]
-pub fn line(told: &Told, automaton: &Automaton) -> Option<String> {
+pub fn line(told: &Told, automaton: &Automaton, sensors: &dyn Sensors) -> Option<String> {
     let rule = |number: u16| &automaton.rules()[usize::from(number)];
     let keyed = |number: u16, key: &[u8]| {
         let pairs = rule(number).group_by.iter().zip(key_parts(key));
         pairs.map(|(name, value)| format!("{name}={value} ")).collect::<String>()
     };
     let text = match told {
-        Told::Incident(Output::Opened(it), late) => {
+        Told::Incident(Output::Opened(it), found) => {
             let head = &rule(it.rule).head;
-            let late = if *late { ", found late" } else { "" };
+            let late = if found.late { ", found late" } else { "" };
+            let lacks = if found.incomplete { ", events may be missing" } else { "" };
             let unproven = if it.doubt.order || it.doubt.timespan { ", unproven by the clocks" } else { "" };
             let span = shown_span(it.at_ns.saturating_sub(it.start_ns));
             let (key, count) = (keyed(it.rule, &it.key), it.members.len());
             let events = if count == 1 { "event" } else { "events" };
             let (time, level) = (shown_time(it.at_ns), head.level.name());
-            format!("{time}  {level:<13} {}: {key}({count} {events} in {span}{late}{unproven})  {}", head.title, it.id)
+            format!(
+                "{time}  {level:<13} {}: {key}({count} {events} in {span}{late}{unproven}{lacks})  {}",
+                head.title, it.id
+            )
         }
         Told::Match(Finding::Match { detection, at_ns, .. }, late) => {
             let head = &automaton.detections()[usize::from(*detection)].head;
@@ -141,6 +129,10 @@ pub fn line(told: &Told, automaton: &Automaton) -> Option<String> {
             let head = &rule(it.rule).head;
             let key = keyed(it.rule, &it.key);
             format!("memory is full: {}: {key}forgotten with {} events, {what}", head.title, it.members.len())
+        }
+        Told::Removed(it) => format!("{}: closed, as its rule is used no longer  {}", it.rule, it.id),
+        Told::Sensor(number, what) => {
+            format!("sensor {} {}", sensors.name(*number).unwrap_or_default(), sensor_line(what))
         }
         Told::Incident(..) | Told::Match(Finding::Incident(_), _) => return None,
     };
@@ -162,13 +154,7 @@ pub fn shown_span(ns: i64) -> String {
 /// A rule's level as the severity of alarms.
 #[must_use]
 pub fn severity(level: Level) -> Severity {
-    match level {
-        Level::Informational => Severity::Indeterminate,
-        Level::Low => Severity::Warning,
-        Level::Medium => Severity::Minor,
-        Level::High => Severity::Major,
-        Level::Critical => Severity::Critical,
-    }
+    Severity::from_level(level.name()).unwrap_or(Severity::Indeterminate)
 }
 
 /// How severe what is told is; `None`: it tells of nothing wrong.
@@ -183,6 +169,7 @@ pub fn severity_of(told: &Told, automaton: &Automaton) -> Option<Severity> {
             Some(severity(automaton.detections()[usize::from(*detection)].head.level))
         }
         Told::Provisional(it) => of(it.rule),
-        Told::Forgotten(_) => Some(Severity::Warning),
+        Told::Sensor(_, What::Began { .. } | What::Back { .. } | What::Released) | Told::Removed(_) => None,
+        Told::Sensor(..) | Told::Forgotten(_) => Some(Severity::Warning),
     }
 }

@@ -22,9 +22,10 @@ use serde::Deserialize;
 use crate::correlator::{Correlator, Settings, Told, Way};
 use crate::input::parse::{Parser, Wanted};
 use crate::render::shown_time;
+use crate::sensors::Now;
 
 /// The events of a test may be of any time.
-const NOW: i64 = i64::MAX;
+const NOW: Now = Now { wall_ns: i64::MAX, monotonic_ns: 0 };
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -125,7 +126,7 @@ fn outcome(file: &str, automaton: &Arc<Automaton>, case: &Case) -> Result<Outcom
         let event = parser
             .event(line.as_bytes())
             .map_err(|bad| Error::failed("test", format!("{file}: {}, event {}", case.name, number + 1), bad))?;
-        correlator.event(event, Way::File, NOW);
+        correlator.event(event, Way::File, NOW.wall_ns);
     }
     correlator.end()?;
     let late: u64 = correlator.counts().sensors.values().map(|sensor| sensor.late).sum();

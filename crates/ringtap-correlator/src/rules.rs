@@ -48,6 +48,21 @@ impl Rules {
         Ok(Self { automaton: Arc::new(automaton), rejected, files: files.len() })
     }
 
+    /// What is read for use: with no usable rule there would be nothing to do, and a reload would forget all windows.
+    ///
+    /// # Errors
+    /// As [`Rules::read`], or no rule is usable.
+    pub fn read_for_use(path: &Path) -> Result<Self> {
+        let this = Self::read(path)?;
+        if !this.automaton.detections().is_empty() {
+            return Ok(this);
+        }
+        let first = this.rejected.first().map_or_else(String::new, |first| format!("; the first that is not: {first}"));
+        let cause = format!("no rule of {} files is usable{first}", this.files);
+        Err(Error::failed("use rules of", path.display().to_string(), cause)
+            .way_out("`ringtap correlate --check-rules --rules DIR` says what is wrong with each"))
+    }
+
     /// A line for each rule: what it is and what of it can't work; then those that are not used, with file and line.
     #[must_use]
     pub fn check(&self) -> Vec<String> {

@@ -3,39 +3,48 @@
 //! Owns the order of steps and the clock: when signals are looked at, when log and store are synced. What is found is
 //! [`Correlator`]'s.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ringtap::Result;
 use ringtap::clock;
-use ringtap_output::Severity;
-use ringtap_output::announce::{self, Announced, Outputs};
+use ringtap::{Error, Result};
+use ringtap_output::announce::{self, Outputs};
+use ringtap_output::{Announced, Severity, metrics, printable};
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
 use ringtap_run::sandbox::Needs;
 use ringtap_run::signals::{Hangup, Heard, Signals};
 use ringtap_sigma::Automaton;
 
-use crate::config;
+use crate::config::{self, Config};
 use crate::correlator::{Correlator, SensorCounts, Settings, Told, Way};
 use crate::engine::Bounds;
+use crate::event;
 use crate::explain::Explainer;
-use crate::input::counts::InputCounts;
+use crate::input::Came;
 use crate::input::files::{Files, Next};
+use crate::input::keyring::Keyring;
 use crate::input::listen::Listening;
+use crate::input::own::{self, Teller};
+use crate::input::source::Source;
 use crate::options::{Inputs, Options};
 use crate::render;
 use crate::rules::Rules;
+use crate::sensors::{Now, Timing};
 use crate::status::Status;
 
 /// How long to wait for an event before signals are looked at.
 const LOOK: Duration = Duration::from_millis(20);
 /// What came in is on the disk after this.
 const SYNC: Duration = Duration::from_millis(100);
-/// Events between two looks at the clock.
-const TURN: u32 = 256;
+/// How old metrics may be.
+const SHARED: Duration = Duration::from_secs(1);
+/// From one progress line to the next.
+const PROGRESS: Duration = Duration::from_secs(1);
+/// As long as things come, time is looked at this often: promises that are due, silence, the disk.
+const TURN: Duration = Duration::from_millis(5);
 
 /// What a correlator has to say while it runs and at its end.
 pub enum Event<'a> {
@@ -45,6 +54,8 @@ pub enum Event<'a> {
     Explained(&'a str),
     /// As of now.
     Interval(&'a Status),
+    /// As of now, each second, where that is asked for; events a second since the last time.
+    Progress(&'a Status, f64),
     /// All is on the disk.
     Summary(&'a Status),
 }
@@ -66,36 +77,32 @@ impl announce::Announcement for Line {
     }
 }
 
-enum Source {
-    Files(Files),
-    Listening(Listening),
+/// Who asks a correlator to end, and to load rules again.
+#[derive(Clone, Copy)]
+enum Asked<'a> {
+    Signals(&'a Signals),
+    /// Its host. The end of what that tells is the end.
+    Reload(&'a AtomicBool),
 }
 
-impl Source {
-    fn open(options: &Options) -> Result<Self> {
-        Ok(match &options.inputs {
-            Inputs::Read(paths) => Self::Files(Files::open(paths, options.format)?),
-            Inputs::Listen(places) => Self::Listening(Listening::open(places, options.format)?),
-        })
-    }
-
-    fn next(&mut self) -> Next {
+impl Asked<'_> {
+    fn take_reload(self) -> bool {
         match self {
-            Self::Files(files) => files.next(LOOK),
-            Self::Listening(listening) => listening.next(LOOK),
+            Self::Signals(signals) => signals.take_hangup(),
+            Self::Reload(asked) => asked.swap(false, Ordering::Relaxed),
         }
     }
 
-    fn counts(&self) -> Vec<Arc<InputCounts>> {
+    fn is_end(self) -> bool {
         match self {
-            Self::Files(files) => files.counts().to_vec(),
-            Self::Listening(listening) => listening.counts(),
+            Self::Signals(signals) => signals.is_end_asked(),
+            Self::Reload(_) => false,
         }
     }
 }
 
-/// Runs a correlator until its files end, or SIGINT, SIGTERM or its time ends it; SIGHUP loads rules again and opens
-/// output files again.
+/// Runs a correlator until its files end, or SIGINT, SIGTERM or its time ends it; SIGHUP loads rules and keys again and
+/// opens output files again.
 ///
 /// # Errors
 /// Options that make no sense, rules, inputs or a store that can't be opened, or a store that could not be written to the
@@ -108,87 +115,197 @@ pub fn run(options: &Options, mut show: impl FnMut(Event<'_>)) -> Result<()> {
         user: options.user.as_deref(),
         keeps_privileges: options.keeps_privileges,
     })?;
-    let mut running = Running::start(options, &process)?;
-    let ended = running.watch(options, process.signals(), &mut show)?;
-    running.finish(options, ended, &mut show)
+    let Config { webhook, sensors, files } =
+        options.config.as_deref().map(config::read).transpose()?.unwrap_or_default();
+    let keyring = Arc::new(Keyring::new(sensors));
+    let source = || match &options.inputs {
+        Inputs::Read(paths) => Files::open(paths, options.format).map(Source::Files),
+        Inputs::Listen { lines, sensors } => {
+            Listening::open(lines, options.format, sensors, &keyring).map(Source::Listening)
+        }
+    };
+    let settings = settings(options, &keyring)?;
+    let webhook = webhook.as_deref();
+    let running = Running::open(options, settings, webhook, (source, Arc::clone(&keyring)), &process)?;
+    let mut needs = needs(options, webhook.is_some());
+    needs.reads.extend(files.iter().map(PathBuf::as_path));
+    for warning in process.confine(needs)? {
+        notes::warn(&warning);
+    }
+    running.go(options, Asked::Signals(process.signals()), &mut show)
+}
+
+/// What a correlator beside a sensor is asked to do; the rest is as usual.
+#[derive(Clone, Debug)]
+pub struct Asking {
+    /// Folder of rules, or one file.
+    pub rules: PathBuf,
+    /// Folder of log and store; without one, nothing survives the end.
+    pub store: Option<PathBuf>,
+    /// Configuration: a webhook.
+    pub config: Option<PathBuf>,
+    /// Bytes for what is remembered of keys, and of the log.
+    pub room: Room,
+}
+
+/// How much a correlator may take, bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Memory for what is remembered of keys.
+    pub memory: u64,
+    /// The log in the store.
+    pub log: u64,
+}
+
+/// A correlator beside a sensor in one process: it takes that one's alarms, and leaves signals and privileges to it.
+pub struct Beside {
+    running: Running,
+    options: Options,
+    has_webhook: bool,
+}
+
+impl Beside {
+    /// Opens rules, log and store, with the rights on files that `process` gives. What the sensor says by the [`Teller`] is all
+    /// that it hears. `is_live`: packets come now, and heartbeats say how far the sensor is.
+    ///
+    /// # Errors
+    /// Rules, configuration or store can't be opened.
+    pub fn open(asked: Asking, sensor: &str, is_live: bool, process: &Process) -> Result<(Self, Teller)> {
+        let Asking { rules, store, config, room: Room { memory, log: log_size } } = asked;
+        // What it hears is the sensor's.
+        let options = Options { store, config, memory, log_size, ..Options::new(rules, Inputs::Read(Vec::new())) };
+        let webhook = options.config.as_deref().map(config::webhook).transpose()?.flatten();
+        let (teller, own) = own::way(sensor, is_live);
+        let settings = Settings {
+            early: is_live,
+            reads_again: !is_live,
+            sensors: if is_live { vec![own::registered(sensor)] } else { Vec::new() },
+            ..bounds(&options)
+        };
+        let running =
+            Running::open(&options, settings, webhook.as_deref(), (|| Ok(Source::Own(own)), Arc::default()), process)?;
+        Ok((Self { running, options, has_webhook: webhook.is_some() }, teller))
+    }
+
+    /// What it still reads and writes once all is set up.
+    #[must_use]
+    pub fn needs(&self) -> Needs<'_> {
+        needs(&self.options, self.has_webhook)
+    }
+
+    /// Runs until the sensor has no more to say: what it promised by then is told. Loads the rules again when `reload` becomes
+    /// true.
+    ///
+    /// # Errors
+    /// The store could not be written to the end.
+    pub fn run(self, reload: &AtomicBool, mut show: impl FnMut(Event<'_>)) -> Result<()> {
+        self.running.go(&self.options, Asked::Reload(reload), &mut show)
+    }
+}
+
+/// What a process with these options still does once all is set up.
+fn needs(options: &Options, has_webhook: bool) -> Needs<'_> {
+    let mut reads = vec![options.rules.as_path()];
+    reads.extend(options.config.as_deref());
+    if let Inputs::Read(paths) = &options.inputs {
+        reads.extend(paths.iter().map(PathBuf::as_path).filter(|path| path.exists()));
+    }
+    let written = [&options.store, &options.outputs.file, &options.outputs.socket];
+    let mut writes: Vec<&Path> = written.into_iter().flatten().map(PathBuf::as_path).collect();
+    if let Inputs::Listen { lines, sensors } = &options.inputs {
+        writes.extend(lines.iter().chain(sensors).filter_map(|place| place.path()));
+    }
+    Needs { rings: false, names: has_webhook, reads, writes, user: None }
 }
 
 struct Running {
     correlator: Correlator,
     source: Source,
+    keyring: Arc<Keyring>,
     outputs: Outputs<Line>,
     not_told: Arc<AtomicU64>,
     reopen: Arc<AtomicBool>,
     explainer: Option<Explainer>,
     /// The store could not be written when it was tried last: said once.
     is_failing: bool,
+    /// Where metrics are asked for, until somebody answers.
+    metrics: Option<metrics::Listener>,
+    /// As of the last second, for whoever asks for metrics.
+    shared: Option<Arc<Mutex<Status>>>,
 }
 
 impl Running {
-    fn start(options: &Options, process: &Process) -> Result<Self> {
-        let rules = Rules::read(&options.rules)?;
-        for rejected in &rules.rejected {
-            notes::say(&format!("not used: {rejected}"));
-        }
-        let webhook = options.config.as_deref().map(config::webhook).transpose()?.flatten();
-        let settings = Settings {
-            disorder_ns: options.disorder.as_nanos() as i64,
-            bounds: Bounds { bytes: options.memory as usize },
-            early: matches!(options.inputs, Inputs::Listen(_)),
-            ..Settings::default()
-        };
+    fn open(
+        options: &Options,
+        settings: Settings,
+        webhook: Option<&str>,
+        (source, keyring): (impl FnOnce() -> Result<Source>, Arc<Keyring>),
+        process: &Process,
+    ) -> Result<Self> {
+        let rules = Rules::read_for_use(&options.rules)?;
+        say_rejected(&rules);
+        let metrics = options.metrics.map(metrics::bind).transpose()?;
         let automaton = rules.automaton;
-        let explainer = options.explain.then(|| Explainer::new(&automaton, settings));
-        let open = || Correlator::open(automaton, settings, options.store.as_deref(), now_ns());
+        let explainer = options.explain.then(|| Explainer::new(&automaton, settings.bounds, settings.disorder_ns));
+        let open = || Correlator::open(automaton, settings, options.store.as_deref(), now());
         let correlator = process.with_file_rights(open)?;
-        let source = process.with_file_rights(|| Source::open(options))?;
+        let source = process.with_file_rights(source)?;
         let reopen = Arc::new(AtomicBool::new(false));
-        let announced = Announced { what: "incidents", kept_by: "ringtap alarms list --incidents" };
-        let start = || announce::start(&options.outputs, webhook.as_deref(), announced, Arc::clone(&reopen));
+        let kept_by = options.store.as_ref().map(|_| "ringtap alarms list --incidents");
+        let announced = Announced { what: "incidents", kept_by };
+        let start = || announce::start(&options.outputs, webhook, announced, Arc::clone(&reopen));
         let outputs = process.with_file_rights(start)?;
-        let mut reads = vec![options.rules.as_path()];
-        if let Inputs::Read(paths) = &options.inputs {
-            reads.extend(paths.iter().map(PathBuf::as_path).filter(|path| path.exists()));
-        }
-        let written = [&options.store, &options.outputs.file, &options.outputs.socket];
-        let mut writes: Vec<_> = written.into_iter().flatten().map(PathBuf::as_path).collect();
-        if let Inputs::Listen(places) = &options.inputs {
-            writes.extend(places.iter().filter_map(|place| place.path()));
-        }
-        let needs = Needs { rings: false, names: webhook.is_some(), reads, writes, user: None };
-        for warning in process.confine(needs)? {
-            notes::warn(&warning);
-        }
         let not_told = outputs.not_told();
-        Ok(Self { correlator, source, outputs, not_told, reopen, explainer, is_failing: false })
+        let (is_failing, shared) = (false, None);
+        Ok(Self { correlator, source, keyring, outputs, not_told, reopen, explainer, is_failing, metrics, shared })
     }
 
-    /// Until the files end (true), a signal, or the deadline.
-    fn watch(&mut self, options: &Options, signals: &Signals, show: &mut impl FnMut(Event<'_>)) -> Result<bool> {
+    fn go(mut self, options: &Options, asked: Asked<'_>, show: &mut impl FnMut(Event<'_>)) -> Result<()> {
+        if let Some(listener) = self.metrics.take() {
+            let shared = Arc::new(Mutex::new(self.status(options)));
+            self.shared = Some(Arc::clone(&shared));
+            metrics::start(listener, move || {
+                crate::metrics::text(&shared.lock().unwrap_or_else(PoisonError::into_inner))
+            })?;
+        }
+        let ended = self.watch(options, asked, show);
+        let is_live = self.source.is_live();
+        if ended && is_live {
+            self.settle(show);
+        }
+        self.finish(options, ended && !is_live, show)
+    }
+
+    /// Until the files or the sensor end (true), a signal, or the deadline.
+    fn watch(&mut self, options: &Options, asked: Asked<'_>, show: &mut impl FnMut(Event<'_>)) -> bool {
+        self.correlator.begin(now());
         let started = Instant::now();
         let (mut synced, mut received) = (started, started);
         let mut next_stats = options.stats.map(|every| started + every);
-        let is_live = matches!(self.source, Source::Listening(_));
+        let mut next_shared = started;
+        let mut shown = (started, 0);
+        let is_live = self.source.is_live();
         // What a restart found in the log.
         self.tell(show);
         loop {
-            for _ in 0..TURN {
-                match self.source.next() {
-                    Next::Event(event, is_file) => {
-                        let way = if is_file { Way::File } else { Way::Stream };
-                        if let Some(explainer) = &mut self.explainer {
-                            explainer.event(&event);
-                        }
-                        self.correlator.event(*event, way, now_ns());
+            let turn = Instant::now();
+            while received < turn + TURN {
+                let wait = self.wait();
+                match self.source.next(wait) {
+                    Next::Came(came, is_file) => {
                         received = Instant::now();
+                        self.take(*came, is_file);
                     }
                     Next::Nothing => break,
-                    Next::End => return Ok(true),
+                    Next::End => return true,
                 }
+                // What is certain is told at once, however slowly the next thing comes.
+                self.tell(show);
             }
+            self.correlator.tick(now());
             let now = Instant::now();
             let silent = now - received;
-            if is_live && silent >= options.silence {
+            if is_live && silent >= options.silence && !self.correlator.has_sensors() {
                 self.correlator.silent_for(silent.as_nanos() as i64);
             }
             self.tell(show);
@@ -197,12 +314,26 @@ impl Running {
                 self.sync();
                 self.tell(show);
             }
-            if signals.take_hangup() {
+            if asked.take_reload() {
                 self.reopen.store(true, Ordering::Relaxed);
                 // In the names of the rules that found it.
                 self.sync();
                 self.tell(show);
                 self.reload(options);
+            }
+            if now >= next_shared && self.shared.is_some() {
+                next_shared = now + SHARED;
+                let status = self.status(options);
+                if let Some(shared) = &self.shared {
+                    *shared.lock().unwrap_or_else(PoisonError::into_inner) = status;
+                }
+            }
+            let since = now - shown.0;
+            if options.progress && since >= PROGRESS {
+                let status = self.status(options);
+                let rate = (status.counts.events - shown.1) as f64 / since.as_secs_f64();
+                shown = (now, status.counts.events);
+                show(Event::Progress(&status, rate));
             }
             if let Some((next, every)) = next_stats.zip(options.stats)
                 && now >= next
@@ -210,9 +341,44 @@ impl Running {
                 next_stats = Some(next + every);
                 show(Event::Interval(&self.status(options)));
             }
-            if signals.is_end_asked() || options.duration.is_some_and(|duration| started.elapsed() >= duration) {
-                return Ok(false);
+            if asked.is_end() || options.duration.is_some_and(|duration| started.elapsed() >= duration) {
+                return false;
             }
+        }
+    }
+
+    /// A sensor has told its last: what it still lacks is waited for no longer than usual.
+    fn settle(&mut self, show: &mut impl FnMut(Event<'_>)) {
+        while self.correlator.due_ns().is_some() {
+            std::thread::sleep(self.wait());
+            self.correlator.tick(now());
+        }
+        self.tell(show);
+    }
+
+    /// Until signals are looked at, or an alarm that is waited for is given up.
+    fn wait(&self) -> Duration {
+        let due_ns = self.correlator.due_ns().map(|due| due.saturating_sub(monotonic_ns()).max(0));
+        due_ns.map_or(LOOK, |due| LOOK.min(Duration::from_nanos(due.unsigned_abs())))
+    }
+
+    fn take(&mut self, came: Came, is_file: bool) {
+        let explain = |explainer: &mut Option<Explainer>, event: &event::Event| {
+            if let Some(explainer) = explainer {
+                explainer.event(event);
+            }
+        };
+        match came {
+            Came::Event(event) => {
+                explain(&mut self.explainer, &event);
+                let way = if is_file { Way::File } else { Way::Stream };
+                self.correlator.event(event, way, now().wall_ns);
+            }
+            Came::Alarm { sensor, event, built_ns } => {
+                explain(&mut self.explainer, &event);
+                self.correlator.alarm(sensor, event, built_ns, now());
+            }
+            Came::Beat { sensor, beat } => self.correlator.beat(sensor, &beat, now()),
         }
     }
 
@@ -227,17 +393,42 @@ impl Running {
     }
 
     fn reload(&mut self, options: &Options) {
-        let reloaded = Rules::read(&options.rules).and_then(|rules| {
-            for rejected in &rules.rejected {
-                notes::say(&format!("not used: {rejected}"));
-            }
+        let reloaded = Rules::read_for_use(&options.rules).and_then(|rules| {
+            say_rejected(&rules);
             let count = rules.automaton.rules().len();
             self.correlator.reload(rules.automaton).map(|()| count)
         });
         match reloaded {
-            Ok(count) => notes::say(&format!("{count} correlations are used now; no window was lost")),
+            Ok(count) if self.correlator.has_store() => {
+                notes::say(&format!("{count} correlations are used now; what is new was built from the log"));
+            }
+            Ok(count) => notes::say(&format!(
+                "{count} correlations are used now; without a store, what is new or changed begins with no past"
+            )),
             Err(error) => notes::say(&format!("{error}; the rules stay what they were")),
         }
+        if self.correlator.has_sensors()
+            && let (Source::Listening(_), Some(path)) = (&self.source, &options.config)
+        {
+            self.reload_keys(path);
+        }
+    }
+
+    /// Registers what the configuration says now; numbers, windows and what was promised stay.
+    fn reload_keys(&mut self, config: &Path) {
+        let sensors = match config::read(config) {
+            Ok(Config { sensors, .. }) if sensors.is_empty() => {
+                let path = config.display();
+                return notes::say(&format!("{path} registers no sensor any more; the keys stay what they were"));
+            }
+            Ok(Config { sensors, .. }) => sensors,
+            Err(error) => return notes::say(&format!("{error}; the keys stay what they were")),
+        };
+        let count = sensors.len();
+        self.keyring.replace(sensors).iter().for_each(|line| notes::say(line));
+        let (registered, is): (Vec<_>, Vec<_>) = self.keyring.registered().into_iter().unzip();
+        self.correlator.register(registered, |place| is[place], now());
+        notes::say(&format!("{count} sensors are registered now; no number was lost"));
     }
 
     fn tell(&mut self, show: &mut impl FnMut(Event<'_>)) {
@@ -251,7 +442,7 @@ impl Running {
 
     fn status(&self, options: &Options) -> Status {
         let not_told = self.not_told.load(Ordering::Relaxed);
-        Status::of(&self.correlator, &self.source.counts(), not_told, options.disorder)
+        Status::of(&self.correlator, &self.source.counts(), &self.keyring, not_told, options.disorder)
     }
 
     fn finish(mut self, options: &Options, ended: bool, show: &mut impl FnMut(Event<'_>)) -> Result<()> {
@@ -263,14 +454,56 @@ impl Running {
         }
         let mut status = self.status(options);
         status.now = before.now;
-        self.outputs.finish();
+        let told = self.outputs.finish();
         status.not_told = self.not_told.load(Ordering::Relaxed);
         show(Event::Summary(&status));
-        written
+        written.and(told)
     }
 }
 
-/// Since 1970.
-fn now_ns() -> i64 {
-    i64::try_from(clock::realtime_ns()).unwrap_or(i64::MAX)
+fn say_rejected(rules: &Rules) {
+    for rejected in &rules.rejected {
+        notes::say(&printable(&format!("not used: {rejected}")));
+    }
+}
+
+fn settings(options: &Options, keyring: &Keyring) -> Result<Settings> {
+    let live = match &options.inputs {
+        Inputs::Read(_) => None,
+        Inputs::Listen { sensors, .. } => Some(!sensors.is_empty()),
+    };
+    let registered: Vec<_> = keyring.registered().into_iter().map(|(sensor, _)| sensor).collect();
+    if live == Some(true) && registered.is_empty() {
+        return Err(Error::usage("listen for", "sensors", "none is registered")
+            .way_out("give each a [[correlate.sensor]] with id and key-files in the file of --config"));
+    }
+    Ok(Settings {
+        early: live.is_some(),
+        reads_again: live.is_none(),
+        // Who can't be heard is not waited for.
+        sensors: if live == Some(true) { registered } else { Vec::new() },
+        ..bounds(options)
+    })
+}
+
+/// What options bound.
+fn bounds(options: &Options) -> Settings {
+    let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+    Settings {
+        disorder_ns: ns(options.disorder),
+        bounds: Bounds { bytes: options.memory as usize },
+        timing: Timing { gap_wait_ns: ns(options.gap_wait), silence_ns: ns(options.silence) },
+        log_bytes: options.log_size,
+        retention: options.retention,
+        ..Settings::default()
+    }
+}
+
+fn now() -> Now {
+    let wall_ns = i64::try_from(clock::realtime_ns()).unwrap_or(i64::MAX);
+    Now { wall_ns, monotonic_ns: monotonic_ns() }
+}
+
+fn monotonic_ns() -> i64 {
+    i64::try_from(clock::monotonic_ns()).unwrap_or(i64::MAX)
 }

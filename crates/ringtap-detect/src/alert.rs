@@ -22,6 +22,9 @@ pub enum Origin {
     Stream,
     /// What was left of a stream when its flow ended.
     FlowEnd,
+    /// Bytes beside a stream, which the receiver may have in place of those inspected before: other ones for the same range,
+    /// those of a gap, or all but the urgent one.
+    SideLine,
 }
 
 /// A flow as it stands.
@@ -90,6 +93,18 @@ impl<'a> FlowView<'a> {
         self.flow.bytes
     }
 
+    /// Least and greatest time to live (of IPv6: hop limit) of client and server; greatest before least where none was seen.
+    #[must_use]
+    pub fn hop_limits(&self) -> [(u8, u8); 2] {
+        self.flow.hop_limits
+    }
+
+    /// IP headers around its packets: 0 outside of tunnels.
+    #[must_use]
+    pub fn level(&self) -> u8 {
+        self.flow.level
+    }
+
     /// TCP flags seen of client and server.
     #[must_use]
     pub fn tcp_flags(&self) -> [u8; 2] {
@@ -136,8 +151,56 @@ pub struct Alert<'a> {
     pub origin: Origin,
     /// They are a stream's.
     pub in_stream: bool,
+    /// The file that the message brings, if it brings one.
+    pub file: Option<FileView<'a>>,
+    /// What the two sides said in the transaction that it belongs to, as far as it is known yet.
+    pub transaction: Option<Transaction<'a>>,
+    /// The bytes of the stream that were looked at, where there are any.
+    pub stream: &'a [u8],
     /// Time of the packet, nanoseconds.
     pub now_ns: u64,
+}
+
+/// What the two sides said in a transaction, for records: as sent, as far as it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transaction<'a> {
+    /// The name of its protocol.
+    pub app: &'static str,
+    /// Number in its flow, from 0.
+    pub id: u32,
+    /// Of client and server. HTTP: the heads of request and response, perhaps with bytes behind them. TLS: messages of the handshake.
+    /// DNS: one message, in the first place. SSH: banners. SMTP: the first place has what [`smtp`](crate::protocol::smtp) tells.
+    pub said: [&'a [u8]; 2],
+    /// HTTP: the contents of request and response.
+    pub contents: [Content; 2],
+}
+
+/// A message's content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// Bytes as sent.
+    pub sent: u64,
+    /// Bytes that were looked at, without transfer and content codings.
+    pub decoded: u64,
+    /// It was there to its end.
+    pub is_whole: bool,
+    /// More of it was not looked at.
+    pub is_cut: bool,
+    /// Bytes of it were not seen.
+    pub has_gap: bool,
+}
+
+/// A file in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileView<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// It is there to its end.
+    pub is_whole: bool,
+    /// Bytes so far.
+    pub size: u64,
+    /// The command that moves it, of four letters, where there is one (FTP).
+    pub command: Option<&'a [u8]>,
 }
 
 /// Why a flow ended.
@@ -157,6 +220,10 @@ pub trait Sink {
     fn alert(&mut self, alert: &Alert<'_>);
     /// A packet of a session or host that a rule has tagged before.
     fn tagged(&mut self, _packet: &Decoded<'_>, _flow: Option<&FlowView<'_>>, _by: Tagger, _now_ns: u64) {}
+    /// A transaction is over, or what there is of it.
+    fn transaction(&mut self, _transaction: &Transaction<'_>, _flow: &FlowView<'_>, _now_ns: u64) {}
+    /// A file is over that a message brought whose protocol has several in one transaction.
+    fn file(&mut self, _file: &FileView<'_>, _of: &Transaction<'_>, _flow: &FlowView<'_>, _now_ns: u64) {}
     /// A flow ended.
     fn flow(&mut self, _flow: &FlowView<'_>, _end: FlowEnd) {}
     /// Something is wrong with a packet, whatever the rules say.

@@ -7,7 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ringtap_wire::{
     Direction, FlowKey, Header, Icmpv4, Icmpv6, Ip, IpSpan, Layers, Sctp, Stop, Tcp, TcpOption, Transport as Kind, Udp,
-    checksum::Verdict, protocol,
+    checksum::{Verdict, internet},
+    protocol,
 };
 
 use crate::defrag::Fragment;
@@ -58,15 +59,44 @@ pub struct Decoded<'a> {
     pub vlan: [u16; 2],
     /// Flow and direction; `None` for what makes no flow.
     pub flow: Option<(FlowKey, Direction)>,
+    /// IP headers around it: 0 outside of tunnels.
+    pub level: u8,
+    /// The packet around it, of all the outermost, where it was in a tunnel.
+    pub tunnel: Option<Outer>,
     /// It is a fragment.
     pub(crate) fragment: Option<Fragment<'a>>,
     /// It was put together from fragments.
     pub rebuilt: bool,
-    /// The TCP checksum is wrong; of others it is not asked for, as no stream depends on it.
+    /// The checksum of TCP or of IPv4 around it is wrong; of other transports it is not asked for, as no stream depends on it.
     pub bad_checksum: bool,
+    /// The checksum of TCP was looked at.
+    pub(crate) transport_is_checked: bool,
     /// Length on the wire in bytes, for the flow's counters.
     pub wire_len: u32,
 }
+
+/// The packet around a tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outer {
+    /// Source.
+    pub source: IpAddr,
+    /// Destination.
+    pub destination: IpAddr,
+    /// Ports, 0 where there are none.
+    pub ports: (u16, u16),
+    /// IP protocol.
+    pub protocol: u8,
+}
+
+impl Outer {
+    pub(crate) fn of(packet: &Decoded<'_>) -> Self {
+        let &Decoded { source, destination, ports, protocol, .. } = packet;
+        Self { source, destination, ports, protocol }
+    }
+}
+
+/// IP protocol number.
+const IGMP: u8 = 2;
 
 /// Which of a packet's IP headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,29 +121,33 @@ impl<'a> Decoded<'a> {
             payload: &[],
             vlan: [0; 2],
             flow: None,
+            level: 0,
+            tunnel: None,
             fragment: None,
             rebuilt: false,
             bad_checksum: false,
+            transport_is_checked: false,
             wire_len,
         }
     }
 
     /// What stands for a packet of this TCP flow, where there are only a stream's bytes.
-    pub(crate) fn of_flow(key: &FlowKey, forward: bool, wire_len: u32) -> Self {
+    pub(crate) fn of_flow(key: &FlowKey, level: u8, forward: bool, wire_len: u32) -> Self {
         let (addresses, ports) = (key.addresses(), key.ports());
         let ((source, destination), ports) =
             if forward { (addresses, ports) } else { ((addresses.1, addresses.0), (ports.1, ports.0)) };
-        Self { source, destination, ports, protocol: key.protocol(), vlan: key.vlan(), ..Self::empty(wire_len) }
+        Self { source, destination, ports, protocol: key.protocol(), vlan: key.vlan(), level, ..Self::empty(wire_len) }
     }
 
     /// Reads one level of a packet into what is empty yet: where it stands, as it is too large to be moved for each packet.
-    pub(crate) fn read(&mut self, layers: &Layers, data: &'a [u8], level: Level, checksums: bool) {
+    pub(crate) fn read(&mut self, layers: &Layers, data: &'a [u8], which: Level, level: u8, checksums: bool) {
+        self.level = level;
         self.vlan = layers.vlan_ids(data);
-        let innermost = level == Level::Inner || layers.ip_count() <= 1;
+        let innermost = which == Level::Inner || layers.ip_count() <= 1;
         if innermost {
             self.stop_events(layers, data);
         }
-        let span = if level == Level::Outer { layers.outer_ip() } else { layers.inner_ip() };
+        let span = if which == Level::Outer { layers.outer_ip() } else { layers.inner_ip() };
         let Some(span) = span else { return };
         let Some(ip) = span.view(data) else { return };
         self.ip = Some(ip);
@@ -125,13 +159,20 @@ impl<'a> Decoded<'a> {
                 if header.options().any(|option| option.is_err()) {
                     self.events.add(Event::Ipv4OptionInvalid);
                 }
-                if header.is_fragment() && span.missing() == 0 {
+                // A merged packet of unknown length has a sum over another length.
+                let summed = checksums && !self.rebuilt && !span.is_length_unknown();
+                if summed && internet(header.header()) != 0 {
+                    self.events.add(Event::Ipv4BadChecksum);
+                    self.bad_checksum = true;
+                }
+                if header.is_fragment() && span.missing() == 0 && !self.bad_checksum {
                     self.fragment = Some(Fragment {
                         source: self.source,
                         destination: self.destination,
                         protocol: header.protocol(),
                         identification: header.identification().into(),
                         vlan: self.vlan,
+                        level,
                         offset: header.fragment_offset(),
                         more: header.more_fragments(),
                         payload: data.get(span.at() + header.header_len()..span.end()).unwrap_or_default(),
@@ -152,11 +193,32 @@ impl<'a> Decoded<'a> {
         if self.fragment.is_some() || span.is_fragment() {
             return;
         }
+        if span.protocol() == IGMP && matches!(ip, Ip::V4(_)) {
+            self.igmp(data.get(span.payload_at()..span.end()).unwrap_or_default());
+        }
         if innermost {
             self.innermost(layers, data, checksums);
         } else {
             self.outer(layers, data, span);
         }
+    }
+
+    /// Lengths of the messages of IGMP (RFC 1112, RFC 2236 §2, RFC 3376 §4).
+    fn igmp(&mut self, message: &[u8]) {
+        const LEN: usize = 8;
+        const QUERY: u8 = 0x11;
+        const QUERY_3_LEN: usize = 12;
+        const REPORT_3: u8 = 0x22;
+        let event = match (message.len(), message.first()) {
+            (..LEN, _) => Event::IgmpTooSmall,
+            (LEN, _) | (_, Some(&REPORT_3)) => return,
+            (len, Some(&QUERY)) if len < QUERY_3_LEN => Event::Igmp3TooSmall,
+            (_, Some(&QUERY)) => return,
+            // The others have one length.
+            (_, Some(0x12 | 0x16 | 0x17)) => Event::IgmpMalformed,
+            _ => return,
+        };
+        self.events.add(event);
     }
 
     /// The transport of the innermost packet, which the parser has found.
@@ -179,7 +241,8 @@ impl<'a> Decoded<'a> {
         self.flow = FlowKey::inner(layers, data);
         if let Transport::Tcp(tcp) = self.transport {
             self.tcp_options(&tcp);
-            self.bad_checksum = checksums && layers.verify_transport(data) == Verdict::Invalid;
+            self.transport_is_checked = checksums;
+            self.bad_checksum |= checksums && layers.verify_transport(data) == Verdict::Invalid;
         }
     }
 

@@ -10,8 +10,13 @@ use crate::reassembly::{Pending, Reassembly};
 
 /// Longest IP payload.
 const MAX_PAYLOAD: u64 = 65535;
+/// Pieces of one packet with gaps between them: all there can be, as a fragment has eight bytes or more.
+const MOST_PIECES: u16 = (MAX_PAYLOAD / 16 + 1) as u16;
 /// Trackers looked at for one fragment: a bucket.
 const WAYS: usize = 8;
+/// Buckets looked through for the tracker that is given up for its memory, and how many may be given up for one fragment.
+const SEARCHED: usize = 16;
+const MOST_GIVEN_UP: usize = 4;
 
 /// One fragment.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +26,8 @@ pub(crate) struct Fragment<'a> {
     pub(crate) protocol: u8,
     pub(crate) identification: u32,
     pub(crate) vlan: [u16; 2],
+    /// IP headers around it.
+    pub(crate) level: u8,
     /// Bytes from the start of the whole payload.
     pub(crate) offset: usize,
     pub(crate) more: bool,
@@ -36,6 +43,7 @@ impl Fragment<'_> {
             protocol: if self.source.is_ipv4() { self.protocol } else { 0 },
             identification: self.identification,
             vlan: self.vlan,
+            level: self.level,
         }
     }
 }
@@ -47,6 +55,7 @@ struct Key {
     protocol: u8,
     identification: u32,
     vlan: [u16; 2],
+    level: u8,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -80,6 +89,8 @@ pub(crate) struct Defrag {
     reassembly: Reassembly,
     policies: Policies,
     timeout_ns: u64,
+    /// The bucket whose time-outs are looked at next.
+    hand: usize,
     seed: std::hash::RandomState,
     pub(crate) counters: DefragCounters,
 }
@@ -89,9 +100,10 @@ impl Defrag {
         let buckets = trackers.div_ceil(WAYS).next_power_of_two();
         Self {
             trackers: vec![Tracker::default(); buckets * WAYS],
-            reassembly: Reassembly::new(bytes, 512),
+            reassembly: Reassembly::new(bytes, MOST_PIECES),
             policies,
             timeout_ns,
+            hand: 0,
             seed: std::hash::RandomState::new(),
             counters: DefragCounters::default(),
         }
@@ -120,14 +132,23 @@ impl Defrag {
         if fragment.payload.is_empty() {
             return None;
         }
+        self.hand = (self.hand + 1) % (self.trackers.len() / WAYS);
+        self.expire(self.hand * WAYS, now_ns);
         let index = self.find(fragment.key(), now_ns);
+        for _ in 0..MOST_GIVEN_UP {
+            if self.reassembly.has_room(fragment.payload.len()) || !self.give_up_other(index) {
+                break;
+            }
+        }
         let tracker = &mut self.trackers[index];
         tracker.last_ns = now_ns;
         if start == 0 {
             tracker.protocol = fragment.protocol;
         }
+        // All but the last one are a multiple of eight bytes; Linux cuts off what is more.
+        let payload = if fragment.more { &fragment.payload[..fragment.payload.len() & !7] } else { fragment.payload };
         let newer = self.policies.of(fragment.destination).of_fragments();
-        let inserted = self.reassembly.insert(&mut tracker.list, start, fragment.payload, newer);
+        let inserted = self.reassembly.insert(&mut tracker.list, start, payload, newer);
         if inserted.overlap {
             events.add(if v4 { Event::Ipv4FragmentOverlap } else { Event::Ipv6FragmentOverlap });
         }
@@ -152,19 +173,37 @@ impl Defrag {
         Some(protocol)
     }
 
-    /// The tracker of this key: the one there is, a free one, or the oldest one's place.
-    fn find(&mut self, key: Key, now_ns: u64) -> usize {
-        use std::hash::BuildHasher;
-        let buckets = self.trackers.len() / WAYS;
-        let first = (self.seed.hash_one(key) as usize & (buckets - 1)) * WAYS;
-        for index in first..first + WAYS {
-            let tracker = &mut self.trackers[index];
+    /// Gives up those of a bucket whose time is over.
+    fn expire(&mut self, first: usize, now_ns: u64) {
+        for tracker in &mut self.trackers[first..first + WAYS] {
             if tracker.key.is_some() && now_ns.saturating_sub(tracker.last_ns) > self.timeout_ns {
                 self.counters.timed_out += 1;
                 self.reassembly.clear(&mut tracker.list);
                 *tracker = Tracker::default();
             }
         }
+    }
+
+    /// Gives up the oldest tracker near the hand, for its memory; whether there was another than `kept`.
+    fn give_up_other(&mut self, kept: usize) -> bool {
+        let (len, first) = (self.trackers.len(), self.hand * WAYS);
+        let near = (first..first + len.min(SEARCHED * WAYS)).map(|at| at % len);
+        self.hand = (self.hand + SEARCHED) % (len / WAYS);
+        let others = near.filter(|&at| at != kept && self.trackers[at].list.count > 0);
+        let Some(oldest) = others.min_by_key(|&at| self.trackers[at].last_ns) else { return false };
+        let tracker = &mut self.trackers[oldest];
+        self.reassembly.clear(&mut tracker.list);
+        *tracker = Tracker::default();
+        self.counters.evicted += 1;
+        true
+    }
+
+    /// The tracker of this key: the one there is, a free one, or the oldest one's place.
+    fn find(&mut self, key: Key, now_ns: u64) -> usize {
+        use std::hash::BuildHasher;
+        let buckets = self.trackers.len() / WAYS;
+        let first = (self.seed.hash_one(key) as usize & (buckets - 1)) * WAYS;
+        self.expire(first, now_ns);
         let bucket = &self.trackers[first..first + WAYS];
         let found = bucket.iter().position(|tracker| tracker.key == Some(key));
         let index = first
@@ -181,5 +220,37 @@ impl Defrag {
             *tracker = Tracker { key: Some(key), ..Tracker::default() };
         }
         index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::overlap::Policy;
+
+    #[test]
+    fn memory_of_packets_that_never_become_whole_is_taken_for_others() {
+        let mut defrag = Defrag::new(64, 8 << 10, Policies::from(Policy::Linux), 1_000_000_000);
+        let mut out = Vec::with_capacity(MAX_PAYLOAD as usize);
+        let mut take = |identification: u32, offset: usize, more: bool, now_ns: u64| {
+            let host = IpAddr::from([192, 0, 2, 1]);
+            let fragment = Fragment {
+                source: host,
+                destination: host,
+                protocol: 17,
+                identification,
+                vlan: [0; 2],
+                level: 0,
+                offset,
+                more,
+                payload: &[7; 1024],
+            };
+            defrag.take(&fragment, now_ns, &mut EventSet::default(), &mut out)
+        };
+        for identification in 0..40 {
+            assert_eq!(take(identification, 8, true, identification.into()), None);
+        }
+        assert_eq!(take(100, 0, true, 100), None);
+        assert_eq!(take(100, 1024, false, 101), Some(17));
     }
 }

@@ -6,7 +6,12 @@ mod candidates;
 mod conditions;
 mod evaluate;
 mod levels;
+mod messages;
+mod records;
+mod side_line;
+mod side_reader;
 mod streams;
+mod transactions;
 
 use std::sync::Arc;
 
@@ -16,12 +21,19 @@ use crate::alert::{FlowEnd, FlowView, Sink};
 use crate::decode::Decoded;
 use crate::defrag::{Defrag, DefragCounters};
 use crate::fixed_vec::SpareVisitor;
+use crate::matching::inspect::{Budget, Kept};
+use crate::matching::transform::Changed;
 use crate::overlap::Policies;
 use crate::program::Program;
 use crate::protocol::Values;
+use crate::protocol::dialog::Dialogs;
+use crate::protocol::http::{Http, HttpCounters, Settings};
+use crate::protocol::tls::Handshakes;
 use crate::reassembly::Reassembly;
+use crate::track::expected::ExpectedFlows;
 use crate::track::flows::{FlowCounters, Flows};
 use crate::track::hosts::HostBits;
+use crate::track::ints::FlowInts;
 use crate::track::tags::Tags;
 use crate::track::thresholds::Thresholds;
 use crate::track::windows::Windows;
@@ -32,6 +44,8 @@ const MAX_PACKET: usize = 65535;
 const MAX_MERGED: usize = 8 * MAX_PACKET;
 /// Link-layer headers before a packet that is put together.
 const MAX_LINK: usize = 256;
+/// One rule may use so large a part of a packet's budget.
+const RULES_SHARE: u32 = 4;
 /// Room for flowbits that the first rules do not name, and those that are loaded later may.
 const SPARE_BITS: usize = 256;
 
@@ -58,9 +72,13 @@ pub struct Limits {
     pub thresholds: usize,
     /// Bits of hosts.
     pub host_bits: usize,
+    /// Integers of flows (`flowint`).
+    pub flow_ints: usize,
     /// Sessions and hosts that are tagged.
     pub tags: usize,
-    /// Searches and comparisons for one packet.
+    /// HTTP: what is kept of its messages, and what of it is looked at.
+    pub http: Settings,
+    /// Steps for one packet, each of about 20 ns: comparisons, and bytes that are searched.
     pub budget: u32,
     /// Alerts of one packet.
     pub alerts: usize,
@@ -77,7 +95,7 @@ impl Default for Limits {
         Self {
             flows: 65536,
             bits: 1024,
-            early_bytes: 16 << 20,
+            early_bytes: 64 << 20,
             early_segments: 256,
             window: 2560,
             windows: 4096,
@@ -85,7 +103,9 @@ impl Default for Limits {
             fragment_bytes: 8 << 20,
             thresholds: 65536,
             host_bits: 16384,
+            flow_ints: 16384,
             tags: 4096,
+            http: Settings::default(),
             budget: 50_000,
             alerts: 15,
             policies: Policies::default(),
@@ -112,8 +132,12 @@ pub struct Counters {
     pub suppressed: u64,
     /// Alerts beyond the bound of one packet.
     pub alerts_over: u64,
-    /// Packets whose matching hit the budget: rules were left out.
+    /// Times that a rule used up its part of a packet's budget, or rules were left out as all of it was used.
     pub budget_hits: u64,
+    /// Searches for an expression that hit their own limit.
+    pub expressions_given_up: u64,
+    /// Values of datasets forgotten for others that rules have put in.
+    pub datasets_evicted: u64,
     /// Packets of flows that a pass rule let go.
     pub passed: u64,
     /// Packets that were not looked at because others went first; not among `packets`.
@@ -126,12 +150,18 @@ pub struct Counters {
     pub segments_refused: u64,
     /// Segments with a wrong checksum, left out of their streams.
     pub bad_checksums: u64,
+    /// Segments that their receiver discards: wrong window, acknowledgement, time stamp, signature, flags.
+    pub segments_discarded: u64,
+    /// Times that bytes beside a stream were inspected: others for the same range, or late ones.
+    pub side_chunks: u64,
     /// Windows taken from streams for others.
     pub windows_evicted: u64,
     /// Counts of thresholds forgotten for others.
     pub thresholds_evicted: u64,
     /// Bits of hosts forgotten for others.
     pub host_bits_evicted: u64,
+    /// Integers of flows forgotten for others.
+    pub flow_ints_evicted: u64,
     /// Packets of tagged sessions and hosts.
     pub tagged: u64,
     /// Tags forgotten for others.
@@ -142,6 +172,16 @@ pub struct Counters {
     pub flows: FlowCounters,
     /// Fragments.
     pub defrag: DefragCounters,
+    /// Conversations of protocols that are read message by message, given up for others.
+    pub dialogs_evicted: u64,
+    /// Sides of TLS handshakes given up for others, or cut short for want of memory.
+    pub handshakes_evicted: u64,
+    /// Connections that others had announced, forgotten for others.
+    pub announced_evicted: u64,
+    /// Values that protocols' messages have for rules, and messages for records, left out or cut for want of room.
+    pub values_left_out: u64,
+    /// HTTP.
+    pub http: HttpCounters,
 }
 
 /// What one rule cost and found, from the start of a program.
@@ -163,8 +203,13 @@ struct Track {
     reassembly: Reassembly,
     windows: Windows,
     hosts: HostBits,
+    ints: FlowInts,
     thresholds: Thresholds,
     tags: Tags,
+    http: Http,
+    handshakes: Handshakes,
+    dialogs: Dialogs,
+    expected: ExpectedFlows,
 }
 
 /// Memory for one packet's work.
@@ -174,11 +219,20 @@ struct Work {
     round: u64,
     candidates: Vec<u32>,
     matched: Vec<(u32, bool)>,
+    /// Rules that need not be told again.
+    told: Vec<u32>,
     /// A stream's bytes: those kept, then the new ones.
     chunk: Vec<u8>,
     /// What applications say in one packet.
     values: Values,
-    budget: u32,
+    /// One of those values behind a rule's transforms.
+    changed: Changed,
+    kept: Kept,
+    /// The heads of a transaction's messages.
+    heads: Vec<u8>,
+    budget: Budget,
+    /// What one rule may use of it.
+    share: u32,
     profile: Vec<Profile>,
 }
 
@@ -207,11 +261,17 @@ impl Detector {
         Self {
             track: Track {
                 flows: Flows::new(limits.flows, bits, seed),
-                reassembly: Reassembly::new(limits.early_bytes, limits.early_segments),
+                reassembly: Reassembly::with_reserve(limits.early_bytes, limits.early_segments),
                 windows: Windows::new(limits.windows, limits.window),
                 hosts: HostBits::new(limits.host_bits),
+                ints: FlowInts::new(limits.flow_ints),
                 thresholds: Thresholds::new(limits.thresholds),
                 tags: Tags::new(limits.tags),
+                // One more, for what lies beside a stream.
+                http: Http::new(limits.flows.clamp(2, 1 << 28) + 1, limits.http),
+                handshakes: Handshakes::new(limits.flows.clamp(2, 1 << 28) + 1),
+                dialogs: Dialogs::new(limits.flows.clamp(2, 1 << 28) + 1),
+                expected: ExpectedFlows::new(),
             },
             defrag: Defrag::new(limits.fragmented, limits.fragment_bytes, limits.policies.clone(), 60_000_000_000),
             work: Work {
@@ -219,9 +279,16 @@ impl Detector {
                 round: 0,
                 candidates: Vec::with_capacity(program.rules.len()),
                 matched: Vec::with_capacity(limits.alerts),
-                chunk: Vec::with_capacity(limits.window + MAX_MERGED),
+                told: Vec::with_capacity(limits.alerts),
+                // A line beside it, the new bytes, and what is behind them.
+                chunk: Vec::with_capacity(3 * limits.window + MAX_MERGED),
                 values: Values::new(),
-                budget: 0,
+                changed: Changed::new(),
+                kept: Kept::new(),
+                // And bytes that were not read yet.
+                heads: Vec::with_capacity(3 * crate::protocol::http::MAX_HEAD),
+                budget: Budget::default(),
+                share: (limits.budget / RULES_SHARE).max(1),
                 profile: vec![Profile::default(); program.rules.len()],
             },
             rebuilt: Vec::with_capacity(MAX_LINK + MAX_PACKET),
@@ -234,13 +301,19 @@ impl Detector {
 
     /// Shows the tables that fill as they are used: most of its memory when all are full, next to none of it at the beginning.
     pub fn show_spare(&mut self, to: &mut impl SpareVisitor) {
-        let Track { flows, reassembly, windows, hosts, thresholds, tags } = &mut self.track;
+        let Track { flows, reassembly, windows, hosts, ints, thresholds, tags, http, handshakes, dialogs, expected } =
+            &mut self.track;
         flows.show_spare(to);
         reassembly.show_spare(to);
         windows.show_spare(to);
         hosts.show_spare(to);
+        ints.show_spare(to);
         thresholds.show_spare(to);
         tags.show_spare(to);
+        http.show_spare(to);
+        handshakes.show_spare(to);
+        dialogs.show_spare(to);
+        expected.show_spare(to);
         self.defrag.show_spare(to);
     }
 
@@ -315,8 +388,12 @@ impl Detector {
     fn end_flow(&mut self, index: usize, end: FlowEnd, now_ns: u64, sink: &mut impl Sink) {
         self.drain(index, now_ns, sink);
         sink.flow(&FlowView::new(self.track.flows.get(index)), end);
-        let Track { flows, reassembly, windows, .. } = &mut self.track;
+        let Track { flows, reassembly, windows, http, handshakes, dialogs, .. } = &mut self.track;
         flows.get_mut(index).session.forget(reassembly, windows);
+        // Of a flow that a rule let pass nothing has ended it before.
+        http.forget(index);
+        handshakes.forget(index);
+        dialogs.forget(index);
         flows.end(index);
     }
 
@@ -327,10 +404,18 @@ impl Detector {
             windows_evicted: self.track.windows.evicted,
             thresholds_evicted: self.track.thresholds.evicted(),
             host_bits_evicted: self.track.hosts.evicted(),
+            flow_ints_evicted: self.track.ints.evicted(),
+            expressions_given_up: self.work.budget.gave_up,
+            datasets_evicted: self.work.budget.forgotten,
             tags_evicted: self.track.tags.evicted(),
             flows_now: self.track.flows.count as u64,
             flows: self.track.flows.counters,
             defrag: self.defrag.counters,
+            dialogs_evicted: self.track.dialogs.evicted,
+            handshakes_evicted: self.track.handshakes.evicted,
+            announced_evicted: self.track.expected.evicted(),
+            values_left_out: self.work.values.left_out,
+            http: self.track.http.counters(),
             ..self.counters
         }
     }

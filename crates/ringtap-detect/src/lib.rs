@@ -56,6 +56,7 @@
 #![forbid(unsafe_code)]
 
 mod alert;
+mod blocks;
 mod decode;
 mod defrag;
 mod detector;
@@ -69,9 +70,10 @@ pub mod protocol;
 mod reassembly;
 pub mod rules;
 mod track;
+mod use_order;
 
-pub use alert::{Alert, FlowEnd, FlowView, Origin, Sink};
-pub use decode::{Decoded, Transport};
+pub use alert::{Alert, Content, FileView, FlowEnd, FlowView, Origin, Sink, Transaction};
+pub use decode::{Decoded, Outer, Transport};
 pub use defrag::DefragCounters;
 pub use detector::{Counters, Detector, Limits, Profile, Scratch};
 pub use event::{Event, EventSet};
@@ -79,6 +81,7 @@ pub use fixed_vec::{FillLevel, SpareVisitor};
 pub use overlap::{Policies, Policy};
 pub use precedence::Precedence;
 pub use program::{Program, Size};
+pub use protocol::http::{HttpCounters, HttpView, Settings as HttpSettings};
 pub use ringtap_wire::LinkType;
 pub use rules::{Classes, Coverage, Reason, Rejected, Rule, RuleSet, Variables};
 pub use track::flows::FlowCounters;

@@ -1,10 +1,16 @@
 //! Owns: a rule set made ready for matching: rules in the order they are looked at, and the indexes that choose among them.
 //! Does not: keep state; a program is built aside and swapped in whole.
 
+use std::sync::Arc;
+
+use ringtap_wire::tcp_flag;
+
 use crate::event::Event;
 use crate::matching::groups::{ByAddress, ByPort, Member};
 use crate::matching::inspect::Step;
 use crate::matching::patterns::{FastPattern, Patterns, Position, fast_pattern};
+use crate::matching::transform::Change;
+use crate::protocol::Stage;
 use crate::rules::network::MAX_PORT;
 use crate::rules::rule::*;
 use crate::rules::{BitNames, Reason, Rejected, RuleSet};
@@ -29,11 +35,36 @@ impl Class {
 pub(crate) struct Prepared {
     pub(crate) rule: Rule,
     pub(crate) buffers: Vec<(Buffer, Vec<Step>)>,
+    /// The applications that have its buffers: one, or several where it names none.
+    pub(crate) apps: Vec<App>,
+    /// Its chains of transforms.
+    pub(crate) transforms: Vec<Vec<Change>>,
     /// Looks at packets' payloads, and at streams; neither if it has no test of a payload.
     pub(crate) in_packet: bool,
     pub(crate) in_stream: bool,
     /// Only addresses count: looked at once in a flow and direction.
     pub(crate) addresses_only: bool,
+    /// A match is about the whole flow: of addresses alone, or of what an application says; so is one in a stream.
+    pub(crate) is_of_flow: bool,
+    /// It is about files: told of each in a message.
+    pub(crate) is_of_file: bool,
+}
+
+/// Patterns with their rules, and where in a buffer they may be.
+type PatternList = Vec<(Vec<u8>, u32, Position)>;
+
+/// Rules about what applications say, by buffer.
+pub(crate) struct ByBuffer {
+    /// Patterns of each buffer.
+    pub(crate) patterns: Vec<Option<Patterns>>,
+    /// Rules of a buffer without a pattern.
+    pub(crate) plain: Vec<Vec<u32>>,
+}
+
+impl ByBuffer {
+    fn empty() -> Self {
+        Self { patterns: (0..AppBuffer::COUNT).map(|_| None).collect(), plain: vec![Vec::new(); AppBuffer::COUNT] }
+    }
 }
 
 /// A rule set, ready.
@@ -46,10 +77,8 @@ pub struct Program {
     pub(crate) by_event: Vec<Vec<u32>>,
     /// Rules of any packet, whatever is in it.
     pub(crate) any: Vec<u32>,
-    /// Patterns of each application buffer.
-    pub(crate) app: [Option<Patterns>; AppBuffer::COUNT],
-    /// Rules of an application buffer without a pattern.
-    pub(crate) app_plain: Vec<(AppBuffer, u32)>,
+    /// Of each stage of a message, what chooses the rules that are looked at there.
+    pub(crate) stages: [ByBuffer; Stage::COUNT],
     /// Bits that rules name: the names go into the next rule set, so that they keep their numbers.
     pub(crate) bits: usize,
 }
@@ -88,8 +117,10 @@ impl Program {
         u32::try_from(ready.len()).map_err(|_| "too many rules".to_owned())?;
         let (rules, patterns): (Vec<Prepared>, Vec<_>) = ready.into_iter().unzip();
         let mut by_event = vec![Vec::new(); Event::ALL.len()];
-        let (mut any, mut app_plain) = (Vec::new(), Vec::new());
-        let mut app_patterns: [Vec<(Vec<u8>, u32, Position)>; AppBuffer::COUNT] = Default::default();
+        let mut any = Vec::new();
+        let mut stages: [ByBuffer; Stage::COUNT] = std::array::from_fn(|_| ByBuffer::empty());
+        let mut app_patterns: [[PatternList; AppBuffer::COUNT]; Stage::COUNT] =
+            std::array::from_fn(|_| [const { Vec::new() }; AppBuffer::COUNT]);
         let mut placed: [Vec<Member<'_>>; 6] = Default::default();
         let mut address_rules: [Vec<Member<'_>>; 6] = Default::default();
         for (index, (prepared, pattern)) in rules.iter().zip(patterns).enumerate() {
@@ -106,14 +137,18 @@ impl Program {
                 any.push(index);
                 continue;
             }
-            let app_buffer = prepared.buffers.iter().find_map(|(buffer, _)| buffer.of_app());
-            if let Some(buffer) = app_buffer {
-                match &pattern {
-                    Some(FastPattern { buffer: Buffer::App(at), bytes, position }) => {
-                        app_patterns[at.index()].push((bytes.clone(), index, *position));
+            for &app in &prepared.apps {
+                // When all of its buffers may have their values.
+                let of_app = || prepared.buffers.iter().filter_map(|(buffer, _)| buffer.of_app()?.twin(app));
+                let stage = of_app().map(AppBuffer::stage).max().unwrap_or(Stage::Start) as usize;
+                match pattern.as_ref().and_then(|pattern| Some((pattern.buffer.of_app()?.twin(app)?, pattern))) {
+                    Some((at, pattern)) => {
+                        app_patterns[stage][at.index()].push((pattern.bytes.clone(), index, pattern.position));
                     }
-                    _ => app_plain.push((buffer, index)),
+                    None => of_app().take(1).for_each(|buffer| stages[stage].plain[buffer.index()].push(index)),
                 }
+            }
+            if !prepared.apps.is_empty() {
                 continue;
             }
             for class in Class::ALL.into_iter().filter(|&class| applies(rule.protocol, class)) {
@@ -141,12 +176,13 @@ impl Program {
         }
         let classes = classes.try_into().map_err(|_| "classes".to_owned())?;
         let addresses = address_rules.map(|list| ByAddress::new(&list.iter().collect::<Vec<_>>()));
-        let mut app: [Option<Patterns>; AppBuffer::COUNT] = Default::default();
-        for (slot, list) in app.iter_mut().zip(&app_patterns) {
-            *slot = Patterns::new(list)?;
+        for (stage, lists) in stages.iter_mut().zip(&app_patterns) {
+            for (slot, list) in stage.patterns.iter_mut().zip(lists) {
+                *slot = Patterns::new(list)?;
+            }
         }
         let bits = set.bits.len();
-        Ok((Self { rules, classes, addresses, by_event, any, app, app_plain, bits }, set.bits))
+        Ok((Self { rules, classes, addresses, by_event, any, stages, bits }, set.bits))
     }
 
     #[inline]
@@ -164,7 +200,8 @@ impl Program {
     pub fn size(&self) -> Size {
         let sizes = self.classes.iter().map(ByPort::size);
         let (groups, matchers) = sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
-        let app = self.app.iter().flatten().map(Patterns::memory).sum::<usize>();
+        let patterns = self.stages.iter().flat_map(|stage| stage.patterns.iter().flatten());
+        let app = patterns.map(Patterns::memory).sum::<usize>();
         Size { rules: self.rules.len(), groups, matchers: matchers + app }
     }
 }
@@ -172,25 +209,41 @@ impl Program {
 impl Prepared {
     /// A rule without what the steps were made of, and the pattern that stands for it.
     fn new(mut rule: Rule) -> Result<(Self, Option<FastPattern>), Rejected> {
+        let refuse = |rule: &Rule, option: &str, detail: String| {
+            let reason = Reason::Broken { option: option.to_owned(), detail };
+            Rejected { file: Arc::clone(&rule.meta.file), line: rule.meta.line, sid: rule.meta.sid, reason }
+        };
         let mut buffers = Vec::with_capacity(rule.buffers.len());
         for (buffer, tests) in &rule.buffers {
             match tests.iter().map(Step::new).collect::<Result<Vec<_>, _>>() {
                 Ok(steps) => buffers.push((*buffer, steps)),
-                Err(detail) => {
-                    let reason = Reason::Broken { option: "pcre".to_owned(), detail };
-                    return Err(Rejected { file: rule.meta.file, line: rule.meta.line, sid: rule.meta.sid, reason });
-                }
+                Err(detail) => return Err(refuse(&rule, "pcre", detail)),
             }
         }
+        let changes = |chain: &Vec<Transform>| chain.iter().map(Change::new).collect::<Result<Vec<_>, _>>();
+        let transforms = rule.transforms.iter().map(changes).collect::<Result<_, _>>();
+        let transforms = transforms.map_err(|detail| refuse(&rule, "pcrexform", detail))?;
         let payload = rule.buffers.iter().find(|(buffer, _)| *buffer == Buffer::Payload).map(|(_, tests)| tests);
         let (in_packet, in_stream) = match payload {
             None => (false, false),
             Some(tests) => places(&rule, tests),
         };
         let addresses_only = is_addresses_only(&rule);
+        let is_of_flow = addresses_only
+            || matches!(rule.protocol, Protocol::App(_))
+            || rule.buffers.iter().any(|(buffer, _)| buffer.of_app().is_some());
+        let is_of_file = rule.buffers.iter().any(|(buffer, _)| buffer.of_app().is_some_and(AppBuffer::is_of_file));
         let pattern = fast_pattern(&rule);
+        let is_of_several = rule.is_of_several();
+        let apps = match rule.protocol {
+            Protocol::App(app) if rule.buffers.iter().any(|(buffer, _)| buffer.of_app().is_some()) => vec![app],
+            _ => rule.apps().filter(|_| is_of_several).collect(),
+        };
         rule.buffers = Vec::new();
-        Ok((Self { rule, buffers, in_packet, in_stream, addresses_only }, pattern))
+        Ok((
+            Self { rule, buffers, apps, transforms, in_packet, in_stream, addresses_only, is_of_flow, is_of_file },
+            pattern,
+        ))
     }
 }
 
@@ -203,6 +256,8 @@ fn places(rule: &Rule, tests: &[Test]) -> (bool, bool) {
         Protocol::TcpStream => (false, true),
         _ if sized || rule.flow.stream == Some(false) => (true, false),
         _ if rule.flow.stream == Some(true) => (false, true),
+        // The packet that opens a session brings its bytes to the stream later, if the server takes them.
+        _ if is_of_syn(rule) => (true, true),
         _ => {
             let from_start = tests.iter().any(
                 |test| matches!(test, Test::Content(content) if content.offset.is_some() || content.depth.is_some()),
@@ -210,6 +265,14 @@ fn places(rule: &Rule, tests: &[Test]) -> (bool, bool) {
             (from_start, true)
         }
     }
+}
+
+/// Whether it asks for the flag of a SYN.
+fn is_of_syn(rule: &Rule) -> bool {
+    rule.headers.iter().any(|test| match test {
+        HeaderTest::TcpFlags { set, how: FlagMatch::Exactly | FlagMatch::All, .. } => set & tcp_flag::SYN != 0,
+        _ => false,
+    })
 }
 
 /// Whether nothing but addresses is asked.

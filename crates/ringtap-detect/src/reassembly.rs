@@ -62,6 +62,8 @@ pub(crate) struct Reassembly {
     pub(crate) blocks_used: usize,
     /// Most pieces one owner may have: bounds the walk.
     most: u16,
+    /// Blocks for owners that have none yet.
+    reserve: usize,
 }
 
 impl Reassembly {
@@ -77,7 +79,15 @@ impl Reassembly {
             free_node: NONE,
             blocks_used: 0,
             most,
+            reserve: 0,
         }
+    }
+
+    /// The same, where those that have something leave a quarter to those that have nothing: few owners with much hinder none
+    /// that brings its first piece.
+    pub(crate) fn with_reserve(bytes: usize, most: u16) -> Self {
+        let this = Self::new(bytes, most);
+        Self { reserve: this.capacity / 4, ..this }
     }
 
     pub(crate) fn show_spare(&mut self, to: &mut impl SpareVisitor) {
@@ -86,8 +96,120 @@ impl Reassembly {
         self.nodes.show_spare(to);
     }
 
-    /// Adds `data` at `start`.
+    /// Adds `data` at `start`. When there is no room for another piece, pieces side by side become one (policies then compare
+    /// with what they are together), and after that what lies furthest away gives way to what is nearer.
     pub(crate) fn insert(&mut self, list: &mut Pending, start: u64, data: &[u8], newer: Newer) -> Inserted {
+        let needed = data.len().div_ceil(BLOCK);
+        let mut dropped = false;
+        if self.is_full(list, needed) {
+            self.join(list);
+            while self.is_full(list, needed) && self.drop_last(list, start) {
+                dropped = true;
+            }
+        }
+        let inserted = self.place(list, start, data, newer);
+        Inserted { refused: inserted.refused || dropped, ..inserted }
+    }
+
+    /// Whether there is memory for so many bytes more.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.blocks_used + bytes.div_ceil(BLOCK) <= self.capacity
+    }
+
+    /// Whether those who have proven nothing, and those inside tunnels, may take so many bytes more: a quarter of the memory is
+    /// theirs at most.
+    pub(crate) fn has_spare(&self, bytes: usize) -> bool {
+        (self.blocks_used + bytes.div_ceil(BLOCK)) * 4 <= self.capacity
+    }
+
+    fn is_full(&self, list: &Pending, needed: usize) -> bool {
+        list.count >= self.most || self.lacks(list, needed)
+    }
+
+    /// Whether there are too few free blocks for so many more.
+    fn lacks(&self, list: &Pending, needed: usize) -> bool {
+        let reserve = if list.head == NONE { 0 } else { self.reserve };
+        self.blocks_used + needed + reserve > self.capacity
+    }
+
+    /// Makes one piece of those that lie side by side.
+    fn join(&mut self, list: &mut Pending) {
+        let mut here = list.head;
+        while here != NONE {
+            let (mut tail, mut filled) = self.tail(here);
+            loop {
+                let Node { start, end, next, .. } = self.nodes[here as usize];
+                if next == NONE || self.nodes[next as usize].start != end {
+                    here = next;
+                    break;
+                }
+                let behind = self.nodes[next as usize];
+                self.move_bytes(&behind, &mut tail, &mut filled);
+                let node = &mut self.nodes[here as usize];
+                (node.end, node.next, node.whole) = (behind.end, behind.next, (start, behind.end));
+                self.nodes[next as usize].next = self.free_node;
+                self.free_node = next;
+                list.count -= 1;
+            }
+        }
+    }
+
+    /// The last block of a node that has some of its bytes, and up to where it is filled; what is behind is free again.
+    fn tail(&mut self, node: u32) -> (u32, usize) {
+        let node = self.nodes[node as usize];
+        let (mut block, mut filled) = (node.block, node.skip as usize + (node.end - node.start) as usize);
+        while filled > BLOCK {
+            block = self.next_block[block as usize];
+            filled -= BLOCK;
+        }
+        let rest = std::mem::replace(&mut self.next_block[block as usize], NONE);
+        self.free(rest);
+        (block, filled)
+    }
+
+    /// Moves a node's bytes to the end of another's, block by block: each is free before its bytes need room.
+    fn move_bytes(&mut self, node: &Node, tail: &mut u32, filled: &mut usize) {
+        let (mut block, mut skip, mut left) = (node.block, node.skip as usize, (node.end - node.start) as usize);
+        while block != NONE {
+            let mut copy = [0; BLOCK];
+            let from = skip.min(BLOCK);
+            let len = left.min(BLOCK - from);
+            copy[..len].copy_from_slice(&self.bytes[block as usize * BLOCK + from..][..len]);
+            let next = std::mem::replace(&mut self.next_block[block as usize], NONE);
+            self.free(block);
+            (block, skip, left) = (next, skip - from, left - len);
+            let mut bytes = &copy[..len];
+            while !bytes.is_empty() {
+                if *filled == BLOCK {
+                    let Some(new) = self.take_block() else { return };
+                    self.next_block[*tail as usize] = new;
+                    (*tail, *filled) = (new, 0);
+                }
+                let (part, rest) = bytes.split_at(bytes.len().min(BLOCK - *filled));
+                self.bytes[*tail as usize * BLOCK + *filled..][..part.len()].copy_from_slice(part);
+                *filled += part.len();
+                bytes = rest;
+            }
+        }
+    }
+
+    /// Gives up the last piece if it lies behind `start`; whether it did.
+    fn drop_last(&mut self, list: &mut Pending, start: u64) -> bool {
+        let (mut previous, mut here) = (NONE, list.head);
+        if here == NONE {
+            return false;
+        }
+        while self.nodes[here as usize].next != NONE {
+            (previous, here) = (here, self.nodes[here as usize].next);
+        }
+        let is_behind = self.nodes[here as usize].start > start;
+        if is_behind {
+            self.remove(list, previous, here);
+        }
+        is_behind
+    }
+
+    fn place(&mut self, list: &mut Pending, start: u64, data: &[u8], newer: Newer) -> Inserted {
         let mut inserted = Inserted::default();
         let whole = (start, start + data.len() as u64);
         // Where the next part of the new piece begins; and the link to the node behind it.
@@ -177,7 +299,8 @@ impl Reassembly {
         whole: (u64, u64),
         data: &[u8],
     ) -> Option<u32> {
-        if list.count == self.most || (self.free_node == NONE && self.nodes.len() == self.capacity) {
+        let has_node = self.free_node != NONE || self.nodes.len() < self.capacity;
+        if list.count == self.most || !has_node || self.lacks(list, data.len().div_ceil(BLOCK)) {
             return None;
         }
         let block = self.store(data)?;
@@ -372,6 +495,44 @@ mod tests {
             prop_assert_eq!(found, expected);
             prop_assert_eq!(reassembly.blocks_used, 0);
         }
+    }
+
+    #[test]
+    fn pieces_side_by_side_become_one() {
+        let mut reassembly = Reassembly::new(8 * BLOCK, 8);
+        let mut list = Pending::default();
+        let bytes: Vec<u8> = (0..2000u32).map(|at| at as u8 ^ (at >> 8) as u8).collect();
+        for (index, part) in bytes.chunks(7).enumerate().rev() {
+            assert!(!reassembly.insert(&mut list, index as u64 * 7, part, Newer::Never).refused, "{index}");
+        }
+        let mut out = Vec::with_capacity(4096);
+        assert_eq!(reassembly.take(&mut list, 0, &mut out), 2000);
+        assert_eq!(out, bytes);
+        assert_eq!((reassembly.blocks_used, list.count), (0, 0));
+    }
+
+    #[test]
+    fn what_is_furthest_gives_way() {
+        let mut reassembly = Reassembly::new(64 * BLOCK, 4);
+        let mut list = Pending::default();
+        for at in [10, 20, 30, 40] {
+            assert!(!reassembly.insert(&mut list, at, b"far", Newer::Never).refused);
+        }
+        assert!(reassembly.insert(&mut list, 5, b"near", Newer::Never).refused, "something was lost");
+        assert!(reassembly.insert(&mut list, 50, b"further", Newer::Never).refused, "the new one itself");
+        let mut out = Vec::with_capacity(64);
+        assert_eq!((reassembly.take(&mut list, 5, &mut out), &out[..]), (9, &b"near"[..]));
+        assert_eq!((reassembly.first(&list), list.count), (Some(10), 3));
+    }
+
+    #[test]
+    fn who_has_something_leaves_room_for_those_that_have_nothing() {
+        let mut reassembly = Reassembly::with_reserve(64 * BLOCK, 100);
+        let mut fill = |list: &mut Pending| {
+            (0..100).take_while(|at| !reassembly.insert(list, at * 1000, &[1; BLOCK], Newer::Never).refused).count()
+        };
+        assert_eq!(fill(&mut Pending::default()), 48);
+        assert_eq!((0..20).map(|_| fill(&mut Pending::default())).sum::<usize>(), 16, "one each");
     }
 
     #[test]

@@ -173,6 +173,11 @@ impl Cell {
 
     /// Sends packets numbered from 0; returns how many and at what rate.
     pub(crate) fn send(&self, traffic: Traffic) -> Result<(u64, f64)> {
+        self.send_by(SENDER, traffic)
+    }
+
+    /// As [`Cell::send`], by another card.
+    pub(crate) fn send_by(&self, card: &str, traffic: Traffic) -> Result<(u64, f64)> {
         let frame = FrameSpec {
             source_mac: self.macs[0],
             destination_mac: self.macs[1],
@@ -186,7 +191,7 @@ impl Cell {
             sizes: vec![traffic.size],
         };
         let profile = Profile::endless(Pattern::Constant { pps: traffic.pps });
-        let mut config = GeneratorConfig::new(SENDER, frame, profile).count(traffic.count);
+        let mut config = GeneratorConfig::new(card, frame, profile).count(traffic.count);
         config.backend = GeneratorBackend::Ring;
         config.core = Some(0);
         // On a real-time kernel the sending card's own work is done by ordinary threads, which must have their turn.
@@ -198,7 +203,7 @@ impl Cell {
         if !report.complete {
             return Err(Error::failed(
                 "send on",
-                SENDER,
+                card,
                 format!("only {} of {} packets left", report.sent(), traffic.count),
             ));
         }

@@ -13,6 +13,7 @@ use ringtap::receiver::{Backend, ReceiverConfig};
 use ringtap::{Error, Result};
 use ringtap_testbed::SequenceChecker;
 
+use crate::bond::bond_by_its_ports;
 use crate::cell::{
     Card, Cell, Expected, PERIOD_NS, RECEIVER, Run, SENDER, Traffic, hybrid, settle, start_engines, timer,
     wait_for_carrier,
@@ -20,10 +21,11 @@ use crate::cell::{
 use crate::host_use::left_to_the_host;
 use crate::jitter::{self, Stress};
 use crate::outcome::{Line, Outcome};
+use crate::programs::{beside_the_host, clock_is_set};
 
 type Check = fn(&Cell) -> Result<Outcome>;
 
-const CHECKS: [(&str, Check); 19] = [
+const CHECKS: [(&str, Check); 22] = [
     ("AF_XDP", binds),
     ("interrupt mode", interrupt_mode),
     ("timer mode", timer_mode),
@@ -42,11 +44,23 @@ const CHECKS: [(&str, Check); 19] = [
     ("generic XDP", generic_xdp),
     ("given back on demand", given_back_on_demand),
     ("left to the host", left_to_the_host),
+    ("a bond by its ports", bond_by_its_ports),
+    ("programs beside the host", beside_the_host),
+    ("the clock is set", clock_is_set),
     ("bounded jitter", bounded_jitter),
 ];
 
 /// Those of the kernel's interface; a card that was taken from the kernel has none.
-const OF_THE_INTERFACE: [&str; 5] = ["AF_XDP", "link down and up", "packet socket", "generic XDP", "left to the host"];
+const OF_THE_INTERFACE: [&str; 8] = [
+    "AF_XDP",
+    "link down and up",
+    "packet socket",
+    "generic XDP",
+    "left to the host",
+    "a bond by its ports",
+    "programs beside the host",
+    "the clock is set",
+];
 
 /// Enough to make a pattern, few enough for an emulated CPU: two seconds.
 const STEADY: (f64, u64) = (4000.0, 8000);

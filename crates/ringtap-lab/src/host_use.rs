@@ -7,41 +7,109 @@ use std::process::Command;
 use ringtap::receiver::{Backend, Devices, Receiver, ReceiverConfig};
 use ringtap::{Error, Result};
 
-use crate::cell::{Cell, RECEIVER, timer, wait_for_carrier};
+use crate::cell::{Cell, RECEIVER, SENDER, start_engines, timer, wait_for_carrier};
 use crate::outcome::Outcome;
 
 /// The device made on the card.
 const UPPER: &str = "up0";
 
-/// Kind, what ip(8) has to do (CARD is down when it begins), and what is said of the card.
-const USES: [(&str, &[&str], &str); 8] = [
-    ("vlan", &["link add link CARD name up0 type vlan id 5"], "carries up0 (vlan)"),
-    ("macvlan", &["link add link CARD name up0 type macvlan mode bridge"], "carries up0 (macvlan)"),
-    ("ipvlan", &["link add link CARD name up0 type ipvlan mode l2"], "carries up0 (ipvlan)"),
-    ("vxlan", &["link add up0 type vxlan id 7 remote 192.0.2.1 dev CARD dstport 4789"], "carries up0 (vxlan)"),
-    ("bridge", &["link add up0 type bridge", "link set CARD master up0"], "is a port of up0 (bridge)"),
-    ("vrf", &["link add up0 type vrf table 10", "link set CARD master up0"], "is a port of up0 (vrf)"),
-    ("team", &["link add up0 type team", "link set CARD master up0"], "is a port of up0 (team)"),
-    ("bond", &["link add up0 type bond mode active-backup", "link set CARD master up0"], "is a port of up0 (bond)"),
+/// A device that the host makes on the card.
+struct Use {
+    kind: &'static str,
+    /// What ip(8) has to do; CARD is down when it begins.
+    lines: &'static [&'static str],
+    /// What is said of the card.
+    said: &'static str,
+    /// The device that gets the host's address there, and what ip(8) has to do at the other end, whose FAR gets one, too.
+    answers: Option<(&'static str, &'static [&'static str])>,
+}
+
+/// The other end's host and its device.
+pub(crate) const FAR_HOST: &str = "far";
+pub(crate) const FAR: &str = "far0";
+/// Of the far host, and of the host under test.
+pub(crate) const ADDRESSES: [&str; 2] = ["198.51.100.1", "198.51.100.2"];
+/// Echo requests of [`pings`].
+pub(crate) const PINGS: usize = 3;
+
+/// On the card itself: FAR is it by another name.
+const PLAIN: &[&str] = &["link add link CARD name far0 type macvlan mode bridge"];
+
+const USES: [Use; 8] = [
+    Use {
+        kind: "vlan",
+        lines: &["link add link CARD name up0 type vlan id 5"],
+        said: "carries up0 (vlan)",
+        answers: Some((UPPER, &["link add link CARD name far0 type vlan id 5"])),
+    },
+    Use {
+        kind: "macvlan",
+        lines: &["link add link CARD name up0 type macvlan mode bridge"],
+        said: "carries up0 (macvlan)",
+        answers: Some((UPPER, PLAIN)),
+    },
+    Use {
+        kind: "ipvlan",
+        lines: &["link add link CARD name up0 type ipvlan mode l2"],
+        said: "carries up0 (ipvlan)",
+        answers: Some((UPPER, PLAIN)),
+    },
+    Use {
+        kind: "vxlan",
+        lines: &[
+            "address add 192.0.2.2/24 dev CARD",
+            "link set CARD up",
+            "link add up0 type vxlan id 7 remote 192.0.2.1 dev CARD dstport 4789",
+        ],
+        said: "carries up0 (vxlan)",
+        answers: Some((
+            UPPER,
+            &[
+                "address add 192.0.2.1/24 dev CARD",
+                "link add far0 type vxlan id 7 remote 192.0.2.2 dev CARD dstport 4789",
+            ],
+        )),
+    },
+    Use {
+        kind: "bridge",
+        lines: &["link add up0 type bridge", "link set CARD master up0"],
+        said: "is a port of up0 (bridge)",
+        answers: Some((UPPER, PLAIN)),
+    },
+    Use {
+        kind: "vrf",
+        lines: &["link add up0 type vrf table 10", "link set CARD master up0"],
+        said: "is a port of up0 (vrf)",
+        answers: Some((RECEIVER, PLAIN)),
+    },
+    // Without a program that steers it, it forwards nothing.
+    Use {
+        kind: "team",
+        lines: &["link add up0 type team", "link set CARD master up0"],
+        said: "is a port of up0 (team)",
+        answers: None,
+    },
+    Use {
+        kind: "bond",
+        lines: &["link add up0 type bond mode active-backup", "link set CARD master up0"],
+        said: "is a port of up0 (bond)",
+        answers: Some((UPPER, PLAIN)),
+    },
 ];
 
 /// Each kind is seen and named, and the card is free again when the device is gone.
 pub(crate) fn left_to_the_host(cell: &Cell) -> Result<Outcome> {
     let (mut wrong, mut seen, mut absent) = (Vec::new(), Vec::new(), Vec::new());
-    for (kind, lines, said) in USES {
-        ip(&format!("link set {RECEIVER} down"))?;
-        let made = lines.iter().try_for_each(|line| ip(&line.replace("CARD", RECEIVER)));
-        ip(&format!("link set {RECEIVER} up"))?;
-        if made.is_ok() {
-            ip(&format!("link set {UPPER} up"))?;
+    for Use { kind, lines, said, answers } in USES {
+        if made(lines)? {
             wrong.extend(faults(cell, kind, said).err().map(|error| format!("{kind}: {error}")));
+            let silent = answers.and_then(|(near, far)| goes_on(cell, near, far).err());
+            wrong.extend(silent.map(|error| format!("{kind}: {error}")));
             seen.push(kind);
         } else {
             absent.push(kind);
         }
-        // Not there, where it could not be made.
-        let _ = ip(&format!("link del {UPPER}"));
-        ip(&format!("link set {RECEIVER} up"))?;
+        unmake()?;
     }
     let (backend, warnings) = opened(cell, RECEIVER)?;
     if backend != "xdp" {
@@ -51,6 +119,84 @@ pub(crate) fn left_to_the_host(cell: &Cell) -> Result<Outcome> {
         return Ok(Outcome::absent("this kernel makes no such device"));
     }
     Ok(Outcome::of(&wrong, format!("left to the host: {}; not in this kernel: {}", seen.join(", "), absent.join(", "))))
+}
+
+/// Pings from the other end are answered by `near` while a receiver has the card's packets by `auto`.
+fn goes_on(cell: &Cell, near: &str, far: &[&str]) -> Result<()> {
+    with_far_host(near, far, || {
+        let config = ReceiverConfig { backend: Backend::Auto, ..cell.config(timer()) };
+        let running = start_engines(Cell::open(config)?, 0, false)?;
+        let answers = pings();
+        running.finish()?;
+        answers
+    })
+}
+
+/// Has `work` done while the host uses the card by a device of this kind, whose name it is told, and another host is at
+/// the other end. `None` where this kernel makes no such device.
+pub(crate) fn beside<T>(kind: &str, work: impl FnOnce(&str) -> Result<T>) -> Result<Option<T>> {
+    let Some(Use { lines, answers: Some((near, far)), .. }) = USES.iter().find(|each| each.kind == kind) else {
+        return Err(Error::failed("make a device on", RECEIVER, format!("{kind} is no kind that answers")));
+    };
+    if !made(lines)? {
+        unmake()?;
+        return Ok(None);
+    }
+    let done = with_far_host(near, far, || work(near));
+    unmake()?;
+    done.map(Some)
+}
+
+/// Makes the device on the card, and whether this kernel does.
+fn made(lines: &[&str]) -> Result<bool> {
+    ip(&format!("link set {RECEIVER} down"))?;
+    let made = lines.iter().try_for_each(|line| ip(&line.replace("CARD", RECEIVER))).is_ok();
+    ip(&format!("link set {RECEIVER} up"))?;
+    if made {
+        ip(&format!("link set {UPPER} up"))?;
+    }
+    Ok(made)
+}
+
+/// The card as it was.
+fn unmake() -> Result<()> {
+    // Not there, where it could not be made.
+    let _ = ip(&format!("link del {UPPER}"));
+    ip(&format!("address flush dev {RECEIVER}"))?;
+    ip(&format!("link set {RECEIVER} up"))?;
+    wait_for_carrier(RECEIVER)
+}
+
+/// Has `work` done with an address at `near`, and another host at the other end.
+fn with_far_host<T>(near: &str, far: &[&str], work: impl FnOnce() -> Result<T>) -> Result<T> {
+    ip(&format!("address add {}/24 dev {near}", ADDRESSES[1]))?;
+    ip(&format!("netns add {FAR_HOST}"))?;
+    ip(&format!("link set {SENDER} netns {FAR_HOST}"))?;
+    let there = |line: &str| ip(&format!("-n {FAR_HOST} {}", line.replace("CARD", SENDER)));
+    let set_up = || {
+        there("link set CARD up")?;
+        far.iter().try_for_each(|line| there(line))?;
+        there(&format!("address add {}/24 dev {FAR}", ADDRESSES[0]))?;
+        there(&format!("link set {FAR} up"))
+    };
+    let done = set_up().and_then(|()| work());
+    // Back where the other checks need it, whatever came of it.
+    let _ = there(&format!("link del {FAR}"));
+    let _ = there("address flush dev CARD");
+    ip(&format!("-n {FAR_HOST} link set {SENDER} netns 1"))?;
+    ip(&format!("netns del {FAR_HOST}"))?;
+    ip(&format!("link set {SENDER} up"))?;
+    wait_for_carrier(SENDER)?;
+    done
+}
+
+/// As many pings from the far host as [`PINGS`], each of which must be answered.
+pub(crate) fn pings() -> Result<()> {
+    let said = said_by_ip(&format!("netns exec {FAR_HOST} /bin/busybox ping -c {PINGS} -W 5 {}", ADDRESSES[1]))?;
+    if said.contains(&format!("{PINGS} packets received")) {
+        return Ok(());
+    }
+    Err(Error::failed("ping", ADDRESSES[1], said.trim().replace('\n', "; ")))
 }
 
 /// The back end that `auto` takes, and what it says.
@@ -106,13 +252,19 @@ fn taken_by_its_ports(config: ReceiverConfig) -> Result<()> {
     Ok(())
 }
 
-fn ip(line: &str) -> Result<()> {
+/// Has ip(8) do something.
+pub(crate) fn ip(line: &str) -> Result<()> {
+    said_by_ip(line).map(drop)
+}
+
+fn said_by_ip(line: &str) -> Result<String> {
     // Not the ip of the shell, which makes no such devices.
     let output =
         Command::new("/bin/ip").args(line.split(' ')).output().map_err(|error| Error::os("run", "ip", &error))?;
     if output.status.success() {
-        Ok(())
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {
-        Err(Error::failed("run", format!("ip {line}"), String::from_utf8_lossy(&output.stderr).trim()))
+        let said = [output.stdout, output.stderr].concat();
+        Err(Error::failed("run", format!("ip {line}"), String::from_utf8_lossy(&said).trim().replace('\n', "; ")))
     }
 }

@@ -3,12 +3,14 @@
 //! Owns the command line. It changes interfaces and sends on them without asking, so it runs only where `lab/init` is
 //! the first process: in a guest that has nothing but two cards joined by a wire.
 
+mod bond;
 mod cell;
 mod checks;
 mod host_use;
 mod interrupts;
 mod jitter;
 mod outcome;
+mod programs;
 mod table;
 mod timers;
 

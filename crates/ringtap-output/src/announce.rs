@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ringtap::{Error, Result};
 
-use crate::{Counts, FileOutput, LogServer, Output, Severity, UnixOutput, Webhook};
+use crate::{Announced, LogServer, Output, Severity, Webhook};
 
 /// Announcements that may wait.
 const QUEUE: usize = 1 << 16;
@@ -28,15 +28,6 @@ pub trait Announcement: Send + Sync + 'static {
 
     /// How severe it is; `None`: it tells of nothing wrong, or of a condition that is gone.
     fn severity(&self) -> Option<Severity>;
-}
-
-/// What they are, for messages.
-#[derive(Debug, Clone, Copy)]
-pub struct Announced {
-    /// Their plural: `alarms`.
-    pub what: &'static str,
-    /// The command that has them all the same.
-    pub kept_by: &'static str,
 }
 
 /// Where lines go; nothing: nowhere.
@@ -56,7 +47,7 @@ pub struct LineOutputs {
 #[derive(Debug)]
 pub struct Outputs<A> {
     queues: Vec<SyncSender<Arc<A>>>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle<Result<()>>>,
     not_told: Arc<AtomicU64>,
     ending: Arc<AtomicBool>,
 }
@@ -74,21 +65,18 @@ pub fn start<A: Announcement>(
     let mut outputs =
         Outputs { queues: Vec::new(), threads: Vec::new(), not_told: Arc::default(), ending: Arc::default() };
     let mut lines = Vec::new();
-    let mut add =
-        |name: String, output| lines.push(Lines { name, output, counts: Counts::default(), is_failing: false });
     if let Some(path) = &wanted.file {
-        let file = FileOutput::open(path, wanted.rotate)?;
-        add(path.display().to_string(), Output::File(file));
+        lines.push(Output::file(path, wanted.rotate, announced)?);
     }
     if let Some(path) = &wanted.socket {
-        add(path.display().to_string(), Output::Unix(UnixOutput::new(path)));
+        lines.push(Output::unix(path, announced));
     }
     if let Some(server) = wanted.syslog {
-        add(server.to_string(), Output::Syslog(server.open()?));
+        lines.push(Output::syslog(server, announced)?);
     }
     if !lines.is_empty() {
         let not_told = Arc::clone(&outputs.not_told);
-        outputs.add(move |queue| write(&queue, lines, announced, &reopen, &not_told))?;
+        outputs.add(move |queue| write(&queue, lines, &reopen, &not_told))?;
     }
     if let Some(url) = webhook {
         let mut webhook = Webhook::new(url, announced.what, Arc::clone(&outputs.ending));
@@ -99,7 +87,7 @@ pub fn start<A: Announcement>(
 }
 
 impl<A: Announcement> Outputs<A> {
-    fn add(&mut self, body: impl FnOnce(Receiver<Arc<A>>) + Send + 'static) -> Result<()> {
+    fn add(&mut self, body: impl FnOnce(Receiver<Arc<A>>) -> Result<()> + Send + 'static) -> Result<()> {
         let (sender, receiver) = mpsc::sync_channel(QUEUE);
         let thread = std::thread::Builder::new()
             .name("ringtap-output".to_owned())
@@ -130,53 +118,30 @@ impl<A: Announcement> Outputs<A> {
     }
 
     /// Waits until all that was told is out, or given up.
-    pub fn finish(self) {
+    ///
+    /// # Errors
+    /// Not all is in the file. Whoever listens elsewhere comes and goes: what they did not take is counted.
+    pub fn finish(self) -> Result<()> {
         self.ending.store(true, Ordering::Relaxed);
         drop(self.queues);
-        for thread in self.threads {
-            let _ = thread.join();
-        }
+        let panicked = |_| Error::failed("end", "an output", "its thread panicked").way_out("report this as a bug");
+        let ended = self.threads.into_iter().map(|thread| thread.join().map_err(panicked)?);
+        ended.collect::<Vec<_>>().into_iter().collect()
     }
 }
 
-/// An output of lines.
-struct Lines {
-    name: String,
-    output: Output,
-    counts: Counts,
-    is_failing: bool,
-}
-
-impl Lines {
-    /// Hands on what is buffered; how many lines were not taken since the last time. The first of a series is told.
-    fn flush(&mut self, announced: Announced) -> u64 {
-        self.output.flush(&self.counts);
-        let failed = self.counts.failed.swap(0, Ordering::Relaxed);
-        if failed > 0 && !self.is_failing {
-            let Announced { what, kept_by } = announced;
-            eprintln!(
-                "ringtap: tell {what} to {}: {failed} lines were not taken; it is tried again, and `{kept_by}` has them",
-                self.name
-            );
-        }
-        self.is_failing = failed > 0;
-        failed
-    }
-}
-
-/// Writes announcements as lines until the program ends. What an output did not take is counted.
+/// Writes announcements as lines until the program ends; why not all are in a file. What an output did not take is counted.
 fn write<A: Announcement>(
     queue: &Receiver<Arc<A>>,
-    mut outputs: Vec<Lines>,
-    announced: Announced,
+    mut outputs: Vec<Output>,
     reopen: &AtomicBool,
     not_told: &AtomicU64,
-) {
+) -> Result<()> {
     let mut line = Vec::new();
     loop {
         let next = queue.recv_timeout(LOOK);
         if reopen.swap(false, Ordering::Relaxed) {
-            outputs.iter_mut().for_each(|lines| lines.output.reopen());
+            outputs.iter_mut().for_each(Output::reopen);
         }
         match next {
             Ok(first) => {
@@ -185,20 +150,20 @@ fn write<A: Announcement>(
                     line.extend_from_slice(announcement.line().as_bytes());
                     line.push(b'\n');
                     let severity = announcement.severity();
-                    outputs.iter_mut().for_each(|lines| lines.output.line(&line, severity, &lines.counts));
+                    outputs.iter_mut().for_each(|output| output.line(&line, severity));
                 }
-                for lines in &mut outputs {
-                    not_told.fetch_add(lines.flush(announced), Ordering::Relaxed);
+                for output in &mut outputs {
+                    not_told.fetch_add(output.flush().failed, Ordering::Relaxed);
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => return outputs.iter().find_map(Output::error).map_or(Ok(()), Err),
         }
     }
 }
 
 /// Posts announcements until the program ends. What the receiver did not take is counted.
-fn post<A: Announcement>(queue: &Receiver<Arc<A>>, webhook: &mut Webhook, not_told: &AtomicU64) {
+fn post<A: Announcement>(queue: &Receiver<Arc<A>>, webhook: &mut Webhook, not_told: &AtomicU64) -> Result<()> {
     while let Ok(first) = queue.recv() {
         let mut batch = vec![first];
         batch.extend(queue.try_iter().take(Webhook::BATCH - 1));
@@ -206,4 +171,5 @@ fn post<A: Announcement>(queue: &Receiver<Arc<A>>, webhook: &mut Webhook, not_to
             not_told.fetch_add(batch.len() as u64, Ordering::Relaxed);
         }
     }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Outputs that take lines of any kind: a file, a Unix socket, syslog; and a webhook, which takes batches of JSON texts. Each
+//! Outputs that take lines of any kind: a file, a Unix or TCP socket, syslog; and a webhook, which takes batches of JSON texts. Each
 //! failure is counted and the next line tried.
 //!
 //! Queues and threads are [`Queue`]'s, for the records of a data path, and [`announce`]'s, for what a program has to tell.
@@ -8,21 +8,23 @@
 pub mod announce;
 mod file;
 mod log_server;
+pub mod metrics;
+mod output;
 mod queue;
 mod reconnecting;
 mod severity;
 mod socket;
 mod syslog;
+mod tcp;
 pub mod time;
 mod webhook;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use file::FileOutput;
 pub use log_server::LogServer;
-pub use queue::{Producer, Queue, Work};
+pub use output::{Announced, Output, Taken};
+pub use queue::{Producer, Queue, Room, Work};
 pub use severity::Severity;
-pub use socket::UnixOutput;
 pub use syslog::{Protocol, SyslogOutput};
 pub use webhook::Webhook;
 
@@ -36,54 +38,46 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn count(&self, done: bool) {
-        if done { &self.written } else { &self.failed }.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// One output.
-#[derive(Debug)]
-pub enum Output {
-    /// A file, or standard output.
-    File(FileOutput),
-    /// A Unix socket.
-    Unix(UnixOutput),
-    /// Syslog.
-    Syslog(SyslogOutput),
-}
-
-impl Output {
-    /// Writes one line, which ends with its line feed. `None`: it tells of nothing wrong, or of a condition that is gone.
-    pub fn line(&mut self, line: &[u8], severity: Option<Severity>, counts: &Counts) {
-        counts.count(match self {
-            Self::File(file) => file.line(line),
-            Self::Unix(socket) => socket.line(line),
-            Self::Syslog(syslog) => syslog.line(line, severity),
-        });
-    }
-
-    /// Hands on what is buffered; called when the queue was found empty, and at the end. A line that was counted as
-    /// written and now is not is counted as failed.
-    pub fn flush(&mut self, counts: &Counts) {
-        if let Self::File(file) = self
-            && let Some(lost) = file.flush()
-        {
-            counts.failed.fetch_add(lost, Ordering::Relaxed);
-            counts.written.fetch_sub(lost, Ordering::Relaxed);
-        }
-    }
-
-    /// Opens files again: they were moved away.
-    pub fn reopen(&mut self) {
-        if let Self::File(file) = self {
-            file.reopen();
-        }
+    /// Adds these.
+    pub fn add(&self, taken: Taken) {
+        self.written.fetch_add(taken.written, Ordering::Relaxed);
+        self.failed.fetch_add(taken.failed, Ordering::Relaxed);
     }
 }
 
 /// Text for a terminal: what came from the network must not steer it, nor turn its lines around.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    let steers = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// A JSON object on one line for a terminal: what would steer it is escaped, so that the object means the same.
+#[must_use]
+pub fn printable_json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        // All of them have four digits at most.
+        match steers(c) {
+            true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+/// Control characters, and those that turn a line around.
+fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_steers_no_terminal_and_means_the_same() {
+        let text = r#"{"a":"b"}"#.replace('b', "x\u{9b}2J\u{202e}\u{7f}\u{e9}");
+        let shown = printable_json(&text);
+        assert_eq!(shown, "{\"a\":\"x\\u009b2J\\u202e\\u007f\u{e9}\"}");
+    }
 }

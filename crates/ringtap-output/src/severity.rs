@@ -19,25 +19,38 @@ pub enum Severity {
     Critical,
 }
 
+/// Each, with its name in RFC 8632 and the level that rules of Sigma name it by.
+const NAMES: [(Severity, &str, &str); 5] = [
+    (Severity::Indeterminate, "indeterminate", "informational"),
+    (Severity::Warning, "warning", "low"),
+    (Severity::Minor, "minor", "medium"),
+    (Severity::Major, "major", "high"),
+    (Severity::Critical, "critical", "critical"),
+];
+
 impl Severity {
     /// Its name in RFC 8632.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Indeterminate => "indeterminate",
-            Self::Warning => "warning",
-            Self::Minor => "minor",
-            Self::Major => "major",
-            Self::Critical => "critical",
-        }
+        NAMES[self as usize].1
     }
 
     /// By its name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Indeterminate, Self::Warning, Self::Minor, Self::Major, Self::Critical]
-            .into_iter()
-            .find(|severity| severity.name() == name)
+        NAMES.into_iter().find(|(_, known, _)| *known == name).map(|(severity, ..)| severity)
+    }
+
+    /// The level of a rule of Sigma, and of an incident.
+    #[must_use]
+    pub fn level(self) -> &'static str {
+        NAMES[self as usize].2
+    }
+
+    /// By the name of the level.
+    #[must_use]
+    pub fn from_level(level: &str) -> Option<Self> {
+        NAMES.into_iter().find(|(_, _, known)| *known == level).map(|(severity, ..)| severity)
     }
 }
 
@@ -62,6 +75,8 @@ mod tests {
             [Severity::Indeterminate, Severity::Warning, Severity::Minor, Severity::Major, Severity::Critical]
         {
             assert_eq!(Severity::from_name(severity.name()), Some(severity));
+            assert_eq!(Severity::from_level(severity.level()), Some(severity));
+            assert_eq!(NAMES[severity as usize].0, severity);
         }
         assert_eq!(Severity::from_name("cleared"), None);
         assert!(

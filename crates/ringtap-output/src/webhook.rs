@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringtap::Error;
+use ringtap::{Error, Result};
 
 /// Tries of one POST, each pause twice the one before.
 const TRIES: u32 = 5;
@@ -35,6 +35,20 @@ pub struct Webhook {
 impl Webhook {
     /// Most texts that should go into one POST.
     pub const BATCH: usize = 500;
+
+    /// Refuses what can't be posted to.
+    ///
+    /// # Errors
+    /// Another scheme than `http://`.
+    pub fn check(url: &str) -> Result<()> {
+        if url.starts_with("http://") {
+            return Ok(());
+        }
+        // Without the rest, which may hold a token.
+        let scheme = url.split_once("://").map_or("what has no scheme", |(scheme, _)| scheme);
+        Err(Error::usage("use", format!("{scheme:?} for the webhook"), "only http:// is spoken")
+            .way_out("post to a relay on this host that speaks TLS"))
+    }
 
     /// Posts `what` (`alarms`, for messages) to `url`, of `http://`. Once `ending` is true, a receiver that is slow or gone holds
     /// nobody up any more.

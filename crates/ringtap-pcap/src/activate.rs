@@ -67,7 +67,7 @@ pub fn activate(handle: &Handle) -> c_int {
         }
         Attempt::Real(why) => {
             if let Some(wanted) = wanted {
-                wanted.bell.leave_to_libpcap();
+                wanted.eventfd.leave_to_libpcap();
             }
             // SAFETY: the inner handle is valid as long as the handle; a second activation is refused there.
             let status = unsafe { real::pcap_activate(handle.inner()) };

@@ -17,7 +17,7 @@ use crate::live::{End, Live};
 use crate::unwind;
 use crate::wait::{Signal, Woken};
 
-/// Timer waits longer than this also listen to the bell; shorter ones end soon enough by themselves.
+/// Timer waits longer than this also listen to pcap_breakloop; shorter ones end soon enough by themselves.
 const LONG_WAIT_NS: u64 = 50_000_000;
 /// How often the two clocks are compared, for sources that stamp by CLOCK_MONOTONIC.
 const CLOCKS_NS: u64 = 1_000_000_000;

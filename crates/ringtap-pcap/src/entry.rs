@@ -11,7 +11,7 @@ use crate::abi::{
     BpfProgram, DLT_DOCSIS, DLT_EN10MB, Opaque, PCAP_ERROR, PCAP_ERROR_NO_SUCH_DEVICE, PCAP_ERROR_NOT_ACTIVATED,
     PCAP_ERROR_PERM_DENIED, PCAP_ERROR_PROMISC_PERM_DENIED, RealPcap, Stat,
 };
-use crate::bell::Bell;
+use crate::eventfd::Eventfd;
 use crate::handle::{Handle, Wanted, write_error};
 use crate::live::Live;
 use crate::settings::{self, Device};
@@ -134,8 +134,8 @@ unsafe extern "C" fn pcap_create(device: *const c_char, errbuf: *mut c_char) -> 
         match Device::parse(given, settings::environment) {
             Ok(device) => {
                 // SAFETY: a string, and the caller's error buffer.
-                let (inner, bell) = Bell::of(|| unsafe { real::pcap_create(device.name.as_ptr(), errbuf) });
-                Handle::wrap(inner, Some(Wanted::new(device, bell)))
+                let (inner, eventfd) = Eventfd::of(|| unsafe { real::pcap_create(device.name.as_ptr(), errbuf) });
+                Handle::wrap(inner, Some(Wanted::new(device, eventfd)))
             }
             Err(text) => {
                 // SAFETY: the caller's error buffer has PCAP_ERRBUF_SIZE bytes.

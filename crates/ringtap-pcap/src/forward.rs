@@ -14,7 +14,7 @@ include!(concat!(env!("OUT_DIR"), "/data.rs"));
 
 macro_rules! forward {
     ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
-        mod inside {
+        mod renamed {
             use super::*;
             unsafe extern "C-unwind" {
                 $(
@@ -27,7 +27,7 @@ macro_rules! forward {
             #[unsafe(no_mangle)]
             unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
                 // SAFETY: the same contract as the function's own, kept by the caller.
-                unsafe { inside::$name($($argument),*) }
+                unsafe { renamed::$name($($argument),*) }
             }
         )*
     };

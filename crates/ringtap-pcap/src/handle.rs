@@ -11,7 +11,7 @@ use std::ffi::CString;
 use libc::{c_char, c_int};
 
 use crate::abi::{ERRBUF_SIZE, RealPcap};
-use crate::bell::Bell;
+use crate::eventfd::Eventfd;
 use crate::live::Live;
 use crate::real;
 use crate::settings::{Device, Settings};
@@ -33,7 +33,7 @@ pub struct Handle {
 pub struct Wanted {
     pub device: CString,
     pub settings: Settings,
-    pub bell: Bell,
+    pub eventfd: Eventfd,
     pub snaplen: Cell<c_int>,
     pub promiscuous: Cell<bool>,
     pub monitor: Cell<bool>,
@@ -48,11 +48,11 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    pub fn new(device: Device, bell: Bell) -> Self {
+    pub fn new(device: Device, eventfd: Eventfd) -> Self {
         Self {
             device: device.name,
             settings: device.settings,
-            bell,
+            eventfd,
             snaplen: Cell::new(crate::abi::MAXIMUM_SNAPLEN),
             promiscuous: Cell::new(false),
             monitor: Cell::new(false),
@@ -110,7 +110,7 @@ impl Handle {
         // SAFETY: we owned it, and nothing of it is in use: clients get its error text and lists, which are not kept.
         unsafe { real::pcap_close(old) };
         if let Some(wanted) = &self.wanted {
-            wanted.bell.close();
+            wanted.eventfd.close();
         }
     }
 
@@ -143,7 +143,7 @@ impl Drop for Handle {
         // SAFETY: owned, and closed once.
         unsafe { real::pcap_close(self.inner.get()) };
         if let Some(wanted) = &self.wanted {
-            wanted.bell.close();
+            wanted.eventfd.close();
         }
     }
 }

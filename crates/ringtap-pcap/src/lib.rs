@@ -19,9 +19,9 @@
 mod abi;
 mod activate;
 mod at_exit;
-mod bell;
 mod call;
 mod entry;
+mod eventfd;
 mod filter;
 mod forward;
 mod handle;

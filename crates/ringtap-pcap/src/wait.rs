@@ -1,6 +1,6 @@
 //! Waiting in the caller's thread, and the descriptor a client can wait on itself.
 //!
-//! Owns the bell that pcap_breakloop rings, and the epoll instance behind pcap_get_selectable_fd: it is readable when the
+//! Owns the eventfd that pcap_breakloop writes to, and the epoll instance behind pcap_get_selectable_fd: it is readable when the
 //! pacer would look. By interrupt it follows the rings' sockets; by timer it follows a timerfd and leaves the sockets alone,
 //! so that a client in select(2) sleeps as long as one in pcap_loop would. What there is to read is `live`'s business.
 
@@ -38,9 +38,9 @@ pub enum Woken {
     Failed(usize),
 }
 
-/// The bell, the client's descriptor, and all that is waited on.
+/// The eventfd of pcap_breakloop, the client's descriptor, and all that is waited on.
 pub struct Waiting {
-    bell: OwnedFd,
+    breaks: OwnedFd,
     sockets: Vec<Arc<OwnedFd>>,
     descriptor: OnceCell<Option<Descriptor>>,
 }
@@ -58,8 +58,8 @@ impl Waiting {
     /// No file descriptor is left.
     pub fn new(sockets: Vec<Arc<OwnedFd>>) -> io::Result<Self> {
         // SAFETY: plain system call, the result is checked and owned once.
-        let bell = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        Ok(Self { bell, sockets, descriptor: OnceCell::new() })
+        let breaks = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        Ok(Self { breaks, sockets, descriptor: OnceCell::new() })
     }
 
     /// Ends a wait, now or the next one. Safe in a signal handler: one system call, not by way of write(3), where a cancelled
@@ -70,7 +70,7 @@ impl Waiting {
         // thread's own.
         unsafe {
             let errno = *libc::__errno_location();
-            libc::syscall(libc::SYS_write, self.bell.as_raw_fd(), one.as_ptr(), one.len());
+            libc::syscall(libc::SYS_write, self.breaks.as_raw_fd(), one.as_ptr(), one.len());
             *libc::__errno_location() = errno;
         }
     }
@@ -79,17 +79,17 @@ impl Waiting {
     pub fn quiet(&self) {
         let mut count = [0u8; 8];
         // SAFETY: eight writable bytes; nothing to read is what is wanted.
-        unsafe { libc::read(self.bell.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        unsafe { libc::read(self.breaks.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     }
 
-    /// Sleeps until a socket, the bell or `events` is readable or `limit_ns` (CLOCK_MONOTONIC) has come; `with_sockets` false
+    /// Sleeps until a socket, the eventfd or `events` is readable or `limit_ns` (CLOCK_MONOTONIC) has come; `with_sockets` false
     /// leaves the sockets out. The thread may be cancelled here: plain data only (`unwind`).
     pub fn sleep(&self, events: RawFd, with_sockets: bool, limit_ns: Option<u64>) -> Woken {
         const FIXED: usize = 2;
         // AF_XDP's queues, and the packet ring beside them.
         const MOST: usize = FIXED + MOST_QUEUES as usize + 1;
         let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MOST];
-        polled[0].fd = self.bell.as_raw_fd();
+        polled[0].fd = self.breaks.as_raw_fd();
         polled[1].fd = events;
         let mut count = FIXED;
         if with_sockets {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn bell_link_and_limit_end_a_sleep() {
+    fn breakloop_link_and_limit_end_a_sleep() {
         let (socket, events) = (event(), event());
         let waiting = Waiting::new(vec![Arc::clone(&socket)]).unwrap();
         let soon = || Some(clock::monotonic_ns() + 1_000_000);

@@ -88,6 +88,29 @@ fn net_dumpcap_keeps_the_same_ring_of_files() {
     assert!(rings[0] == rings[1]);
 }
 
+/// It gives up all rights of root's but two before it captures, whoever started it, and then AF_XDP can't be had.
+#[test]
+fn net_dumpcap_without_the_rights_for_af_xdp_says_so_also_under_tshark() {
+    let libraries = our_folder();
+    let testbed = bench("dumpcap without rights");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.pcapng");
+    for program in ["dumpcap", "tshark"] {
+        let work = || {
+            let mut client = Command::new("timeout");
+            client.args(["30", program, "-c", "1", "-i", testbed.receiver().interface(), "-w", file.to_str().unwrap()]);
+            client.env("LD_LIBRARY_PATH", libraries.path()).env("RINGTAP_BACKEND", "xdp");
+            client.output().unwrap_or_else(|error| panic!("did not run: {program}: {error}"))
+        };
+        let output = testbed.receiver().run(work).unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{program}: {said}");
+        for part in ["root, but without CAP_BPF and CAP_NET_ADMIN", "backend packet"] {
+            assert!(said.contains(part), "{program}: {said}");
+        }
+    }
+}
+
 /// It cancels the thread that captures for it, and joins it.
 #[test]
 fn net_iftop_ends_as_it_should() {

@@ -3,6 +3,7 @@
 //! Owns their spelling. Quantities are `units`'.
 
 use ringtap::receiver::Queues;
+use ringtap::source::file::Pace;
 
 use crate::units;
 use crate::waiting::Threshold;
@@ -54,6 +55,21 @@ pub fn queues(text: &str) -> Result<Queues, String> {
     })
 }
 
+/// Reads the pace of a replay: `fast`, `recorded`, or a multiple such as `2x`.
+///
+/// # Errors
+/// What was expected.
+pub fn pace(text: &str) -> Result<Pace, String> {
+    match text {
+        "fast" => Ok(Pace::AsFast),
+        "recorded" => Ok(Pace::Recorded),
+        _ => match text.strip_suffix('x').and_then(|number| number.parse::<f64>().ok()) {
+            Some(factor) if factor.is_finite() && factor > 0.0 => Ok(Pace::Multiplied(factor)),
+            _ => Err(format!("{text:?} is no pace; give fast, recorded, or a multiple above 0 such as 2x or 0.5x")),
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -74,5 +90,10 @@ mod tests {
         assert_eq!((queues("0-1,5"), queues("0-0")), (Ok(Queues::Only(vec![0, 1, 5])), Ok(Queues::Only(vec![0]))));
         assert!(queues("0").unwrap_err().contains("0-0"));
         assert!(queues("many").unwrap_err().contains("give all"));
+        assert_eq!((pace("fast"), pace("recorded")), (Ok(Pace::AsFast), Ok(Pace::Recorded)));
+        assert_eq!(pace("0.5x"), Ok(Pace::Multiplied(0.5)));
+        for bad in ["", "x", "0x", "-1x", "2", "infx", "NaNx", "slow"] {
+            assert!(pace(bad).unwrap_err().contains("such as"), "{bad}");
+        }
     }
 }

@@ -8,6 +8,7 @@ mod machine;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use pcap::{BpfProgram, Capture, Linktype};
 use ringtap::burst::Packet;
@@ -15,7 +16,7 @@ use ringtap::engine::Handler;
 use ringtap::source::packet;
 use ringtap::steer::Rule;
 use ringtap::transmit::Outbox;
-use ringtap::{Error, Result};
+use ringtap::{Error, Event, Result};
 
 use machine::Instruction;
 pub use machine::Program;
@@ -184,6 +185,11 @@ impl<H> Filtered<H> {
     pub fn new(program: Option<Program>, rejected: Arc<AtomicU64>, inner: H) -> Self {
         Self { program, rejected, inner }
     }
+
+    /// What takes the packets that the filter lets through.
+    pub fn inner_mut(&mut self) -> &mut H {
+        &mut self.inner
+    }
 }
 
 impl<H: Handler> Handler for Filtered<H> {
@@ -199,11 +205,49 @@ impl<H: Handler> Handler for Filtered<H> {
     fn cycle_end(&mut self, outbox: &mut Outbox<'_>) {
         self.inner.cycle_end(outbox);
     }
+
+    fn next_turn(&self) -> Option<Duration> {
+        self.inner.next_turn()
+    }
+
+    fn bell(&self) -> Option<Arc<Event>> {
+        self.inner.bell()
+    }
+
+    fn retired(&mut self, outbox: &mut Outbox<'_>) {
+        self.inner.retired(outbox);
+    }
+
+    fn all_ended(&mut self, outbox: &mut Outbox<'_>) {
+        self.inner.all_ended(outbox);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Wants its turn, and to be woken.
+    struct Turns(Arc<Event>);
+
+    impl Handler for Turns {
+        fn packet(&mut self, _: &Packet<'_>, _: &mut Outbox<'_>) {}
+
+        fn next_turn(&self) -> Option<Duration> {
+            Some(Duration::from_secs(1))
+        }
+
+        fn bell(&self) -> Option<Arc<Event>> {
+            Some(Arc::clone(&self.0))
+        }
+    }
+
+    #[test]
+    fn the_handler_inside_has_its_turns_and_its_bell() {
+        let handler = Filtered::new(None, Arc::default(), Turns(Arc::new(Event::new().unwrap())));
+        assert_eq!(handler.next_turn(), Some(Duration::from_secs(1)));
+        assert!(handler.bell().is_some_and(|bell| Arc::ptr_eq(&bell, &handler.inner.0)));
+    }
 
     #[test]
     fn a_bad_filter_is_told_in_libpcaps_words() {

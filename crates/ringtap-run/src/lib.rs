@@ -2,15 +2,18 @@
 //!
 //! arguments ([`units`], [`arguments`], [`filter`]) → plan and configuration ([`live`], [`waiting`]) → privileges and signals
 //! ([`process`], [`signals`], [`user`], [`sandbox`]) → [`process::Process::start`]. Beside it: files and numbers that are secret
-//! ([`secrets`]), what works on this host ([`doctor`]).
+//! ([`secrets`]), the configuration that all programs share ([`one_file`]), what is said of devices ([`devices`]), what works on this host ([`doctor`]), where our libpcap is ([`pcap_library`]).
 //!
 //! Does not: print results, or know what is done with packets.
 
 pub mod arguments;
+pub mod devices;
 pub mod doctor;
 pub mod filter;
 pub mod live;
 pub mod notes;
+pub mod one_file;
+pub mod pcap_library;
 pub mod process;
 pub mod sandbox;
 pub mod secrets;

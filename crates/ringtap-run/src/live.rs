@@ -13,7 +13,6 @@ use ringtap::pacer::Policy;
 use ringtap::realtime::RealTime;
 use ringtap::receiver::{Backend, Queues, ReceiverConfig};
 use ringtap::sched;
-use ringtap::source::{given, vfio};
 use ringtap::steer::Attach;
 use ringtap::{Error, Result};
 
@@ -57,8 +56,6 @@ pub struct Live {
     pub kept_bytes: usize,
     /// The handlers need both directions of a flow in one of them.
     pub flows_together: bool,
-    /// Transmit slots of each queue.
-    pub transmit_slots: u32,
     /// CPUs of the engine threads, in order of queues; empty: the last allowed ones.
     pub cpus: Vec<usize>,
     /// SCHED_FIFO priority of the engine threads; 0: ordinary threads.
@@ -100,7 +97,6 @@ impl Live {
             promiscuous: true,
             kept_bytes: usize::MAX,
             flows_together: false,
-            transmit_slots: 0,
             cpus: Vec::new(),
             priority: RealTime::default().priority,
             max_latency: wishes.max_latency,
@@ -118,11 +114,32 @@ impl Live {
         let refuse =
             |option: &str, cause: &str, way_out: &str| Err(Error::usage("use", option, cause).way_out(way_out));
         if !BOUNDS_NS.contains(&self.max_latency.as_nanos()) {
-            return refuse("--max-latency", "out of range", "give 10us to 1s");
+            return Err(Error::usage("use", format!("--max-latency {:?}", self.max_latency), "it is out of range")
+                .way_out("give 10us to 1s"));
         }
         self.waiting.check()?;
+        if let Some(period) = self.waiting.longest_told().filter(|&period| period > self.max_latency) {
+            let bound = self.max_latency;
+            notes::warn(&format!(
+                "a period of {period:?} keeps no --max-latency of {bound:?}: packets may wait a whole period"
+            ));
+        }
         if self.attach.is_some() && !matches!(self.backend, Backend::Auto | Backend::Xdp) {
             return refuse("--xdp", "this --backend does not use XDP", "leave it out, or use --backend xdp");
+        }
+        if self.take && !matches!(self.backend, Backend::Auto | Backend::Xdp) {
+            return refuse(
+                "--take",
+                "this --backend takes nothing from the host",
+                "leave it out, or use --backend auto",
+            );
+        }
+        if self.napi_pause_ns.is_some_and(|ns| ns > 0) && !matches!(self.backend, Backend::Auto | Backend::Xdp) {
+            return refuse("--napi-pacing", "only AF_XDP paces NAPI", "leave it out, or use --backend xdp");
+        }
+        if self.incoming_only == Some(false) && matches!(self.backend, Backend::Xdp | Backend::Vfio) {
+            let cause = "this --backend sees incoming packets only";
+            return refuse("--direction inout", cause, "leave it out, or use --backend packet");
         }
         if self.pcap_library.is_some() && self.backend != Backend::Pcap {
             return refuse(
@@ -146,15 +163,7 @@ impl Live {
     /// # Errors
     /// There is none of this name, or it is down.
     pub fn find_interface(&self) -> Result<Interface> {
-        match self.backend {
-            // What a libpcap calls its devices, and what their frames are, it tells when they are open.
-            Backend::Pcap => {
-                Ok(Interface::find(&self.interface).unwrap_or_else(|_| Interface::foreign(&self.interface)))
-            }
-            Backend::Vfio => Interface::card(&self.interface),
-            Backend::Given => given::find(&self.interface),
-            _ => Interface::find_up(&self.interface),
-        }
+        self.backend.find(&self.interface)
     }
 
     /// CPUs of the engines: as told, else the last allowed ones, as the first ones serve most interrupts.
@@ -178,7 +187,7 @@ impl Live {
         let (cpu, allowed) = (self.engine_cpus().first().copied().unwrap_or(0), sched::allowed_cpus());
         if !allowed.contains(&cpu) {
             return Err(Error::usage("use", format!("--cpu {cpu}"), "this process may not use that CPU")
-                .way_out(format!("choose among {allowed:?}")));
+                .way_out(format!("choose among {}", sched::listed(&allowed))));
         }
         let calibration = Calibration::load_or_measure(cpu, &mut |text| notes::say(text))?;
         // Only AF_XDP paces NAPI.
@@ -211,9 +220,7 @@ impl Live {
         config.attach = self.attach;
         config.queues = self.queues.clone();
         let slots = self.ring_slots.unwrap_or(config.ring_slots.into());
-        // What a plan proposes for any card may be more than this one takes; what was asked for is refused there.
-        let is_too_much = self.backend == Backend::Vfio && self.ring_slots.is_none();
-        let slots = if is_too_much { slots.min(vfio::MOST_SLOTS.into()) } else { slots };
+        let slots = if self.ring_slots.is_none() { slots.min(self.backend.most_slots().into()) } else { slots };
         config.ring_slots = slots.try_into().unwrap_or(u32::MAX);
         config.packed_slots = config.packed_slots.filter(|_| self.ring_slots.is_none());
         config.frame_size = self.frame_bytes.map(|bytes| bytes.try_into().unwrap_or(u32::MAX));
@@ -225,7 +232,6 @@ impl Live {
         config.incoming_only = self.incoming_only.unwrap_or_else(|| interface.is_loopback());
         config.promiscuous = self.promiscuous;
         config.flows_together = self.flows_together;
-        config.transmit_slots = self.transmit_slots;
         config.realtime.priority = self.priority;
         config.cpus.clone_from(&self.cpus);
         if let Some(ns) = self.napi_pause_ns {
@@ -287,7 +293,7 @@ mod tests {
         assert_eq!(of(&timed).napi_pause.instead_of_timer_ns, 0, "the timer was asked for");
         assert_eq!(of(&told()).packed_slots, None);
         let card = Live { backend: Backend::Vfio, ..open };
-        assert_eq!(of(&card).ring_slots, vfio::MOST_SLOTS);
+        assert_eq!(of(&card).ring_slots, 1 << 15);
     }
 
     /// A plan as for a low peak rate, where NAPI's pause may take the timer's place.
@@ -298,7 +304,12 @@ mod tests {
             peak_pps: 150e3,
             jitter_p99_ns: 30_000,
             period_ns: 600_000,
-            napi_pause: NapiPause { apart_ns: 333_333, shared_ns: 333_333, instead_of_timer_ns: 666_667 },
+            napi_pause: NapiPause {
+                apart_ns: 333_333,
+                shared_ns: 333_333,
+                instead_of_timer_ns: 666_667,
+                while_thick: false,
+            },
             threshold_pps: 8640.0,
             ring_slots: 65_536,
             packed_slots: 65_536,
@@ -317,6 +328,9 @@ mod tests {
             Live { attach: Some(Attach::Native), backend: Backend::Packet, ..told() },
             Live { pcap_library: Some("lib".into()), ..told() },
             Live { huge_pages: true, backend: Backend::Packet, ..told() },
+            Live { take: true, backend: Backend::Packet, ..told() },
+            Live { napi_pause_ns: Some(50_000), backend: Backend::Packet, ..told() },
+            Live { incoming_only: Some(false), backend: Backend::Xdp, ..told() },
         ];
         for live in refused {
             assert!(live.check().is_err(), "{live:?}");

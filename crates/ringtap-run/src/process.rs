@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ringtap::engine::Handler;
 use ringtap::keeper::Keeper;
 use ringtap::receiver::{Devices, RunningDevices};
-use ringtap::{Error, Result};
+use ringtap::{Error, Result, settings};
 
 use crate::sandbox::{self, Needs};
 use crate::signals::{Heard, Signals};
@@ -34,7 +34,7 @@ pub struct Process {
     successor: Option<Successor>,
     keeps_privileges: bool,
     // Dropped last: it puts back what others no longer may.
-    _keeper: Option<Keeper>,
+    keeper: Option<Keeper>,
 }
 
 impl Process {
@@ -51,7 +51,7 @@ impl Process {
         };
         let signals = Signals::listen(terms.heard)?;
         let successor = terms.user.map(Successor::find).transpose()?;
-        Ok(Self { signals, successor, keeps_privileges: terms.keeps_privileges, _keeper: keeper })
+        Ok(Self { signals, successor, keeps_privileges: terms.keeps_privileges, keeper })
     }
 
     /// What was heard.
@@ -73,6 +73,10 @@ impl Process {
     /// # Errors
     /// A step is refused.
     pub fn confine(&self, needs: Needs<'_>) -> Result<Vec<String>> {
+        if !self.keeps_privileges && self.keeper.is_some() {
+            let left = settings::leave_to_keeper();
+            left.map_err(|error| Error::os("give up", "the notes of settings", &error).way_out("is /proc mounted?"))?;
+        }
         sandbox::enter(self.keeps_privileges, &Needs { user: self.successor.as_ref(), ..needs })
     }
 

@@ -1,7 +1,7 @@
 //! Least privilege: what a program that receives packets keeps once all is set up, and what it can no longer do.
 //!
-//! Owns the choice for capture, sensor and station: capabilities, user and groups, Landlock (which files), seccomp (which system
-//! calls). How all threads are told is `ringtap::privileges`'; putting settings of devices back is the keeper's.
+//! Owns the choice for every program of [`crate::process`]: capabilities, user and groups, Landlock (which files), seccomp (which
+//! system calls). How all threads are told is `ringtap::privileges`'; putting settings of devices back is the keeper's.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -211,11 +211,10 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_register,
     libc::SYS_perf_event_open,
-    // Clocks and names of the host.
+    // Clocks and names of the host. Not adjtimex(2): without CAP_SYS_TIME it only tells how well the clock is kept.
     libc::SYS_settimeofday,
     libc::SYS_clock_settime,
     libc::SYS_clock_adjtime,
-    libc::SYS_adjtimex,
     libc::SYS_sethostname,
     libc::SYS_setdomainname,
     libc::SYS_acct,

@@ -5,19 +5,40 @@ use std::path::Path;
 
 use ringtap::{Error, Result};
 
-/// Reads a configuration that may hold secrets.
+/// Reads a file that may hold secrets; `what` it is goes into errors: "configuration" or "key".
 ///
 /// # Errors
 /// It can't be read, or others may read it too.
-pub fn read_private(path: &Path) -> Result<String> {
-    let name = path.display().to_string();
-    let failed = |error: std::io::Error| Error::os("read the configuration", &name, &error);
-    let mode = path.metadata().map_err(failed)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err(Error::failed("read the configuration", &name, format!("its mode is {:04o}", mode & 0o7777))
+pub fn read_private(what: &str, path: &Path) -> Result<String> {
+    let (operation, name) = (format!("read the {what}"), path.display().to_string());
+    let failed = |error: std::io::Error| Error::os(&operation, &name, &error);
+    let found = path.metadata().map_err(failed)?;
+    let mode = found.permissions().mode();
+    if found.is_file() && mode & 0o077 != 0 {
+        return Err(Error::failed(&operation, &name, format!("its mode is {:04o}", mode & 0o7777))
             .way_out(format!("it may hold secrets: chmod 600 {name}")));
     }
     std::fs::read_to_string(path).map_err(failed)
+}
+
+/// Where a configuration is wrong (line) and why, without what stands there: that may be a secret.
+#[must_use]
+pub fn fault(text: &str, error: &toml::de::Error) -> (usize, String) {
+    (error.span().map_or(0, |span| line(text, span.start)), without_values(error.message()))
+}
+
+/// The line of a text in which a position is.
+pub(crate) fn line(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at.min(text.len())].iter().filter(|&&byte| byte == b'\n').count() + 1
+}
+
+/// What is wrong in a configuration, as its reader says it, without the values that it has found there: one of them may be
+/// a secret.
+fn without_values(message: &str) -> String {
+    let shows = ["invalid type", "invalid value", "invalid length", "unknown variant"];
+    let Some(kind) = shows.into_iter().find(|kind| message.starts_with(kind)) else { return message.to_owned() };
+    let expected = message.rfind(", expected").map_or("", |at| &message[at..]);
+    format!("{kind}{expected}")
 }
 
 /// A number that nobody can foresee, by getrandom(2).
@@ -26,4 +47,39 @@ pub fn read_private(path: &Path) -> Result<String> {
 /// The kernel has none yet or refuses the call.
 pub fn random() -> Result<u64> {
     getrandom::u64().map_err(|error| Error::failed("take a random number from", "the kernel", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_called_what_it_is_and_read_by_its_owner_alone() {
+        let folder = std::env::temp_dir().join(format!("ringtap-secrets-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("o.key");
+        let refused = |path: &Path| read_private("key", path).unwrap_err().to_string();
+        assert!(refused(&file).contains("read the key") && refused(&file).contains("ENOENT"), "{}", refused(&file));
+        assert!(refused(&folder).contains("EISDIR"), "{}", refused(&folder));
+        std::fs::write(&file, "1:00").unwrap();
+        for (mode, is_private) in [(0o644, false), (0o640, false), (0o600, true), (0o400, true)] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            match read_private("key", &file) {
+                Ok(text) => assert!(is_private && text == "1:00"),
+                Err(error) => assert!(!is_private && error.to_string().contains("chmod 600"), "{error}"),
+            }
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn values_are_not_told() {
+        let secret = "invalid type: string \"s3cret, expected x\", expected a sequence";
+        assert_eq!(without_values(secret), "invalid type, expected a sequence");
+        assert_eq!(
+            without_values("unknown variant `s3cret`, expected `a` or `b`"),
+            "unknown variant, expected `a` or `b`"
+        );
+        assert_eq!(without_values("unknown field `x`, expected `y`"), "unknown field `x`, expected `y`");
+    }
 }

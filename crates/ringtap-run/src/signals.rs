@@ -15,6 +15,19 @@ use signal_hook::{iterator, low_level};
 /// Stack of the thread that listens, bytes: all of the process's memory is locked, what nobody uses too.
 const STACK_BYTES: usize = 128 << 10;
 
+/// A flag that SIGINT and SIGTERM set, for a program that looks at it by itself and hears nothing else.
+///
+/// # Errors
+/// A handler can't be installed.
+pub fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Error::os("handle signal", signal.to_string(), &error))?;
+    }
+    Ok(stop)
+}
+
 /// What SIGHUP means to a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hangup {

@@ -81,6 +81,14 @@ pub fn size(text: &str) -> Read<u64> {
     Ok(bytes as u64)
 }
 
+/// The same of `least` bytes or more: what is less `does_not` do what it is for.
+pub fn size_from(least: u64, does_not: &'static str) -> impl Fn(&str) -> Read<u64> + Clone + Send + Sync + 'static {
+    move |text| match size(text)? {
+        bytes if bytes < least => Err(format!("{text} {does_not}; give {} or more", told_size(least))),
+        bytes => Ok(bytes),
+    }
+}
+
 /// A number of things above 0: `1000`, `10k`, `1M`.
 pub fn count(text: &str) -> Read<u64> {
     const WANTED: &str = "give a whole number such as 1000, 10k or 1M";
@@ -144,6 +152,13 @@ pub fn grouped(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// Bytes as [`size`] reads them back: `512MiB`.
+pub fn told_size(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "")];
+    let fits = units.iter().find(|(bits, _)| bytes.trailing_zeros() >= *bits);
+    fits.map_or_else(String::new, |(bits, unit)| format!("{}{unit}", bytes >> bits))
 }
 
 /// A rate in packets per second with three digits: `148 kpps`, `1.49 Mpps`.
@@ -279,6 +294,7 @@ mod tests {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
         assert_eq!(shown_rate(148_000.0), "148 kpps");
         assert_eq!(shown_rate(0.0), "0 pps");
         assert_eq!(shown_rate(0.5), "0.50 pps");

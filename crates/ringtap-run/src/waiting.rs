@@ -77,6 +77,11 @@ impl Waiting {
         }
     }
 
+    /// The longest period that was told.
+    pub fn longest_told(&self) -> Option<Duration> {
+        self.thresholds.iter().filter_map(|threshold| threshold.period).chain(self.period).max()
+    }
+
     /// Whether every number that the policy needs was told.
     pub fn is_complete(&self) -> bool {
         let has_periods = self.period.is_some()

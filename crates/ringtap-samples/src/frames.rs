@@ -168,11 +168,17 @@ impl Ends {
 
     /// `segment` with its checksum at byte `at`, over the pseudo header too.
     fn summed(self, protocol: u8, mut segment: Vec<u8>, at: usize) -> Vec<u8> {
-        let sum = checksum(&[&self.pseudo(protocol, segment.len()), &segment]);
+        self.sum_again(protocol, &mut segment, at);
+        segment
+    }
+
+    /// Puts the right checksum at byte `at` of a segment that has another one.
+    pub(crate) fn sum_again(self, protocol: u8, segment: &mut [u8], at: usize) {
+        segment[at..at + 2].fill(0);
+        let sum = checksum(&[&self.pseudo(protocol, segment.len()), segment]);
         // 0 says that there is none (RFC 768).
         let sum = if sum == 0 && protocol == 17 { 0xffff } else { sum };
         segment[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-        segment
     }
 
     /// A UDP datagram.

@@ -6,6 +6,7 @@
 
 pub mod apps;
 pub mod conformance;
+pub mod evasions;
 pub mod files;
 pub mod frames;
 pub mod read;

@@ -30,7 +30,7 @@ fn icmp_ports(v6: bool, kind: u8, code: u8) -> (u16, u16, bool) {
     }
 }
 
-/// The Community ID of the flow between two ends with this IP protocol; the same for both directions.
+/// The Community ID of the flow between two ends with this IP protocol, as text; the same for both directions.
 #[must_use]
 pub fn community_id(
     source: (IpAddr, u16),
@@ -39,6 +39,17 @@ pub fn community_id(
     icmp: Option<(u8, u8)>,
     seed: u16,
 ) -> String {
+    format!("1:{}", BASE64.encode(&community_hash(source, destination, protocol, icmp, seed)))
+}
+
+/// What the text is made of. Never allocates.
+pub(crate) fn community_hash(
+    source: (IpAddr, u16),
+    destination: (IpAddr, u16),
+    protocol: u8,
+    icmp: Option<(u8, u8)>,
+    seed: u16,
+) -> [u8; 20] {
     let has_ports = matches!(protocol, 6 | 17 | 132);
     let (mut ports, mut one_way) = ((source.1, destination.1), false);
     if let Some((kind, code)) = icmp {
@@ -62,7 +73,7 @@ pub fn community_id(
         hash.update(ports.0.to_be_bytes());
         hash.update(ports.1.to_be_bytes());
     }
-    format!("1:{}", BASE64.encode(&hash.finalize()))
+    hash.finalize().into()
 }
 
 #[cfg(test)]

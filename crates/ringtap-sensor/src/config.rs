@@ -1,26 +1,48 @@
-//! Owns: the sensor's variables and bounds, from its options and a TOML file; the options win.
+//! Owns: the sensor's variables and bounds, from its options and a TOML file, and the file's other tables; the options win.
 //! Does not: read rules.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringtap::{Error, Result};
 use ringtap_detect::rules::Variables;
 use ringtap_detect::{Limits, Policies, Policy};
+use ringtap_run::one_file;
 use ringtap_run::secrets::read_private;
 use serde::Deserialize;
 
 use crate::notifications::Table;
 use crate::options::{Bounds, Options};
+use crate::{blinding, identity};
 
-/// The file.
+/// The sensor's tables.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 struct File {
     variables: BTreeMap<String, String>,
+    rules: FileRules,
+    iprep: Option<Iprep>,
     bounds: FileBounds,
     overlap: BTreeMap<String, Vec<String>>,
     snmp: Option<Table>,
+    alarms: identity::Table,
+    blinding: blinding::Bounds,
+}
+
+/// What belongs to the rules.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileRules {
+    thresholds: Option<PathBuf>,
+}
+
+/// Lists of addresses with reputations, as Suricata has them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Iprep {
+    pub(crate) categories: String,
+    #[serde(default)]
+    pub(crate) files: Vec<String>,
 }
 
 /// Bounds in the file; what is left out stays at its default.
@@ -44,8 +66,15 @@ struct FileBounds {
 pub(crate) struct Config {
     pub(crate) variables: Variables,
     pub(crate) limits: Limits,
+    /// File of suppressions, event filters and rate filters.
+    pub(crate) thresholds: Option<PathBuf>,
+    pub(crate) iprep: Option<Iprep>,
     /// Where notifications go, and the name of the file that says so.
     pub(crate) snmp: Option<(Table, String)>,
+    /// Who the sensor is to a correlator, where the options don't say.
+    pub(crate) alarms: identity::Table,
+    /// From when on the sensor says that it is being blinded.
+    pub(crate) blinding: blinding::Bounds,
 }
 
 impl Config {
@@ -81,7 +110,20 @@ impl Config {
             policies,
             ..usual
         };
-        Ok(Self { variables, limits, snmp: file.snmp.zip(name) })
+        let thresholds = options.rules.thresholds.clone().or(file.rules.thresholds);
+        file.blinding.check().map_err(|cause| {
+            Error::failed("read configuration", format!("{}: [blinding]", name.as_deref().unwrap_or_default()), cause)
+        })?;
+        let blinding = file.blinding;
+        Ok(Self {
+            variables,
+            iprep: file.iprep,
+            blinding,
+            limits,
+            thresholds,
+            snmp: file.snmp.zip(name),
+            alarms: file.alarms,
+        })
     }
 }
 
@@ -105,15 +147,11 @@ fn policies(
 
 fn read(path: &Path) -> Result<File> {
     let object = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| Error::os("read configuration", &object, &error))?;
-    let file: File = toml::from_str(&text).map_err(|error| {
-        // The message alone: the lines around the place may hold a secret.
-        let at = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-        Error::failed("read configuration", format!("{object}:{at}"), error.message())
-            .way_out("see [variables], [bounds], [overlap] and [snmp] in ringtap sensor --help")
-    })?;
-    if file.snmp.is_some() {
-        read_private(path)?;
+    let text = std::fs::read_to_string(path).map_err(|error| Error::os("read the configuration", &object, &error))?;
+    let way_out = "docs/sensor.md tells what [variables], [rules], [iprep], [bounds], [overlap], [snmp], [alarms] and [blinding] may have";
+    let file: File = one_file::parse(&object, &text, way_out)?;
+    if file.snmp.is_some() || file.alarms.key.is_some() {
+        read_private("configuration", path)?;
     }
     Ok(file)
 }
@@ -134,9 +172,13 @@ mod tests {
     fn options_win() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ringtap.toml");
-        std::fs::write(&path, "[bounds]\nflows = 10\nbudget = 7\nwindow = 0\n").unwrap();
+        let text = "[bounds]\nflows = 10\nbudget = 7\nwindow = 0\n[rules]\nthresholds = \"a\"\n";
+        std::fs::write(&path, text).unwrap();
         let mut options = Options::new(Input::Files(Vec::new()));
         options.config = Some(path);
+        assert_eq!(Config::of(&options).unwrap().thresholds, Some("a".into()));
+        options.rules.thresholds = Some("b".into());
+        assert_eq!(Config::of(&options).unwrap().thresholds, Some("b".into()));
         options.bounds.flows = Some(20);
         let limits = Config::of(&options).unwrap().limits;
         assert_eq!((limits.flows, limits.budget, limits.window), (20, 7, 1));

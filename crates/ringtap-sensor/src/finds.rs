@@ -1,132 +1,241 @@
-//! Owns: the way of what a detector finds: datagrams into the transmit ring, records into the queue, on the engine's thread.
-//! Does not: allocate, lock, format or call the kernel; the output thread makes text of records.
+//! Owns: the way of what a detector finds: numbers, datagrams into the transmit ring, records into the queue, on the engine's thread.
+//! Does not: allocate, lock or format; the output thread makes text of records. Calls the kernel in [`Finds::wake`] alone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringtap::arrival::ArrivalClock;
+use ringtap::clock;
 use ringtap::histogram::Histogram;
-use ringtap::transmit::Outbox;
-use ringtap_detect::{Alert, Decoded, Event, FlowEnd, FlowView, Sink, Tagger};
+use ringtap_detect::{Alert, Decoded, Event, FileView, FlowEnd, FlowView, Sink, Tagger, Transaction};
 use ringtap_output::Producer;
-use ringtap_wire::{LinkType, UdpFrame};
+use ringtap_wire::LinkType;
 
-use crate::datagram::{self, Datagram};
-use crate::options::{self, OutputOptions};
-use crate::record::{AlertRecord, AnomalyRecord, FlowRecord, Record, TaggedRecord};
+use crate::alarms::Sender;
+use crate::numbers::{HostClock, Numbers};
+use crate::options::{self, OutputOptions, WithAlerts};
+use crate::record::{
+    AlertRecord, AnomalyRecord, FlowRecord, FrameFacts, PayloadFacts, Record, TaggedRecord, TransactionRecord,
+};
 
 /// Which records the outputs take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) alerts: bool,
     pub(crate) flows: bool,
     pub(crate) anomalies: bool,
     pub(crate) packets: bool,
     pub(crate) stats: bool,
+    /// Transactions of protocols, and files in them.
+    pub(crate) transactions: Transactions,
+    /// Alerts' payloads, and their packets.
+    pub(crate) payloads: bool,
+    pub(crate) frames: bool,
 }
 
-impl Wanted {
-    /// What these outputs take: alerts for syslog and SNMP (`notifies`) too, whatever events are written.
-    pub(crate) fn by(outputs: &OutputOptions, notifies: bool) -> Self {
-        let writes = |event| outputs.wants(event) && outputs.has_lines();
-        Self {
-            alerts: writes(options::Event::Alert) || outputs.syslog.is_some() || notifies,
-            flows: writes(options::Event::Flow),
-            anomalies: writes(options::Event::Anomaly),
-            packets: writes(options::Event::Packet),
-            stats: outputs.wants(options::Event::Stats),
+/// Of which protocols transactions are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Transactions {
+    pub(crate) http: bool,
+    pub(crate) dns: bool,
+    pub(crate) tls: bool,
+    pub(crate) ssh: bool,
+    pub(crate) smtp: bool,
+    pub(crate) files: bool,
+}
+
+impl Transactions {
+    fn has(self, app: &str) -> bool {
+        match app {
+            // Its files are told with its transactions.
+            "http" => self.http || self.files,
+            "dns" => self.dns,
+            "tls" => self.tls,
+            "ssh" => self.ssh,
+            "smtp" => self.smtp,
+            _ => false,
         }
     }
 }
 
-/// What alerts of all engines share.
-#[derive(Clone, Default)]
-pub(crate) struct Alerts {
-    /// Frame around the datagrams, if they leave by the transmit ring.
-    pub(crate) frame: Option<UdpFrame>,
-    /// The last number given to an alert.
-    pub(crate) sequence: Arc<AtomicU64>,
+/// Bytes of an alert's payload that are kept: the last ones, as a match ends in what is new. Suricata keeps as many.
+const PAYLOAD_BYTES: usize = 4096;
+/// Bytes of a tagged packet that are kept: headers and the beginning of what they carry.
+const TAGGED_BYTES: usize = 256;
+
+impl Wanted {
+    /// Anything but alerts and statistics.
+    pub(crate) fn logs(self) -> bool {
+        self.flows || self.anomalies || self.packets || self.transactions != Transactions::default()
+    }
+
+    /// What these outputs take: alerts for syslog, SNMP and a correlator too, whatever events are written; `others`: alerts are wanted
+    /// for what is no line (SNMP, datagrams by the plain socket, a correlator in this process).
+    pub(crate) fn by(outputs: &OutputOptions, others: bool) -> Self {
+        let takes_alarms = others || !outputs.alarms.lines.is_empty();
+        let writes = |event| outputs.wants(event) && outputs.has_lines();
+        Self {
+            alerts: writes(options::Event::Alert) || outputs.syslog.is_some() || takes_alarms,
+            flows: writes(options::Event::Flow) || writes(options::Event::Netflow),
+            anomalies: writes(options::Event::Anomaly),
+            packets: writes(options::Event::Packet),
+            stats: outputs.wants(options::Event::Stats),
+            transactions: Transactions {
+                http: writes(options::Event::Http),
+                dns: writes(options::Event::Dns),
+                tls: writes(options::Event::Tls),
+                ssh: writes(options::Event::Ssh),
+                smtp: writes(options::Event::Smtp),
+                files: writes(options::Event::Fileinfo),
+            },
+            payloads: outputs.has_with_alerts(WithAlerts::Payload)
+                || outputs.has_with_alerts(WithAlerts::PayloadPrintable),
+            frames: outputs.has_with_alerts(WithAlerts::Packet),
+        }
+    }
 }
 
 /// Where finds go.
 pub(crate) struct Finds {
-    pub(crate) queue: Producer<Record>,
+    /// For alerts and statistics.
+    pub(crate) alerts: Producer<Record>,
+    /// For all else: it may be full, and keeps nothing of the others out.
+    pub(crate) logs: Producer<Record>,
     /// Wait for room in the queue: for files, and at the end, when no packet waits any more.
     pub(crate) waits: bool,
     pub(crate) wanted: Wanted,
-    pub(crate) alerts: Alerts,
+    pub(crate) numbers: Arc<Numbers>,
+    pub(crate) clock: Arc<HostClock>,
+    /// Packets come now, and were not recorded.
+    pub(crate) is_live: bool,
+    /// Datagrams of alerts leave by this.
+    pub(crate) sender: Option<Sender>,
     /// From a packet's arrival to its alert in the transmit ring or the queue.
     pub(crate) latency: Arc<Histogram>,
     pub(crate) arrivals: ArrivalClock,
+    /// Alerts of packets that had come before the engine looked; not among the latencies.
+    pub(crate) of_backlog: u64,
     /// Number of the packet at hand.
     pub(crate) packet: u64,
     /// Records made for the queue.
     pub(crate) made: u64,
+    /// Alerts whose transaction, payload and packet found no room, and that are told without.
+    pub(crate) bare: u64,
 }
 
 impl Finds {
-    pub(crate) fn put(&mut self, record: Record) {
+    /// Puts a record and the bytes that go with it into its queue; whether there was room. (Where that is waited for there is.)
+    pub(crate) fn put(&mut self, record: Record, parts: &[&[u8]]) -> bool {
         self.made += 1;
+        let queue = match record {
+            Record::Alert(_) | Record::Statistics(_) => &mut self.alerts,
+            _ => &mut self.logs,
+        };
         if self.waits {
-            self.queue.push_waiting(record);
+            queue.push_waiting(record, parts);
+            true
         } else {
             // What does not fit is counted by the queue.
-            self.queue.push(record);
+            queue.push(record, parts)
         }
+    }
+
+    /// Puts an alert and what goes with it into the queue; the alert alone where the rest finds no room.
+    fn put_alert(&mut self, mut record: AlertRecord, parts: &[&[u8]]) {
+        if self.waits || self.alerts.has_room_for(parts.iter().map(|part| part.len()).sum()) {
+            self.put(Record::Alert(record), parts);
+        } else {
+            (record.said, record.payload, record.frame) = (None, None, None);
+            self.bare += u64::from(self.put(Record::Alert(record), &[]));
+        }
+    }
+
+    /// Wakes the thread that writes, if there is something for it.
+    pub(crate) fn wake(&mut self) {
+        self.alerts.wake();
+        self.logs.wake();
     }
 }
 
-/// Finds of one packet, with the way out through the transmit ring.
-pub(crate) struct Telling<'a, 'o> {
+/// Finds of one packet.
+pub(crate) struct Telling<'a> {
     pub(crate) finds: &'a mut Finds,
-    pub(crate) outbox: Option<&'a mut Outbox<'o>>,
     pub(crate) arrival_ns: u64,
     /// The packet at hand from its link-layer header on, and that header's type.
     pub(crate) frame: (&'a [u8], LinkType),
 }
 
-impl Sink for Telling<'_, '_> {
+impl Sink for Telling<'_> {
     fn alert(&mut self, alert: &Alert<'_>) {
         let finds = &mut *self.finds;
-        let sequence = finds.alerts.sequence.fetch_add(1, Ordering::Relaxed) + 1;
-        let record = AlertRecord::new(alert, finds.packet, sequence);
         let latency_ns = finds.arrivals.waited_ns(self.arrival_ns);
-        if let (Some(frame), Some(outbox)) = (&finds.alerts.frame, &mut self.outbox) {
-            let datagram = Datagram::of(&record, latency_ns);
-            // No room in the ring is counted by the outbox; the gap in the sequence shows it to the receiver.
-            outbox.send(|memory| {
-                let at = frame.header_len();
-                let Some(payload) = memory.get_mut(at..at + datagram::LEN) else { return 0 };
-                datagram.write(payload);
-                frame.finish(memory, datagram::LEN).unwrap_or(0)
-            });
+        let built_ns = clock::realtime_ns();
+        // A stamp of before the clock was set back would be in the future.
+        let time_ns = if finds.is_live { alert.now_ns.min(built_ns) } else { alert.now_ns };
+        let error_ns = finds.clock.error_ns().filter(|_| finds.is_live);
+        let numbers = finds.numbers.next(time_ns);
+        let mut record = AlertRecord::new(alert, finds.packet, numbers, (time_ns, built_ns, error_ns));
+        if let Some(sender) = &mut finds.sender {
+            sender.alert(&record);
         }
         if let Some(latency_ns) = latency_ns {
-            finds.latency.record(latency_ns);
+            // The engine was not there when these came: how long they waited says nothing of it.
+            if finds.arrivals.is_backlog(self.arrival_ns) {
+                finds.of_backlog += 1;
+            } else {
+                finds.latency.record(latency_ns);
+            }
         }
         if finds.wanted.alerts {
-            finds.put(Record::Alert(record));
+            let said = alert.transaction.map_or([&[][..]; 2], |transaction| transaction.said);
+            let is_stream = alert.in_stream && !alert.stream.is_empty();
+            let found_in = if is_stream { alert.stream } else { alert.packet.payload };
+            let payload = &found_in[found_in.len().saturating_sub(PAYLOAD_BYTES)..];
+            let payload = if finds.wanted.payloads { payload } else { &[] };
+            record.payload = finds.wanted.payloads.then_some(PayloadFacts {
+                is_stream,
+                len: payload.len() as u32,
+                of: found_in.len() as u32,
+            });
+            // Of what a flow's end brings there is none.
+            let frame = if finds.wanted.frames { self.frame.0 } else { &[] };
+            let link = self.frame.1.number();
+            record.frame = (!frame.is_empty()).then_some(FrameFacts { link, len: frame.len() as u32 });
+            finds.put_alert(record, &[said[0], said[1], payload, frame]);
         }
     }
 
     fn flow(&mut self, flow: &FlowView<'_>, end: FlowEnd) {
         if self.finds.wanted.flows {
-            self.finds.put(Record::Flow(FlowRecord::new(flow, end)));
+            self.finds.put(Record::Flow(FlowRecord::new(flow, end)), &[]);
         }
     }
 
     fn tagged(&mut self, packet: &Decoded<'_>, flow: Option<&FlowView<'_>>, by: Tagger, now_ns: u64) {
         if self.finds.wanted.packets {
             let ((frame, link), number) = (self.frame, self.finds.packet);
-            let record = TaggedRecord::new((packet, flow, by), (frame, link.number()), number, now_ns);
-            self.finds.put(Record::Tagged(record));
+            let record = TaggedRecord::new((packet, flow, by), link.number(), number, now_ns);
+            self.finds.put(Record::Tagged(record), &[&frame[..frame.len().min(TAGGED_BYTES)]]);
+        }
+    }
+
+    fn transaction(&mut self, transaction: &Transaction<'_>, flow: &FlowView<'_>, now_ns: u64) {
+        if self.finds.wanted.transactions.has(transaction.app) {
+            let record = TransactionRecord::new(transaction, None, flow, now_ns);
+            self.finds.put(Record::Transaction(record), &transaction.said);
+        }
+    }
+
+    fn file(&mut self, file: &FileView<'_>, of: &Transaction<'_>, flow: &FlowView<'_>, now_ns: u64) {
+        if self.finds.wanted.transactions.files {
+            let record = TransactionRecord::new(of, Some(file), flow, now_ns);
+            self.finds.put(Record::Transaction(record), &[of.said[0], of.said[1], file.name]);
         }
     }
 
     fn anomaly(&mut self, event: Event, packet: &Decoded<'_>, now_ns: u64) {
         if self.finds.wanted.anomalies {
             let number = self.finds.packet;
-            self.finds.put(Record::Anomaly(AnomalyRecord::new(event, packet, number, now_ns)));
+            self.finds.put(Record::Anomaly(AnomalyRecord::new(event, packet, number, now_ns)), &[]);
         }
     }
 }

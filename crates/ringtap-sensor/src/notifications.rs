@@ -19,6 +19,7 @@ use ringtap_snmp::oid;
 use ringtap_snmp::usm::{Correspondent, Heard, Sealer};
 use serde::Deserialize;
 
+use crate::blinding::Change;
 use crate::catalogue::RuleText;
 use crate::record::AlertRecord;
 
@@ -129,6 +130,27 @@ impl Notifier {
     pub(crate) fn alert(&mut self, alert: &AlertRecord, text: Option<&RuleText>, counts: &Counts) {
         let now_ns = clock::monotonic_ns();
         let trap = self.notification(alert, text, now_ns);
+        self.send(trap, now_ns, counts);
+    }
+
+    /// Sends that the sensor is being blinded, or is not any more.
+    pub(crate) fn change(&mut self, change: &Change, counts: &Counts) {
+        let now_ns = clock::monotonic_ns();
+        let below = |arcs: &[u32]| [&self.base[..], arcs].concat();
+        let uptime = ((now_ns - self.started_ns) / 10_000_000) as u32;
+        let items = [
+            Item::Text(change.message().into_bytes()),
+            Item::Text(change.condition.as_bytes().to_vec()),
+            Item::Gauge(change.is_raised.into()),
+            Item::Counter64(change.count),
+            Item::Counter64(change.of),
+        ];
+        let trap = Trap::new(&below(&[0, 2]), uptime);
+        let trap = (1u32..).zip(items).fold(trap, |trap, (number, item)| trap.with(&below(&[2, number, 0]), item));
+        self.send(trap, now_ns, counts);
+    }
+
+    fn send(&mut self, trap: Trap, now_ns: u64, counts: &Counts) {
         if self.inform {
             self.hear(counts);
             if self.waiting.len() == MAX_WAITING {

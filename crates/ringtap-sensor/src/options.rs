@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use ringtap_datagram::SensorId;
 use ringtap_detect::Policy;
 use ringtap_output::LogServer;
 use ringtap_run::live::Live;
@@ -21,8 +22,10 @@ pub struct Options {
     pub bounds: Bounds,
     /// Outputs.
     pub outputs: OutputOptions,
-    /// TOML file of variables, bounds, overlap policies and SNMP notifications; what is said here goes before it.
+    /// `ringtap.toml` (docs/sensor.md); what is said here goes before it.
     pub config: Option<PathBuf>,
+    /// Serve metrics here; of interfaces alone.
+    pub metrics: Option<SocketAddr>,
     /// Measure what each rule costs.
     pub profile: bool,
     /// User to go on as once all is set up.
@@ -43,6 +46,7 @@ impl Options {
             bounds: Bounds::default(),
             outputs: OutputOptions::default(),
             config: None,
+            metrics: None,
             profile: false,
             user: None,
             no_sandbox: false,
@@ -75,6 +79,8 @@ pub struct RuleOptions {
     pub variables: Vec<(String, String)>,
     /// Names and priorities of classes; `None`: `classification.config` beside the first rule file, if there is one.
     pub classification: Option<PathBuf>,
+    /// Suppressions, event filters and rate filters in Suricata's format (`threshold.config`); goes before the configuration's.
+    pub thresholds: Option<PathBuf>,
 }
 
 /// Bounds of each detector; `None` is its default.
@@ -101,11 +107,13 @@ pub struct OutputOptions {
     pub eve_socket: Option<PathBuf>,
     /// Which events these two get. Alerts go to the other outputs in any case.
     pub events: Vec<Event>,
+    /// What is written with each alert, besides what is said of it.
+    pub with_alerts: Vec<WithAlerts>,
     /// Syslog server for alerts.
     pub syslog: Option<LogServer>,
-    /// Datagrams of alerts from the engines' transmit rings.
-    pub datagrams: Option<Datagrams>,
-    /// Records of each engine that may wait for the output thread.
+    /// Alerts and heartbeats for a correlator.
+    pub alarms: AlarmOptions,
+    /// Alerts of each engine that may wait for the output thread, and as many other events; each has 512 bytes beside.
     pub queue: usize,
     /// Statistics at this interval; of files only once, at their end.
     pub stats: Duration,
@@ -118,8 +126,9 @@ impl Default for OutputOptions {
             eve_rotate: None,
             eve_socket: None,
             events: vec![Event::Alert, Event::Stats, Event::Anomaly, Event::Packet],
+            with_alerts: Vec::new(),
             syslog: None,
-            datagrams: None,
+            alarms: AlarmOptions::default(),
             queue: 16384,
             stats: Duration::from_secs(8),
         }
@@ -130,6 +139,11 @@ impl OutputOptions {
     /// Whether an event is asked for.
     pub(crate) fn wants(&self, event: Event) -> bool {
         self.events.contains(&event)
+    }
+
+    /// Whether this is to be written with alerts, and alerts are.
+    pub(crate) fn has_with_alerts(&self, what: WithAlerts) -> bool {
+        self.has_lines() && self.with_alerts.contains(&what)
     }
 
     /// Whether there is an output for all events.
@@ -151,15 +165,88 @@ pub enum Event {
     Anomaly,
     /// Packets after an alert whose rule has `tag`.
     Packet,
+    /// Requests of HTTP, with their responses.
+    Http,
+    /// Queries and answers of DNS.
+    Dns,
+    /// Handshakes of TLS.
+    Tls,
+    /// Banners of SSH.
+    Ssh,
+    /// Messages of SMTP.
+    Smtp,
+    /// Files in HTTP and SMTP.
+    Fileinfo,
+    /// Each direction of flows that ended.
+    Netflow,
+}
+
+/// What may be written with an alert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WithAlerts {
+    /// What it was found in, in Base64.
+    Payload,
+    /// The same as text, other bytes as dots.
+    PayloadPrintable,
+    /// The packet, in Base64.
+    Packet,
+}
+
+/// Alerts and heartbeats for a correlator: where they go, and who the sensor says it is.
+#[derive(Debug, Clone, Default)]
+pub struct AlarmOptions {
+    /// As datagrams, from the engines' own threads.
+    pub datagrams: Option<Datagrams>,
+    /// As JSON lines.
+    pub lines: Vec<LineTarget>,
+    /// The sensor's name.
+    pub sensor_id: Option<SensorId>,
+    /// File of the key, readable for its owner alone: `NUMBER:HEXDIGITS`.
+    pub key: Option<PathBuf>,
+    /// File of the last epoch; `None`: one for the name below `/var/lib/ringtap`.
+    pub epoch_file: Option<PathBuf>,
+}
+
+impl AlarmOptions {
+    /// Whether a correlator is told anything.
+    pub(crate) fn are_asked(&self) -> bool {
+        self.datagrams.is_some() || !self.lines.is_empty()
+    }
 }
 
 /// Where datagrams of alerts go, and what they say they are from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Datagrams {
     /// To.
     pub to: DatagramTarget,
     /// From: of the same IP version.
     pub from: SocketAddr,
+    /// By this interface; `None`: by the one that is watched.
+    pub via: Option<String>,
+}
+
+/// Who takes JSON lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LineTarget {
+    /// A Unix socket, datagram or stream.
+    Unix(PathBuf),
+    /// A TCP listener.
+    Tcp(SocketAddr),
+}
+
+impl FromStr for LineTarget {
+    type Err = String;
+
+    /// Reads `unix:PATH` or `tcp:ADDRESS:PORT`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("unix", path)) if !path.is_empty() => Ok(Self::Unix(path.into())),
+            Some(("tcp", address)) => {
+                address.parse().map(Self::Tcp).map_err(|_| format!("'{address}' is no ADDRESS:PORT"))
+            }
+            _ => Err("needs unix:PATH or tcp:ADDRESS:PORT".to_owned()),
+        }
+    }
 }
 
 /// The receiver of datagrams: nobody is asked for its MAC address.
@@ -210,6 +297,9 @@ mod tests {
         assert!(variable("HOME_NET").is_err() && variable("A B=1").is_err());
         let target = "02:00:00:00:00:01@192.0.2.1:9".parse::<DatagramTarget>().unwrap();
         assert_eq!(target.mac, [2, 0, 0, 0, 0, 1]);
+        assert_eq!("unix:/run/a:b".parse(), Ok(LineTarget::Unix("/run/a:b".into())));
+        assert_eq!("tcp:[::1]:9".parse(), Ok(LineTarget::Tcp("[::1]:9".parse().unwrap())));
+        assert!(["unix:", "tcp:host:9", "/run/a", ""].iter().all(|text| text.parse::<LineTarget>().is_err()));
         assert!("02:00:00:00:00@192.0.2.1:9".parse::<DatagramTarget>().is_err());
     }
 }

@@ -49,13 +49,16 @@ impl Incoming {
 }
 
 impl Exchange {
-    /// Whether the engine has answered all it was sent.
+    /// Whether the engine has answered all it was sent, or takes no programs any more.
     pub(crate) fn is_ready(&self) -> bool {
-        self.sent.is_none()
+        self.sent.is_none() || self.to.is_abandoned()
     }
 
-    /// Sends a program to the engine, which must be ready.
+    /// Sends a program to the engine, which must be ready. One that has ended keeps the rules it had.
     pub(crate) fn send(&mut self, program: &Arc<Program>, precedence: Option<Arc<Precedence>>) {
+        if self.to.is_abandoned() {
+            return;
+        }
         // The queue of one is empty: the last program has come back.
         if self.to.push((Arc::clone(program), Scratch::new(program), precedence)).is_ok() {
             self.sent = Some(Arc::clone(program));

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use ringtap::Stop;
 use ringtap::engine::{End, Engine};
+use ringtap::hand_over::HandOver;
 use ringtap::meters::EngineMeters;
 use ringtap::pacer::{Pacer, Policy};
 use ringtap::source::StampClock;
@@ -18,7 +19,7 @@ use ringtap_run::notes;
 use ringtap_run::signals::Signals;
 use ringtap_wire::LinkType;
 
-use crate::finds::Alerts;
+use crate::correlating::Correlate;
 use crate::inspector::Inspector;
 use crate::options::Options;
 use crate::session::{EngineFeed, Engines, Feed, Session};
@@ -26,12 +27,12 @@ use crate::summary::{Ended, Ending, Run};
 
 /// The engine over files.
 struct Replaying {
-    thread: JoinHandle<(Engine<FileSource, Inspector>, End)>,
+    thread: JoinHandle<(Engine<FileSource, HandOver<Inspector>>, End)>,
     stop: Arc<Stop>,
 }
 
 impl Engines for Replaying {
-    const RELOADS: bool = false;
+    const IS_LIVE: bool = false;
 
     fn ended(&mut self) -> Option<Ending> {
         self.thread.is_finished().then_some(Ending::EndOfFile)
@@ -39,7 +40,7 @@ impl Engines for Replaying {
 }
 
 impl Replaying {
-    fn start(source: FileSource, handler: Inspector, object: &str, signals: &Arc<Signals>) -> Result<Self> {
+    fn start(source: FileSource, handler: HandOver<Inspector>, object: &str, signals: &Arc<Signals>) -> Result<Self> {
         let stop = Arc::new(Stop::new()?);
         let pacer = Pacer::new(&Policy::Interrupt).map_err(|error| Error::usage("replay", object, error))?;
         let meters = Arc::new(EngineMeters::default());
@@ -58,7 +59,7 @@ impl Replaying {
     }
 
     /// Ends it where it is.
-    fn finish(self, object: &str) -> Result<(Engine<FileSource, Inspector>, End)> {
+    fn finish(self, object: &str) -> Result<(Engine<FileSource, HandOver<Inspector>>, End)> {
         self.stop.pull();
         self.thread
             .join()
@@ -67,8 +68,8 @@ impl Replaying {
 }
 
 /// Runs the sensor over files.
-pub(crate) fn run(options: &Options, files: &[PathBuf]) -> Result<Run> {
-    let mut session = Session::begin(options)?;
+pub(crate) fn run(options: &Options, files: &[PathBuf], correlate: Option<Correlate>) -> Result<Run> {
+    let mut session = Session::begin(options, correlate)?;
     let source = FileSource::open(files, Pace::AsFast)?;
     let object = files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     let number = source.link_type().unwrap_or(1);
@@ -76,20 +77,29 @@ pub(crate) fn run(options: &Options, files: &[PathBuf]) -> Result<Run> {
         Error::failed("read packets of", &object, format!("link type {number} is not supported"))
             .way_out("capture where they are Ethernet or IP")
     })?;
-    let engine = EngineFeed { link, stamps: StampClock::Recorded, alerts: Alerts::default() };
-    let feed = Feed { engines: vec![engine], live: None };
-    let (mut around, mut inspectors) = session.surround(&feed)?;
+    let engine = EngineFeed { link, stamps: StampClock::Recorded, sender: None };
+    let feed = Feed { engines: vec![engine], live: None, plain: None };
+    let (mut around, mut inspectors) = session.surround(feed)?;
     let Some(inspector) = inspectors.pop() else {
         return Err(Error::failed("start", "output thread", "it has no queue"));
+    };
+    let mut handler = HandOver::alone(inspector);
+    let reaches = match &session.identity {
+        Some(_) => vec![handler.reach(StampClock::Recorded)?],
+        None => Vec::new(),
     };
     let mut warnings = session.process.confine(session.needs())?;
     for warning in &warnings {
         notes::warn(warning);
     }
+    session.begin_heart(&mut around, reaches, None)?;
     let started = Instant::now();
-    let mut replaying = Replaying::start(source, inspector, &object, session.process.signals())?;
+    let mut replaying = Replaying::start(source, handler, &object, session.process.signals())?;
     let ending = session.watch(&mut replaying, &mut around, started);
-    let (engine, end) = replaying.finish(&object)?;
+    let (engine, end) = match replaying.finish(&object) {
+        Ok(ended) => ended,
+        Err(fault) => return Err(session.give_up(around, fault)),
+    };
     let elapsed_s = started.elapsed().as_secs_f64();
     // A signal may have come beside the end of the last file.
     let ending = if end == End::EndOfFile { Ending::EndOfFile } else { ending };
@@ -101,10 +111,11 @@ pub(crate) fn run(options: &Options, files: &[PathBuf]) -> Result<Run> {
     }
     let cut = meters.snapshot().cut;
     let ended = Ended { object, ending, elapsed_s, cut, live: None, interfaces: Vec::new(), late_bytes: 0, warnings };
-    let summary = session.end(around, vec![handler], ended)?;
-    let failure = source.faults().first().cloned().or_else(|| {
+    let failure = source.faults().first().cloned();
+    let Run { summary, failure } = session.end(around, vec![handler.into_inner()], ended, failure)?;
+    let failure = failure.or_else(|| {
         // Files can be read again, so what was not written is said by the exit code.
-        let failed = summary.failed_outputs();
+        let failed = summary.failed_outputs() + summary.failed_lines();
         (failed > 0).then(|| {
             Error::failed("write", "events", format!("{failed} could not be written"))
                 .way_out("look at disk and sockets")

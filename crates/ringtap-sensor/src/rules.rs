@@ -4,14 +4,15 @@
 pub(crate) mod check;
 pub(crate) mod in_use;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ringtap::{Error, Result};
-use ringtap_detect::rules::{BitNames, Classes, Rejected, RuleSet, Variables, idle};
+use ringtap_detect::rules::{BitNames, Classes, Ineffective, Lists, Rejected, RuleSet, Variables, idle};
 use ringtap_detect::{Precedence, Program};
 use ringtap_run::notes;
 
+use crate::config::{Config, Iprep};
 use crate::options::RuleOptions;
 
 /// What is wrong with idle rules.
@@ -27,7 +28,11 @@ pub(crate) struct Loaded {
     pub(crate) idle: usize,
     /// Of the priority files.
     pub(crate) precedence: Option<Arc<Precedence>>,
-    /// Lines of the classes' file that are no class.
+    /// Files of datasets that the rules name.
+    pub(crate) lists: Vec<PathBuf>,
+    /// Lines of the file of thresholds that have no effect.
+    pub(crate) ineffective: Vec<String>,
+    /// Lines of the classes' file that are no class, and rules whose sets are not saved.
     warnings: Vec<String>,
 }
 
@@ -83,6 +88,13 @@ impl Loaded {
         for warning in &self.warnings {
             notes::warn(warning);
         }
+        for line in self.ineffective.iter().take(SHOWN) {
+            notes::warn(line);
+        }
+        if self.ineffective.len() > SHOWN {
+            let rest = self.ineffective.len() - SHOWN;
+            notes::warn(&format!("{rest} more lines of that file have no effect: --check-rules names each"));
+        }
         for rejected in self.rejected.iter().take(SHOWN) {
             notes::warn(&rejected.to_string());
         }
@@ -96,48 +108,83 @@ impl Loaded {
     }
 }
 
+fn file_names(files: &[PathBuf]) -> String {
+    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
 /// Reads the rule files; `bits` are those named before a reload. `needed`: without any file there would be nothing to do.
 ///
 /// # Errors
 /// A file can't be read, no rule of the files is usable, or one is not used and the options are strict.
-pub(crate) fn load(options: &RuleOptions, needed: bool, variables: &Variables, bits: BitNames) -> Result<Loaded> {
+pub(crate) fn load(options: &RuleOptions, needed: bool, config: &Config, bits: BitNames) -> Result<Loaded> {
     let files: Vec<PathBuf> = options.files.iter().chain(&options.priority).cloned().collect();
     if files.is_empty() && needed {
         return Err(Error::usage("start", "sensor", "there are no rules")
             .way_out("name rule files with -S, or ask for events that need none: --events flow,anomaly,stats"));
     }
-    let loaded = read(options, &files, variables, bits)?;
+    let loaded = read(options, &files, config, bits)?;
     if !files.is_empty() && loaded.usable() == 0 {
-        let names = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
         let total = loaded.program.rules().len() + loaded.rejected.len();
         let cause = match total {
             0 => "there is none".to_owned(),
             _ => format!("none of {total} is usable{}", loaded.first_rejected()),
         };
-        return Err(Error::failed("use rules of", names, cause)
+        return Err(Error::failed("use rules of", file_names(&files), cause)
             .way_out("`ringtap sensor --check-rules FILE` says what is wrong with each"));
     }
     if let (true, Some(first)) = (options.strict, loaded.rejected.first()) {
-        let cause = format!("{} rules are not used; the first: {first}", loaded.rejected.len());
-        return Err(Error::failed("use all of", "rules", cause).way_out("--check-rules names each; leave --strict out"));
+        let cause = format!("{} of them are not used, the first that is not: {first}", loaded.rejected.len());
+        return Err(Error::failed("use all rules of", file_names(&files), cause)
+            .way_out("leave --strict out; --check-rules names each"));
+    }
+    if let (true, Some(first)) = (options.strict, loaded.ineffective.first()) {
+        return Err(Error::failed("use all of", "thresholds", first).way_out("mend the line; leave --strict out"));
     }
     Ok(loaded)
 }
 
-fn read(options: &RuleOptions, files: &[PathBuf], variables: &Variables, bits: BitNames) -> Result<Loaded> {
-    let (classes, warnings) = classes(options, files)?;
+fn read(options: &RuleOptions, files: &[PathBuf], config: &Config, bits: BitNames) -> Result<Loaded> {
+    let (classes, mut warnings) = classes(options, files)?;
     let mut set = RuleSet::with_bits(bits);
+    set.lists = Lists::new(list);
+    if let Some(Iprep { categories, files }) = &config.iprep {
+        let read = set.lists.read_reputations(categories, files);
+        read.map_err(|cause| Error::failed("read reputations of", "[iprep]", cause))?;
+    }
     for file in files {
         let name = file.display().to_string();
         let text = std::fs::read(file).map_err(|error| Error::os("read rules", &name, &error))?;
-        set.add(&name, &text, variables, &classes);
+        set.add(&name, &text, &config.variables, &classes);
     }
+    let ineffective = config.thresholds.as_deref().map(|file| tune(&mut set, file, &config.variables)).transpose()?;
+    let lists = set.lists.files().map(PathBuf::from).collect();
+    warnings.extend_from_slice(set.lists.unsaved());
     let mut rejected = Vec::new();
     let (program, bits) = Program::new(set, &mut rejected)
         .map_err(|cause| Error::failed("compile", "rules", cause).way_out("use fewer"))?;
     let precedence = precedence(options, &program)?;
     let idle = idle(program.rules()).len();
-    Ok(Loaded { program, classes, bits, rejected, idle, precedence, warnings })
+    let ineffective = ineffective.unwrap_or_default();
+    Ok(Loaded { program, classes, bits, rejected, idle, precedence, lists, ineffective, warnings })
+}
+
+/// The content of a list's file.
+fn list(file: &str) -> std::result::Result<Vec<u8>, String> {
+    use std::io::Read;
+    /// Bytes of one.
+    const MOST: u64 = 256 << 20;
+    let mut text = Vec::new();
+    let open = std::fs::File::open(file).map_err(|error| error.to_string())?;
+    open.take(MOST + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > MOST { Err(format!("longer than {} MiB", MOST >> 20)) } else { Ok(text) }
+}
+
+/// Applies a file of thresholds; its lines that have no effect, each with its place and why.
+fn tune(set: &mut RuleSet, file: &Path, variables: &Variables) -> Result<Vec<String>> {
+    let name = file.display().to_string();
+    let text = std::fs::read(file).map_err(|error| Error::os("read thresholds", &name, &error))?;
+    let ineffective = set.tune(&text, variables);
+    Ok(ineffective.into_iter().map(|Ineffective { line, reason }| format!("{name}:{line}: {reason}")).collect())
 }
 
 /// Which packets go first, by the rules of the files that were named for it.
@@ -165,5 +212,11 @@ fn classes(options: &RuleOptions, files: &[PathBuf]) -> Result<(Classes, Vec<Str
     let text = std::fs::read(&path).map_err(|error| Error::os("read classes", &name, &error))?;
     let mut classes = Classes::default();
     let wrong = classes.add(&String::from_utf8_lossy(&text));
-    Ok((classes, wrong.into_iter().map(|line| format!("{name}:{line}: is no class")).collect()))
+    Ok((
+        classes,
+        wrong
+            .into_iter()
+            .map(|line| format!("{name}:{line}: is no class: expected `config classification: NAME,TEXT,PRIORITY`"))
+            .collect(),
+    ))
 }

@@ -4,34 +4,45 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use ringtap::arrival::ArrivalClock;
+use ringtap::hand_over::Reach;
 use ringtap::histogram::Histogram;
 use ringtap::receiver::Backend;
 use ringtap::source::StampClock;
-use ringtap::{Result, clock};
+use ringtap::{Error, Result, clock};
+use ringtap_correlator::input::own::Teller;
+use ringtap_datagram::{Clock, SensorId};
 use ringtap_detect::rules::BitNames;
 use ringtap_detect::{Detector, FillLevel, SpareVisitor};
-use ringtap_output::{Counts, Producer, Queue};
+use ringtap_output::{Counts, Producer, Queue, Room};
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
 use ringtap_run::sandbox::Needs;
 use ringtap_run::signals::{Hangup, Heard};
 use ringtap_wire::LinkType;
 
+use crate::account::{self, Account, CountsFrom, Shown, counts_way};
+use crate::alarms::{Plain, Sender, Sent};
+use crate::blinding::{self, Change};
 use crate::config::Config;
+use crate::correlating::{Correlate, Correlating};
 use crate::eve::Writer;
-use crate::finds::{Alerts, Finds, Wanted};
+use crate::finds::{Finds, Wanted};
+use crate::heart::Heart;
+use crate::identity::{self, Identity};
 use crate::inspector::{Inspector, Statistics, Times};
-use crate::options::{Event, Input, Options};
-use crate::outputs::{Outputs, Wishes};
+use crate::numbers::{HostClock, Numbers};
+use crate::options::{Event, Input, LineTarget, Options};
+use crate::outputs::{Outputs, ToCorrelator, Wishes};
 use crate::pages::Tables;
 use crate::programs::{Exchange, exchange};
+use crate::record::Record;
 use crate::rules::in_use::RulesInUse;
 use crate::rules::{self, Loaded};
-use crate::shedding::Shedding;
+use crate::shedding::{Shedding, Waits};
 use crate::summary::Ending;
 
 /// How often to look at what wakes nobody: the interface, an engine's end, programs that came back.
@@ -42,6 +53,13 @@ pub(crate) struct Session<'o> {
     pub(crate) options: &'o Options,
     pub(crate) config: Config,
     pub(crate) rules: RulesInUse,
+    /// Who it is to a correlator, where there is one; taken by what tells.
+    pub(crate) identity: Option<Identity>,
+    /// What became of datagrams.
+    pub(crate) sent: Arc<Sent>,
+    /// A correlator in this process, and the way to it until the outputs take that.
+    correlating: Option<Correlating>,
+    teller: Option<Teller>,
     // Dropped last: settings of devices are put back then.
     pub(crate) process: Process,
 }
@@ -50,17 +68,25 @@ pub(crate) struct Session<'o> {
 pub(crate) struct Feed {
     /// Engines, each with a handler of its own.
     pub(crate) engines: Vec<EngineFeed>,
-    /// Of interfaces: the name where there is one, and how long packets should wait at most. Files wait for the outputs instead.
-    pub(crate) live: Option<(Option<String>, Duration)>,
+    /// Of interfaces; files wait for the outputs instead.
+    pub(crate) live: Option<FromInterfaces>,
+    /// Datagrams of alerts leave by the output thread.
+    pub(crate) plain: Option<Plain>,
+}
+
+/// Packets that come now.
+pub(crate) struct FromInterfaces {
+    /// The interface's, where it is one.
+    pub(crate) name: Option<String>,
+    pub(crate) waits: Waits,
 }
 
 /// What one engine gets.
-#[derive(Clone)]
 pub(crate) struct EngineFeed {
     pub(crate) link: LinkType,
     pub(crate) stamps: StampClock,
-    /// What alerts in the transmit ring need.
-    pub(crate) alerts: Alerts,
+    /// Datagrams of its alerts leave by this.
+    pub(crate) sender: Option<Sender>,
 }
 
 /// What stands around the engines while they run.
@@ -73,17 +99,44 @@ pub(crate) struct Surroundings {
     pub(crate) latency: Vec<Arc<Histogram>>,
     /// Tables whose pages are still to come.
     pub(crate) tables: Tables,
+    /// What the engines tell of themselves.
+    pub(crate) told: Vec<CountsFrom>,
+    pub(crate) shown: Arc<Shown>,
+    /// Lines for a correlator.
+    pub(crate) line_counts: Arc<Counts>,
+    pub(crate) numbers: Arc<Numbers>,
+    pub(crate) clock: Arc<HostClock>,
+    /// Where heartbeats go, and the thread that makes them.
+    heartbeats: Option<Producer<Record>>,
+    pub(crate) heart: Option<Heart>,
+    /// How far each engine is.
+    pub(crate) reaches: Vec<Arc<Reach>>,
     wishes: Arc<Wishes>,
     exchanges: Vec<Exchange>,
 }
+
+/// A sensor's name to its own correlator, where it has no other.
+const USUAL_NAME: &str = "local";
+/// Bytes that may wait with each record, on average: heads of HTTP, messages of DNS, handshakes; payloads of alerts.
+const SLOT_BYTES: usize = 512;
+/// More bytes than any record brings: both sides of a TLS handshake, a packet and a payload. A recording waits for room for each.
+const MOST_BYTES: usize = 256 << 10;
+/// Heartbeats that may wait for the output thread.
+const HEARTBEATS: usize = 64;
 
 /// Engines that run, as far as the watch over them asks.
 pub(crate) trait Engines {
     /// Why they have come to their end by themselves, if they have.
     fn ended(&mut self) -> Option<Ending>;
 
-    /// Whether they take other rules while they run: files are judged by one set from beginning to end.
-    const RELOADS: bool;
+    /// Where their packets went up to now, and how long these waited; `None` of files.
+    fn account(&mut self) -> Option<account::Live> {
+        None
+    }
+
+    /// Whether packets come now. Only then rules are loaded again (files are judged by one set from beginning to end), and counters
+    /// are watched and shown while it runs.
+    const IS_LIVE: bool;
 }
 
 impl<'o> Session<'o> {
@@ -91,7 +144,7 @@ impl<'o> Session<'o> {
     ///
     /// # Errors
     /// No such user, a configuration that makes no sense, rules that can't be used.
-    pub(crate) fn begin(options: &'o Options) -> Result<Self> {
+    pub(crate) fn begin(options: &'o Options, correlate: Option<Correlate>) -> Result<Self> {
         let process = Process::begin(&Terms {
             opens_interfaces: matches!(&options.input, Input::Interfaces(devices) if devices.iter().any(|live| live.backend != Backend::Given)),
             heard: Heard { hangup: Hangup::Reopens, report: false, second_ends: true },
@@ -99,98 +152,200 @@ impl<'o> Session<'o> {
             keeps_privileges: options.no_sandbox,
         })?;
         let config = Config::of(options)?;
+        let store = correlate.as_ref().and_then(|it| it.store.clone());
+        let (correlating, teller) =
+            correlate.map(|it| correlating(it, options, &config, &process)).transpose()?.unzip();
+        let own = correlating.is_some().then_some((store.as_deref(), &process));
+        let identity = identity(options, &config, own)?;
         let loaded = load(options, &config, BitNames::default())?;
         loaded.tell();
-        Ok(Self { options, config, rules: RulesInUse::new(loaded), process })
+        let rules = RulesInUse::new(loaded);
+        Ok(Self { options, config, rules, identity, sent: Arc::default(), correlating, teller, process })
     }
 
     /// Opens the outputs and makes a handler for each engine.
     ///
     /// # Errors
     /// An output can't be opened, or the output thread not be started.
-    pub(crate) fn surround(&self, feed: &Feed) -> Result<(Surroundings, Vec<Inspector>)> {
+    pub(crate) fn surround(&mut self, feed: Feed) -> Result<(Surroundings, Vec<Inspector>)> {
         let outputs = &self.options.outputs;
-        let (counts, wishes) = (Arc::new(Counts::default()), Arc::new(Wishes::default()));
+        let Feed { engines, live, plain } = feed;
+        let (counts, line_counts, wishes) = (Arc::default(), Arc::<Counts>::default(), Arc::<Wishes>::default());
+        let shown = Arc::<Shown>::default();
+        let who = self.identity.as_ref().map(|identity| Arc::clone(&identity.who));
         let writer = Writer {
-            interface: feed.live.as_ref().and_then(|(name, _)| name.clone()),
+            interface: live.as_ref().and_then(|live| live.name.clone()),
             // In files packets have numbers that mean something, and flows get the same ones in each run.
-            packet_numbers: feed.live.is_none(),
-            flow_salt: if feed.live.is_some() { clock::realtime_ns() } else { 0 },
+            packet_numbers: live.is_none(),
+            flow_salt: if live.is_some() { clock::realtime_ns() } else { 0 },
             catalogue: self.rules.catalogue.clone(),
+            who: who.clone(),
+            events: outputs.events.clone(),
+            with_alerts: outputs.with_alerts.clone(),
             ..Writer::default()
         };
-        let (queue, ends) = self.process.with_file_rights(|| {
+        let own = self.teller.take();
+        // Alerts are counted by rule for metrics.
+        let others = self.config.snmp.is_some() || plain.is_some() || own.is_some() || self.options.metrics.is_some();
+        let wanted = Wanted::by(outputs, others);
+        let told = who.map(|who| ToCorrelator::new(who, &outputs.alarms.lines, plain, Arc::clone(&line_counts)));
+        let told = (told, own);
+        let (queue, ends, heartbeats) = self.process.with_file_rights(|| {
             let snmp = self.config.snmp.as_ref();
-            let outputs = Outputs::open(outputs, snmp, writer, Arc::clone(&counts), Arc::clone(&wishes))?;
-            Queue::start(feed.engines.len(), self.options.outputs.queue, outputs)
+            let by_rule = Arc::clone(&shown.by_rule);
+            let work = Outputs::open(outputs, snmp, writer, told, Arc::clone(&counts), Arc::clone(&wishes), by_rule)?;
+            // Of each engine, for alerts and for all else, where that is wanted.
+            let room = Room { slots: outputs.queue, bytes: (outputs.queue * SLOT_BYTES).max(MOST_BYTES) };
+            let of_logs = if wanted.logs() { room } else { Room { slots: 1, bytes: 0 } };
+            let rooms = [room, of_logs].repeat(engines.len());
+            if self.identity.is_some() {
+                let (queue, ends, marks) = Queue::start_marked(&rooms, HEARTBEATS, work)?;
+                Ok((queue, ends, Some(marks)))
+            } else {
+                Queue::start(&rooms, work).map(|(queue, ends)| (queue, ends, None))
+            }
         })?;
         let mut surroundings = Surroundings {
             queue,
+            heartbeats,
+            heart: None,
+            reaches: Vec::new(),
             lost: ends.iter().map(Producer::lost).collect(),
             counts,
+            line_counts,
+            numbers: Arc::new(Numbers::new(self.identity.as_ref().map_or(1, |identity| identity.epochs.last()))),
+            clock: Arc::new(HostClock::now()),
             latency: Vec::new(),
             tables: Tables::default(),
+            told: Vec::new(),
+            shown,
             wishes,
             exchanges: Vec::new(),
         };
-        let engines = ends.into_iter().zip(&feed.engines);
-        let inspectors = engines.map(|(end, engine)| self.inspector(feed, engine, end, &mut surroundings)).collect();
+        let waits = live.map(|live| live.waits);
+        let mut ends = ends.into_iter();
+        let mut inspectors = Vec::with_capacity(engines.len());
+        for engine in engines {
+            if let (Some(alerts), Some(logs)) = (ends.next(), ends.next()) {
+                inspectors.push(self.inspector(engine, waits, wanted, [alerts, logs], &mut surroundings));
+            }
+        }
         Ok((surroundings, inspectors))
     }
 
+    /// Begins to tell a correlator how far these engines are, where there is one; heartbeats leave by `ring` too. One in this process
+    /// begins to listen.
+    ///
+    /// # Errors
+    /// A thread can't be started.
+    pub(crate) fn begin_heart(
+        &mut self,
+        around: &mut Surroundings,
+        reaches: Vec<Arc<Reach>>,
+        ring: Option<Box<Sender>>,
+    ) -> Result<()> {
+        around.reaches.clone_from(&reaches);
+        if let Some((identity, queue)) = self.identity.take().zip(around.heartbeats.take()) {
+            around.heart = Some(Heart::start(identity, &around.numbers, &around.clock, reaches, ring, queue)?);
+        }
+        self.correlating.as_mut().map_or(Ok(()), Correlating::start)
+    }
+
+    /// Waits until the correlator in this process has told all, where there is one. The outputs have gone.
+    ///
+    /// # Errors
+    /// As of the correlator.
+    pub(crate) fn end_correlating(&mut self) -> Result<()> {
+        self.correlating.take().map_or(Ok(()), Correlating::finish)
+    }
+
+    /// `waits`: of a live engine.
     fn inspector(
         &self,
-        feed: &Feed,
-        engine: &EngineFeed,
-        mut queue: Producer<crate::Record>,
+        engine: EngineFeed,
+        waits: Option<Waits>,
+        wanted: Wanted,
+        mut queues: [Producer<Record>; 2],
         around: &mut Surroundings,
     ) -> Inspector {
-        let outputs = &self.options.outputs;
-        let wanted = Wanted::by(outputs, self.config.snmp.is_some());
+        let is_live = waits.is_some();
         let mut detector = Detector::new(Arc::clone(&self.rules.program), self.config.limits.clone());
-        if feed.live.is_some() {
-            queue.show_spare(|memory, used| around.tables.spare(memory, &FillLevel::from(Arc::clone(used))));
+        if is_live {
+            for queue in &mut queues {
+                queue.show_spare_slots(|memory, used| around.tables.spare(memory, &FillLevel::from(Arc::clone(used))));
+                queue.show_spare_bytes(|memory, used| around.tables.spare(memory, &FillLevel::from(Arc::clone(used))));
+            }
             detector.show_spare(&mut around.tables);
         }
         let latency = Arc::<Histogram>::default();
         let (here, there) = exchange();
+        let (teller, told) = counts_way();
+        around.told.push(told);
         around.latency.push(Arc::clone(&latency));
         around.exchanges.push(here);
+        let [alerts, logs] = queues;
         let finds = Finds {
-            queue,
-            waits: feed.live.is_none(),
+            alerts,
+            logs,
+            waits: !is_live,
             wanted,
-            alerts: engine.alerts.clone(),
+            numbers: Arc::clone(&around.numbers),
+            clock: Arc::clone(&around.clock),
+            is_live,
+            sender: engine.sender,
             latency,
             arrivals: ArrivalClock::new(engine.stamps),
+            of_backlog: 0,
+            bare: 0,
             packet: 0,
             made: 0,
         };
-        let statistics = match (wanted.stats, &feed.live) {
+        let statistics = match (wanted.stats, is_live) {
             (false, _) => Statistics::Off,
-            (true, Some(_)) => Statistics::Every(outputs.stats.as_nanos() as u64),
-            (true, None) => Statistics::AtEnd,
+            (true, true) => Statistics::Every(self.options.outputs.stats.as_nanos() as u64),
+            (true, false) => Statistics::AtEnd,
         };
-        let max_latency = feed.live.as_ref().map(|(_, max_latency)| *max_latency);
-        let shedding = Shedding::new(self.rules.precedence.clone(), max_latency);
-        Inspector::new(detector, engine.link, finds, shedding, Times::new(engine.stamps), statistics, there)
+        let shedding = Shedding::new(self.rules.precedence.clone(), waits);
+        Inspector::new(
+            detector,
+            engine.link,
+            finds,
+            shedding,
+            Times::new(engine.stamps, Arc::clone(&around.clock)),
+            statistics,
+            (there, teller),
+        )
     }
 
     /// What the process still needs once all is set up: rules are read again on SIGHUP, files of EVE begun anew.
-    pub(crate) fn needs(&self) -> Needs<'o> {
+    pub(crate) fn needs(&self) -> Needs<'_> {
         let Options { input, rules, outputs, config, .. } = self.options;
         let (rings, captures) = match input {
             Input::Interfaces(_) => (true, &[][..]),
             Input::Files(files) => (false, &files[..]),
         };
         let named = rules.files.iter().chain(&rules.priority).chain(captures).map(PathBuf::as_path);
+        let configured = [&rules.classification, config, &self.config.thresholds];
+        let reputations = self.config.iprep.iter().flat_map(|of| std::iter::once(&of.categories).chain(&of.files));
+        let lists = self.rules.lists.iter().map(PathBuf::as_path).chain(reputations.map(Path::new));
         let is_file = |path: &&Path| *path != Path::new("-");
-        let written = outputs.eve.as_deref().filter(is_file).into_iter().chain(outputs.eve_socket.as_deref());
+        let sockets = outputs.alarms.lines.iter().filter_map(|target| match target {
+            LineTarget::Unix(path) => Some(path.as_path()),
+            LineTarget::Tcp(_) => None,
+        });
+        let sockets = outputs.eve_socket.as_deref().into_iter().chain(sockets);
+        let written = outputs.eve.as_deref().filter(is_file).into_iter().chain(sockets);
+        let own = self.correlating.as_ref().map(Correlating::needs).unwrap_or_default();
         Needs {
             rings,
-            reads: named.chain(rules.classification.as_deref()).chain(config.as_deref()).collect(),
-            writes: written.collect(),
-            ..Needs::default()
+            names: own.names,
+            reads: named
+                .chain(configured.into_iter().flatten().map(PathBuf::as_path))
+                .chain(lists)
+                .chain(own.reads)
+                .collect(),
+            writes: written.chain(own.writes).collect(),
+            user: None,
         }
     }
 
@@ -198,6 +353,8 @@ impl<'o> Session<'o> {
     pub(crate) fn watch<E: Engines>(&mut self, engines: &mut E, around: &mut Surroundings, started: Instant) -> Ending {
         let signals = Arc::clone(self.process.signals());
         let (mut is_reload_asked, duration) = (false, self.options.duration);
+        let mut looks = Looks::new(self.config.blinding.clone());
+        let mut correlates = self.correlating.is_some();
         loop {
             if signals.is_end_asked() {
                 return Ending::Signal;
@@ -213,9 +370,21 @@ impl<'o> Session<'o> {
                     notes::say("the rules in use stay: the new ones name more bits than there is room for");
                 }
             }
+            if E::IS_LIVE {
+                looks.look(engines, &self.rules, around);
+            }
+            if correlates && self.correlating.as_ref().is_some_and(Correlating::has_ended) {
+                correlates = false;
+                notes::warn(
+                    "the correlator has ended by a fault of its own: alerts are told, and no longer correlated",
+                );
+            }
             if signals.take_hangup() {
-                around.wishes.reopen.store(true, Ordering::Relaxed);
-                is_reload_asked = E::RELOADS;
+                around.wishes.reopen();
+                is_reload_asked = E::IS_LIVE;
+                if let Some(correlating) = self.correlating.as_ref().filter(|_| E::IS_LIVE) {
+                    correlating.reload();
+                }
             }
             if is_reload_asked && around.exchanges.iter().all(Exchange::is_ready) {
                 is_reload_asked = false;
@@ -235,9 +404,7 @@ impl<'o> Session<'o> {
         let loaded = loaded.check_against(&self.options.rules, self.rules.used.usable())?;
         loaded.tell();
         self.rules.replace(loaded);
-        if let Ok(mut wish) = around.wishes.catalogue.lock() {
-            *wish = Some(self.rules.catalogue.clone());
-        }
+        around.wishes.use_catalogue(self.rules.catalogue.clone());
         for exchange in &mut around.exchanges {
             exchange.send(&self.rules.program, self.rules.precedence.clone());
         }
@@ -245,6 +412,68 @@ impl<'o> Session<'o> {
     }
 }
 
+/// Looks at what was counted: each second for metrics, and after the interval of the watch for blinding.
+struct Looks {
+    watch: blinding::Watch,
+    interval: Duration,
+    looked: Instant,
+    watched: Instant,
+}
+
+impl Looks {
+    fn new(bounds: blinding::Bounds) -> Self {
+        let interval = Duration::from_secs(bounds.interval.into());
+        let now = Instant::now();
+        Self { watch: blinding::Watch::new(bounds), interval, looked: now, watched: now }
+    }
+
+    fn look(&mut self, engines: &mut impl Engines, rules: &RulesInUse, around: &mut Surroundings) {
+        if self.looked.elapsed() < account::INTERVAL {
+            return;
+        }
+        self.looked = Instant::now();
+        let mut account = Account::of(around, engines.account());
+        if self.watched.elapsed() >= self.interval {
+            self.watched = self.looked;
+            let changes: Vec<Change> = self.watch.turn(&account);
+            changes.iter().for_each(|change| notes::warn(&change.message()));
+            around.wishes.tell(changes);
+        }
+        account.conditions = self.watch.conditions();
+        (account.rules, account.reloads) = (Some(rules.used), rules.reloads);
+        if let Ok(mut shown) = around.shown.account.lock() {
+            *shown = account;
+        }
+    }
+}
+
+fn correlating(
+    asked: Correlate,
+    options: &Options,
+    config: &Config,
+    process: &Process,
+) -> Result<(Correlating, Teller)> {
+    let name = identity::name(&options.outputs.alarms, &config.alarms)?;
+    let name = name.as_ref().map_or(USUAL_NAME, SensorId::as_str);
+    let is_live = matches!(options.input, Input::Interfaces(_));
+    Correlating::open(asked, options.config.clone(), name, is_live, process)
+}
+
+/// Who the sensor is to correlators: those elsewhere, or its `own` one, whose store lies there, in this process.
+fn identity(options: &Options, config: &Config, own: Option<(Option<&Path>, &Process)>) -> Result<Option<Identity>> {
+    let (alarms, table, now_ns) = (&options.outputs.alarms, &config.alarms, clock::realtime_ns());
+    let is_live = matches!(options.input, Input::Interfaces(_));
+    if alarms.are_asked() {
+        let clock = if is_live { Clock::Host } else { Clock::Recorded };
+        return Identity::of(alarms, table, clock, now_ns).map(Some);
+    }
+    // One that goes through files promises nothing to its own correlator.
+    let Some((store, process)) = own.filter(|_| is_live) else { return Ok(None) };
+    let name = identity::name(alarms, table)?.map_or_else(|| USUAL_NAME.parse(), Ok);
+    let name = name.map_err(|error| Error::usage("name", "the sensor", error))?;
+    process.with_file_rights(|| Identity::within(name, alarms, table, store, now_ns)).map(Some)
+}
+
 fn load(options: &Options, config: &Config, bits: BitNames) -> Result<Loaded> {
-    rules::load(&options.rules, options.outputs.wants(Event::Alert), &config.variables, bits)
+    rules::load(&options.rules, options.outputs.wants(Event::Alert), config, bits)
 }

@@ -11,11 +11,14 @@ use ringtap::meters::EngineSnapshot;
 use ringtap::receiver::{Departure, DeviceEnd};
 use ringtap::{Error, Result};
 use ringtap_detect::{Counters, Profile, Program};
-use ringtap_output::Counts;
+use ringtap_output::{Counts, Queue};
 use ringtap_run::units::grouped;
 use serde_json::{Value, json};
 
+use crate::alarms::Sent;
+use crate::heart::Heart;
 use crate::inspector::Inspector;
+use crate::outputs::Outputs;
 use crate::rules::Used;
 use crate::session::{Session, Surroundings};
 use crate::statistics;
@@ -104,6 +107,19 @@ pub(crate) struct InterfaceAccount {
 /// What rules cost, with their program.
 type Costs = (Arc<Program>, Vec<Profile>);
 
+/// What a correlator was told.
+struct Alarms {
+    beats: u64,
+    /// The last one.
+    epoch: u64,
+    /// Alerts that had been promised not to come.
+    behind: u64,
+    sent: Arc<Sent>,
+    lines: Arc<Counts>,
+    /// The longest that a frame took from its stamp until it was seen, of those that were not there at the look after it.
+    visible_after_ns: u64,
+}
+
 /// What a run tells.
 pub struct Summary {
     object: String,
@@ -119,12 +135,15 @@ pub struct Summary {
     cut: u64,
     /// Where the records of alerts, flows, anomalies, packets and statistics went.
     records: Ledger,
-    datagrams_sent: u64,
-    datagrams_refused: u64,
     outputs: Arc<Counts>,
+    alarms: Option<Alarms>,
     latency_us: Option<Quantiles>,
     /// From the arrival stamp to the alert, of each alert.
     detection: Option<HistogramSnapshot>,
+    /// Alerts of packets that were there before the engine was; not among `detection`.
+    of_backlog: u64,
+    /// Alerts told without their transaction, payload and packet.
+    bare: u64,
     reloads: u64,
     /// Of the detectors' tables, what was used before it had its pages.
     late_bytes: u64,
@@ -132,29 +151,64 @@ pub struct Summary {
     profile: Option<Costs>,
 }
 
+/// What became of the outputs.
+struct EndedOutputs {
+    /// Heartbeats, where there were any.
+    beats: Result<Option<u64>>,
+    /// Records, and whether these are all in the file.
+    taken: Result<(u64, Result<()>)>,
+    correlated: Result<()>,
+}
+
 impl Session<'_> {
-    /// Ends the flows, then the outputs, and sums up.
+    /// Has heartbeats, outputs and the correlator end, each whatever became of the one before.
+    fn end_outputs(&mut self, heart: Option<Heart>, queue: Queue<Outputs>) -> EndedOutputs {
+        let beats = heart.map(Heart::finish).transpose();
+        let taken = queue.finish().map(|mut outputs| {
+            let written = outputs.finish();
+            (outputs.taken, written)
+            // Which drops the correlator's end of the way, too.
+        });
+        EndedOutputs { beats, taken, correlated: self.end_correlating() }
+    }
+
+    /// Ends by a fault of an engine. What was found is told all the same; what fails then is second to that.
+    pub(crate) fn give_up(mut self, around: Surroundings, fault: Error) -> Error {
+        let _ = self.end_outputs(around.heart, around.queue);
+        fault
+    }
+
+    /// Ends the flows, then the outputs, then the correlator in this process, and sums up. `failure`: why the run did not do all.
     ///
     /// # Errors
     /// The output thread panicked.
-    pub(crate) fn end(self, around: Surroundings, inspectors: Vec<Inspector>, ended: Ended) -> Result<Summary> {
-        let (mut counters, mut made, mut costs) = (Vec::new(), 0, Vec::new());
+    pub(crate) fn end(
+        mut self,
+        around: Surroundings,
+        inspectors: Vec<Inspector>,
+        ended: Ended,
+        failure: Option<Error>,
+    ) -> Result<Run> {
+        let (mut counters, mut made, mut of_backlog, mut bare, mut costs) = (Vec::new(), 0, 0, 0, Vec::new());
         for mut inspector in inspectors {
             inspector.finish();
             made += inspector.finds.made;
+            of_backlog += inspector.finds.of_backlog;
+            bare += inspector.finds.bare;
             counters.push(inspector.detector.counters());
             if self.options.profile {
                 let detector = &inspector.detector;
                 costs.push((Arc::clone(detector.program()), detector.profile().to_vec()));
             }
         }
-        let mut outputs = around.queue.finish()?;
-        outputs.finish();
+        let EndedOutputs { beats, taken, correlated } = self.end_outputs(around.heart, around.queue);
+        let (beats, (taken, written)) = (beats?, taken?);
         let lost = around.lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum();
+        let visible_after_ns = around.reaches.iter().map(|reach| reach.late_ns()).max().unwrap_or(0);
         let detection = around.latency.iter().map(|latency| latency.snapshot()).reduce(|all, one| all.merged(&one));
         let Ended { object, ending, elapsed_s, cut, live, interfaces, late_bytes, warnings } = ended;
         let (ledger, meters) = live.unzip();
-        Ok(Summary {
+        let summary = Summary {
             object,
             ending,
             elapsed_s,
@@ -163,18 +217,27 @@ impl Session<'_> {
             ledger,
             interfaces,
             cut,
-            records: records(made, outputs.taken, lost),
-            datagrams_sent: meters.as_ref().map_or(0, |meters| meters.transmitted),
-            datagrams_refused: meters.as_ref().map_or(0, |meters| meters.transmit_refused),
+            records: records(made, taken, lost),
             outputs: around.counts,
+            alarms: beats.map(|beats| Alarms {
+                beats,
+                epoch: around.numbers.epoch(),
+                behind: around.numbers.behind(),
+                sent: self.sent,
+                lines: around.line_counts,
+                visible_after_ns,
+            }),
             // Stamps of files are of no clock.
             detection: detection.filter(|_| meters.is_some()),
+            of_backlog,
+            bare,
             latency_us: meters.map(|meters| meters.latency.quantiles_us()),
             reloads: self.rules.reloads,
             late_bytes,
             warnings,
             profile: together(costs),
-        })
+        };
+        Ok(Run { summary, failure: failure.or(written.err()).or(correlated.err()) })
     }
 }
 
@@ -204,6 +267,11 @@ impl Summary {
     /// Lines and notifications that could not be written.
     pub(crate) fn failed_outputs(&self) -> u64 {
         self.outputs.failed.load(Ordering::Relaxed)
+    }
+
+    /// Lines for a correlator that could not be written.
+    pub(crate) fn failed_lines(&self) -> u64 {
+        self.alarms.as_ref().map_or(0, |alarms| alarms.lines.failed.load(Ordering::Relaxed))
     }
 
     fn sum(&self, of: impl Fn(&Counters) -> u64) -> u64 {
@@ -245,11 +313,18 @@ impl Summary {
             },
             "outputs": {
                 "written": count(&self.outputs.written), "failed": count(&self.outputs.failed),
-                "lost_in_queue": self.records.lost(), "in_transmit_ring": self.datagrams_sent,
-                "refused_by_transmit_ring": self.datagrams_refused,
+                "lost_in_queue": self.records.lost(),
             },
+            "alarms": self.alarms.as_ref().map(|alarms| json!({
+                "datagrams_sent": count(&alarms.sent.alerts), "datagrams_refused": count(&alarms.sent.refused),
+                "lines_written": count(&alarms.lines.written), "lines_failed": count(&alarms.lines.failed),
+                "heartbeats": alarms.beats, "epoch": alarms.epoch, "behind_heartbeat": alarms.behind,
+                "visible_after_us": alarms.visible_after_ns as f64 / 1e3,
+            })),
             "latency_us": self.latency_us,
             "detection_us": self.detection.as_ref().map(distribution),
+            "alerts_of_backlog": self.of_backlog,
+            "alerts_without_bytes": self.bare,
             "reloads": self.reloads,
             "tables_late_bytes": self.late_bytes,
             "warnings": self.warnings,
@@ -298,12 +373,13 @@ impl Summary {
     fn counted(&self, line: &mut impl FnMut(&str, String)) {
         line("packets", grouped(self.sum(|counters| counters.packets)));
         line("alerts", grouped(self.sum(|counters| counters.alerts)));
-        let named: [(&str, u64); 10] = [
+        let named: [(&str, u64); 11] = [
             ("cut packets", self.cut),
             ("shed packets", self.sum(|counters| counters.shed)),
             ("invalid packets", self.sum(|counters| counters.invalid)),
             ("budget hits", self.sum(|counters| counters.budget_hits)),
             ("stream gaps", self.sum(|counters| counters.gaps)),
+            ("segments discarded", self.sum(|counters| counters.segments_discarded)),
             ("segments refused", self.sum(|counters| counters.segments_refused)),
             ("flows evicted", self.sum(|counters| counters.flows.evicted)),
             ("windows evicted", self.sum(|counters| counters.windows_evicted)),
@@ -337,10 +413,13 @@ impl Summary {
         let written = grouped(self.outputs.written.load(Ordering::Relaxed));
         let (failed, lost) = (grouped(self.failed_outputs()), grouped(self.records.lost()));
         line("records", format!("{written} written, {failed} failed, {lost} lost in the queue"));
-        if self.datagrams_sent + self.datagrams_refused > 0 {
-            let (sent, refused) = (grouped(self.datagrams_sent), grouped(self.datagrams_refused));
-            line("alert datagrams", format!("{sent} sent, {refused} refused"));
-        }
+        let Some(alarms) = &self.alarms else { return };
+        let count = |counter: &AtomicU64| grouped(counter.load(Ordering::Relaxed));
+        let (sent, refused) = (count(&alarms.sent.alerts), count(&alarms.sent.refused));
+        let (written, failed) = (count(&alarms.lines.written), count(&alarms.lines.failed));
+        line("alert datagrams", format!("{sent} sent, {refused} refused"));
+        line("alarm lines", format!("{written} written, {failed} failed"));
+        line("heartbeats", format!("{}, {} alerts came behind one", grouped(alarms.beats), grouped(alarms.behind)));
     }
 
     /// Latencies.

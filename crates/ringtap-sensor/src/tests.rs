@@ -4,34 +4,35 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ringtap::Stop;
+use ringtap::Source;
 use ringtap::arrival::ArrivalClock;
-use ringtap::engine::{End, Engine};
-use ringtap::meters::EngineMeters;
-use ringtap::pacer::{Pacer, Policy};
+use ringtap::clock::{self, SystemClock};
+use ringtap::engine::End;
 use ringtap::source::StampClock;
 use ringtap::source::file::{FileSource, Pace};
+use ringtap::testing::{self, Arrival, MemorySource, Script};
 use ringtap_detect::rules::{BitNames, Classes, RuleSet, Variables};
 use ringtap_detect::{Detector, Limits, Precedence, Program};
-use ringtap_output::{Queue, Work};
+use ringtap_output::{Queue, Room, Work};
 use ringtap_samples::Sample;
 use ringtap_samples::files::{self, Format, Order};
 use ringtap_samples::frames::Ends;
 use ringtap_wire::LinkType;
 
-use crate::finds::{Alerts, Finds, Wanted};
+use crate::finds::{Finds, Wanted};
 use crate::inspector::{Inspector, Statistics, Times};
+use crate::numbers::{HostClock, Numbers};
 use crate::programs::{Exchange, exchange};
 use crate::record::Record;
-use crate::shedding::Shedding;
+use crate::shedding::{Shedding, Waits};
 
-const EVIL: &str = "alert udp any any -> any any (content:\"EVIL\"; sid:1;)\n";
+pub(crate) const EVIL: &str = "alert udp any any -> any any (content:\"EVIL\"; sid:1;)\n";
 
 /// Keeps records, and takes its time over each.
-struct Kept(Arc<Mutex<Vec<Record>>>, Duration);
+pub(crate) struct Kept(Arc<Mutex<Vec<Record>>>, Duration);
 
 impl Work<Record> for Kept {
-    fn record(&mut self, record: Record) {
+    fn record(&mut self, record: Record, _: &[u8]) {
         std::thread::sleep(self.1);
         self.0.lock().unwrap().push(record);
     }
@@ -56,48 +57,63 @@ fn datagrams(count: u16, port: u16, payload: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// An inspector and what is around it.
-struct Setup {
-    inspector: Inspector,
+pub(crate) struct Setup {
+    pub(crate) inspector: Inspector,
     exchange: Exchange,
-    queue: Queue<Kept>,
-    kept: Arc<Mutex<Vec<Record>>>,
+    pub(crate) queue: Queue<Kept>,
+    pub(crate) kept: Arc<Mutex<Vec<Record>>>,
 }
 
 /// What a setup is made of.
-struct Parts {
+pub(crate) struct Parts {
     rules: Arc<Program>,
     slots: usize,
+    bytes: usize,
     pace: Duration,
     waits: bool,
-    stamps: StampClock,
+    pub(crate) stamps: StampClock,
     priority: Option<&'static str>,
     statistics: Statistics,
+    pub(crate) numbers: Arc<Numbers>,
+    pub(crate) host: Arc<HostClock>,
+    pub(crate) is_live: bool,
 }
 
 impl Parts {
-    fn new(rules: &str) -> Self {
+    pub(crate) fn new(rules: &str) -> Self {
         Self {
             rules: program(rules),
             slots: 1024,
+            bytes: 64 << 10,
             pace: Duration::ZERO,
             waits: false,
             stamps: StampClock::Recorded,
             priority: None,
             statistics: Statistics::Off,
+            numbers: Arc::new(Numbers::new(1)),
+            host: Arc::new(HostClock::now()),
+            is_live: false,
         }
     }
 
-    fn setup(self) -> Setup {
+    pub(crate) fn setup(self) -> Setup {
         let kept = Arc::<Mutex<Vec<Record>>>::default();
-        let (queue, mut ends) = Queue::start(1, self.slots, Kept(Arc::clone(&kept), self.pace)).unwrap();
+        let room = Room { slots: self.slots, bytes: self.bytes };
+        let (queue, mut ends) = Queue::start(&[room; 2], Kept(Arc::clone(&kept), self.pace)).unwrap();
         let limits = Limits { flows: 1024, bits: 0, ..Limits::default() };
         let finds = Finds {
-            queue: ends.pop().unwrap(),
+            logs: ends.pop().unwrap(),
+            alerts: ends.pop().unwrap(),
             waits: self.waits,
-            wanted: Wanted { alerts: true, flows: true, anomalies: false, packets: false, stats: true },
-            alerts: Alerts::default(),
+            wanted: Wanted { alerts: true, flows: true, stats: true, ..Wanted::default() },
+            numbers: self.numbers,
+            clock: Arc::clone(&self.host),
+            is_live: self.is_live,
+            sender: None,
             latency: Arc::default(),
             arrivals: ArrivalClock::new(self.stamps),
+            of_backlog: 0,
+            bare: 0,
             packet: 0,
             made: 0,
         };
@@ -107,10 +123,10 @@ impl Parts {
             Detector::new(self.rules, limits),
             LinkType::Ethernet,
             finds,
-            Shedding::new(precedence, Some(Duration::from_millis(1))),
-            Times::new(self.stamps),
+            Shedding::new(precedence, Some(Waits { bound: Duration::from_millis(1), held: Duration::ZERO })),
+            Times::new(self.stamps, self.host),
             self.statistics,
-            incoming,
+            (incoming, crate::account::counts_way().0),
         );
         Setup { inspector, exchange, queue, kept }
     }
@@ -122,15 +138,11 @@ fn run(handler: Inspector, packets: Vec<Vec<u8>>) -> Inspector {
     let path = folder.path().join("in.pcap");
     let sample = Sample { name: "in".to_owned(), link: 1, packets };
     std::fs::write(&path, files::file(&sample, Format::Pcap(Order::Little))).unwrap();
-    let mut engine = Engine {
-        source: FileSource::open(&[path], Pace::AsFast).unwrap(),
-        handler,
-        pacer: Pacer::new(&Policy::Interrupt).unwrap(),
-        transmit: None,
-        stop: Arc::new(Stop::new().unwrap()),
-        meters: Arc::new(EngineMeters::default()),
-        packet_limit: None,
-    };
+    run_on(handler, FileSource::open(&[path], Pace::AsFast).unwrap())
+}
+
+fn run_on(handler: Inspector, source: impl Source) -> Inspector {
+    let mut engine = testing::engine(source, handler).unwrap();
     assert_eq!(engine.run(), End::EndOfFile);
     engine.handler
 }
@@ -138,12 +150,13 @@ fn run(handler: Inspector, packets: Vec<Vec<u8>>) -> Inspector {
 impl Setup {
     /// Ends the inspector and the queue: the records, and how many were lost.
     fn end(mut self) -> (Vec<Record>, u64) {
-        let lost = self.inspector.finds.queue.lost();
+        let lost = [self.inspector.finds.alerts.lost(), self.inspector.finds.logs.lost()];
         self.inspector.finish();
         let made = self.inspector.finds.made;
         drop(self.inspector);
         self.queue.finish().unwrap();
-        let (records, lost) = (self.kept.lock().unwrap().clone(), lost.load(Ordering::Relaxed));
+        let (records, lost) =
+            (self.kept.lock().unwrap().clone(), lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum());
         assert_eq!(made, records.len() as u64 + lost, "every record is taken or lost");
         (records, lost)
     }
@@ -189,6 +202,21 @@ fn packets_that_waited_too_long_are_shed_but_for_those_that_go_first() {
     let setup = Parts { stamps: StampClock::Realtime, ..Parts::new(EVIL) }.setup().run(packets);
     let counters = setup.inspector.detector.counters();
     assert_eq!((counters.shed, counters.packets), (0, 157));
+}
+
+/// What was in the ring before the engine looked at it says nothing of how late an engine is.
+#[test]
+fn alerts_of_what_came_before_the_engine_are_not_among_the_latencies() {
+    let Setup { inspector, .. } = Parts { stamps: StampClock::Monotonic, ..Parts::new(EVIL) }.setup();
+    // Made, and started some time after.
+    std::thread::sleep(Duration::from_millis(5));
+    let now_ns = clock::monotonic_ns();
+    let frame = datagrams(1, 9, b"EVIL").remove(0);
+    let times = [now_ns - 1_000_000, now_ns - 500_000, now_ns + 200_000_000];
+    let script = Script::of(times.map(|at_ns| Arrival::at(at_ns, frame.clone())));
+    let inspector = run_on(inspector, MemorySource::new("memory", SystemClock, script).unwrap());
+    let latencies = inspector.finds.latency.snapshot().quantiles_us().count;
+    assert_eq!((inspector.finds.of_backlog, latencies), (2, 1));
 }
 
 #[test]
@@ -245,4 +273,37 @@ fn statistics_come_when_they_are_due_and_at_the_end() {
     // Due at once: when the ring is empty, too.
     assert!(made(Statistics::Every(0)) > 1);
     assert_eq!(made(Statistics::Every(3_600_000_000_000)), 1);
+}
+
+#[test]
+fn logs_that_find_no_room_keep_no_alert_out() {
+    let parts = Parts { slots: 4, pace: Duration::from_millis(2), ..Parts::new(EVIL) };
+    let mut setup = parts.setup();
+    setup.inspector.finds.wanted.transactions.dns = true;
+    let query = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x07example\x03org\0\0\x01\0\x01";
+    let mut packets = datagrams(30, 53, query);
+    packets.extend(datagrams(2, 9, b"EVIL"));
+    let setup = setup.run(packets);
+    let lost = [&setup.inspector.finds.alerts, &setup.inspector.finds.logs].map(|queue| queue.lost());
+    let (records, _) = setup.end();
+    let [of_alerts, of_logs] = lost.map(|lost| lost.load(Ordering::Relaxed));
+    assert_eq!((of_alerts, alerts(&records).len()), (0, 2));
+    assert!(of_logs > 0, "more queries than there was room for");
+}
+
+/// What goes with an alert must not keep it out: neither where others' bytes take the room, nor where it never had enough.
+#[test]
+fn alerts_whose_bytes_find_no_room_are_told_without_them() {
+    let parts = Parts { bytes: 100, pace: Duration::from_millis(2), ..Parts::new(EVIL) };
+    let mut setup = parts.setup();
+    setup.inspector.finds.wanted.payloads = true;
+    let mut packets = datagrams(3, 9, &[b"EVIL".as_slice(), &[b'.'; 56]].concat());
+    packets.extend(datagrams(1, 9, &[b"EVIL".as_slice(), &[b'.'; 200]].concat()));
+    let setup = setup.run(packets);
+    let bare = setup.inspector.finds.bare;
+    let (records, lost) = setup.end();
+    let has_bytes = |record: &&Record| matches!(record, Record::Alert(alert) if alert.payload.is_some());
+    let with_bytes = records.iter().filter(has_bytes).count() as u64;
+    assert_eq!((alerts(&records).len(), lost, with_bytes + bare), (4, 0, 4));
+    assert!((2..4).contains(&bare), "the first has room, the last never: {bare}");
 }

@@ -70,7 +70,7 @@ fn rules_find_what_a_given_device_brings() {
         }
         raise(Signal::SIGTERM).unwrap();
     });
-    let done = run(&options).unwrap();
+    let done = run(&options, None).unwrap();
     ender.join().unwrap();
 
     assert!(done.failure.is_none(), "{:?}", done.failure);

@@ -45,7 +45,7 @@ fn a_hangup_opens_the_output_file_again() {
         wait_for(&current);
         pipe.write_all(rest).unwrap();
     });
-    let done = run(&options).unwrap();
+    let done = run(&options, None).unwrap();
     sender.join().unwrap();
     assert!(done.failure.is_none());
     let summary = done.summary.object();

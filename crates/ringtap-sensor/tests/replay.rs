@@ -1,14 +1,18 @@
 //! The sensor as a library over capture files: outputs, what they count, and how a run ends.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ringtap_datagram::line::Line;
+use ringtap_datagram::{Clock, Message};
 use ringtap_samples::Sample;
 use ringtap_samples::files::{self, Format, Order};
-use ringtap_samples::frames::Ends;
-use ringtap_sensor::{Event, Input, Options, RuleOptions, check_rules, run};
+use ringtap_samples::frames::{Ends, Session};
+use ringtap_sensor::{Event, Input, LineTarget, Options, RuleOptions, check_rules, run};
 use serde_json::Value;
 
 fn attacks(folder: &Path, count: u16) -> Options {
@@ -42,7 +46,7 @@ fn each_event_goes_where_it_was_asked_for() {
     let syslog = format!("udp:{}", server.local_addr().unwrap());
     options.outputs.syslog = Some(ringtap_output::LogServer::parse(&syslog).unwrap());
     options.outputs.events = vec![Event::Flow, Event::Stats];
-    let done = run(&options).unwrap();
+    let done = run(&options, None).unwrap();
     assert!(done.failure.is_none());
     let summary = done.summary.object();
     assert_eq!((&summary["alerts"], &summary["ending"]), (&3.into(), &"end_of_file".into()), "{summary}");
@@ -60,15 +64,52 @@ fn each_event_goes_where_it_was_asked_for() {
 }
 
 #[test]
+fn a_correlator_is_told_of_a_file_up_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let key = folder.path().join("key");
+    std::fs::write(&key, "5:000102030405060708090a0b0c0d0e0f").unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let mut options = attacks(folder.path(), 3);
+    let alarms = &mut options.outputs.alarms;
+    alarms.lines = vec![LineTarget::Unix(socket.clone())];
+    assert!(run(&options, None).err().unwrap().to_string().contains("--sensor-id"), "it has no name");
+    let alarms = &mut options.outputs.alarms;
+    (alarms.sensor_id, alarms.key) = (Some("files".parse().unwrap()), Some(key));
+    alarms.epoch_file = Some(folder.path().join("epoch"));
+    let mut epochs = Vec::new();
+    for _ in 0..2 {
+        let done = run(&options, None).unwrap();
+        assert!(done.failure.is_none(), "{:?}", done.failure);
+        let lines = BufReader::new(listener.accept().unwrap().0).lines();
+        let messages: Vec<Message> =
+            lines.map(|line| *Line::parse(line.unwrap().as_bytes()).unwrap().unverified()).collect();
+        assert!(messages.iter().all(|message| message.origin().clock == Clock::Recorded));
+        let alerts = messages.iter().filter(|message| matches!(message, Message::Alert(_))).count();
+        let Some(Message::Heartbeat(last)) = messages.last() else { panic!("{messages:?}") };
+        assert_eq!((alerts, last.last_sequence, last.horizon_ns), (3, 3, u64::MAX), "nothing follows at all");
+        epochs.push(last.origin.epoch);
+    }
+    assert!(epochs[0] < epochs[1], "{epochs:?}");
+    // Nobody listens any more.
+    drop(listener);
+    std::fs::remove_file(&socket).unwrap();
+    let done = run(&options, None).unwrap();
+    assert!(done.failure.is_some() && done.summary.object()["alarms"]["lines_failed"].as_u64() > Some(3));
+}
+
+#[test]
 fn what_could_not_be_written_is_counted_and_fails_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = attacks(folder.path(), 3);
     options.outputs.eve = Some("/dev/full".into());
-    let done = run(&options).unwrap();
+    let done = run(&options, None).unwrap();
     let summary = done.summary.object();
     assert_eq!(summary["outputs"]["written"], 0, "{summary}");
     assert_eq!(summary["outputs"]["failed"], summary["records"]["offered"], "{summary}");
-    assert!(done.failure.unwrap().to_string().contains("could not be written"));
+    let failure = done.failure.unwrap().to_string();
+    assert!(failure.contains("/dev/full: ENOSPC") && failure.contains("lines were lost"), "{failure}");
 }
 
 /// `duration` ends a replay as it ends a live run, and what was found until then is written.
@@ -90,7 +131,7 @@ fn a_replay_ends_when_its_time_is_over() {
         file.read_to_string(&mut text).unwrap();
         text.lines().count()
     });
-    let done = run(&options).unwrap();
+    let done = run(&options, None).unwrap();
     let summary = done.summary.object();
     assert_eq!(summary["ending"], "duration", "{summary}");
     assert!(summary["packets"].as_u64().unwrap() < PACKETS.into(), "{summary}");
@@ -106,4 +147,35 @@ fn rules_can_be_checked_without_a_run() {
     let object = check.object();
     assert_eq!((&object["rules"], &object["used"], check.left_out()), (&2.into(), &1.into(), 1), "{object}");
     assert!(check.text().contains("my.rules:2") && check.text().contains("2 rules, 1 used (50.0 %)"));
+}
+
+#[test]
+fn requests_are_events_with_their_responses() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = attacks(folder.path(), 1);
+    let request = b"GET /a?b=\xff HTTP/1.1\r\nHost: Example.org:8080\r\nUser-Agent: me\r\nReferer: there\r\n\r\n";
+    let response =
+        b"HTTP/1.1 302 Found\r\nContent-Type: text/html; charset=x\r\nLocation: /b\r\nContent-Length: 2\r\n\r\nok";
+    let session = Session::open(Ends::new("198.51.100.7", "203.0.113.9"), [5000, 8080]);
+    let packets = session.client(request, 20).server(response, 20).close();
+    let capture = folder.path().join("http.pcap");
+    let sample = Sample { name: "http".to_owned(), link: 1, packets };
+    std::fs::write(&capture, files::file(&sample, Format::Pcap(Order::Little))).unwrap();
+    let eve = folder.path().join("eve.json");
+    options.input = Input::Files(vec![capture]);
+    options.outputs.eve = Some(eve.clone());
+    options.outputs.events = vec![Event::Http];
+    run(&options, None).unwrap();
+    let text = std::fs::read_to_string(&eve).unwrap();
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(events.len(), 1, "{text}");
+    let expected = serde_json::json!({
+        "hostname": "Example.org", "http_port": 8080, "url": "/a?b=\u{fffd}", "http_user_agent": "me", "http_content_type": "text/html",
+        "http_refer": "there", "http_method": "GET", "protocol": "HTTP/1.1", "status": 302, "redirect": "/b", "length": 2,
+    });
+    assert_eq!(events[0]["http"], expected);
+    assert_eq!(
+        (&events[0]["event_type"], &events[0]["tx_id"], &events[0]["dest_port"]),
+        (&"http".into(), &0.into(), &8080.into())
+    );
 }

@@ -59,7 +59,8 @@ pub struct Opened {
     pub start_ns: i64,
     /// What is not proven of it.
     pub doubt: Doubt,
-    /// All events of the match, in the order of time.
+    /// All events of the match, in the order of time; of a count at most [`Limits::members`](crate::Limits::members), the
+    /// oldest ones.
     pub members: Vec<Member>,
 }
 

@@ -181,7 +181,7 @@ proptest! {
             if bytes[1] == 1 {
                 // The format, and no event that was applied: the window would be ahead of it.
                 let headless = [&[bytes[0], 0], &bytes[2 + ORDER_BYTES..]].concat();
-                prop_assert!(State::decode(rule, &headless).is_err() || state.remembered().is_empty());
+                prop_assert!(State::decode(rule, &headless).is_err() || state.remembered(rule).is_empty());
             }
             for (at, byte) in &changes {
                 let at = at % bytes.len();

@@ -317,3 +317,56 @@ proptest! {
         }
     }
 }
+
+/// All orders of arrival of a few events, not only some: bounds, ties and T + 1 among them.
+#[test]
+fn every_permutation_gives_the_same_bytes() {
+    let event = |(sequence, (time, letters, value)): (usize, &(i64, &[&'static str], u8))| Event {
+        time: 1_000_000 + time,
+        sensor: sequence as u64 % 2,
+        sequence: sequence as u64,
+        letters: letters.to_vec(),
+        user: 0,
+        host: value % 2,
+        value: *value,
+    };
+    let automaton = automaton(RULES);
+    let sets: [&[(i64, &[&'static str], u8)]; 4] = [
+        // Ties at both ends of a timespan, and 1 ns beyond it.
+        &[(0, &["a"], 0), (0, &["b"], 1), (TIMESPAN, &["c"], 2), (TIMESPAN, &["a"], 3), (TIMESPAN + 1, &["b"], 0)],
+        &[(0, &["a"], 0), (1, &["b"], 1), (2, &["a", "b"], 2), (TIMESPAN + 1, &["c"], 0), (TIMESPAN + 2, &["c"], 1)],
+        // All at one stamp: the order is that of steps and sensors.
+        &[(5, &["c"], 0), (5, &["b"], 1), (5, &["a"], 2), (5, &["a", "b", "c"], 3), (5, &["a"], 2)],
+        &[
+            (0, &["a"], 0),
+            (5000, &["b"], 1),
+            (5000, &["c"], 2),
+            (TIMESPAN, &["b", "c"], 2),
+            (2 * TIMESPAN, &["a"], 1),
+            (2 * TIMESPAN + 1, &["c"], 3),
+        ],
+    ];
+    let mut permutations = 0;
+    for set in sets {
+        let events: Vec<Event> = set.iter().enumerate().map(event).collect();
+        let mut order: Vec<usize> = (0..events.len()).collect();
+        let expected = sorted(&automaton, &run(&automaton, &events, &order, false, false));
+        assert!(expected.len() > 10);
+        while next(&mut order) {
+            for bytes in [false, true] {
+                assert_eq!(sorted(&automaton, &run(&automaton, &events, &order, bytes, false)), expected, "{order:?}");
+            }
+            permutations += 1;
+        }
+    }
+    assert_eq!(permutations, 3 * (120 - 1) + 720 - 1);
+}
+
+/// The next permutation in the order of the alphabet.
+fn next(order: &mut [usize]) -> bool {
+    let Some(at) = order.windows(2).rposition(|pair| pair[0] < pair[1]) else { return false };
+    let with = order.iter().rposition(|it| *it > order[at]).expect("one behind it");
+    order.swap(at, with);
+    order[at + 1..].reverse();
+    true
+}

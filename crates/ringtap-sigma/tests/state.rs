@@ -82,7 +82,7 @@ fn an_open_incident_keeps_its_identity_when_its_state_is_rebuilt() {
     };
     assert_eq!(bytes(&rebuilt), bytes(&whole));
     assert!(!State::new(rule).resume(IncidentId::default(), 0, 0, 0));
-    assert_eq!(whole.remembered().len(), 3);
+    assert_eq!(whole.remembered(rule).len(), 3);
     assert_eq!(whole.expires_ns(rule), Some(events[19].mark.time_ns + rule.timespan_ns + 1));
 }
 

@@ -36,6 +36,11 @@ pub struct UserTable {
 }
 
 impl UserTable {
+    /// Whether its messages prove who sent them.
+    pub fn is_authenticated(&self) -> bool {
+        self.auth.is_some()
+    }
+
     /// The user.
     ///
     /// # Errors

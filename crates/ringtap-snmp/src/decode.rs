@@ -7,12 +7,13 @@ use std::net::SocketAddr;
 use crate::message::{Message, ScopedData, ScopedPdu, Version, tag};
 use crate::notification::Notification;
 use crate::refusal::Refusal;
-use crate::usm::{RecentSet, Refused, ReportLimit, Usm};
+use crate::usm::{RecentSet, Refused, ReportLimit, SecurityLevel, Usm};
 
 /// What communities, users and engines a station knows.
 pub struct SnmpDecoder {
     /// Empty: any community.
     communities: Vec<Vec<u8>>,
+    v3_only: bool,
     usm: Usm,
     /// The decrypted scoped PDU of the latest message.
     plain: Vec<u8>,
@@ -37,12 +38,38 @@ pub struct Received<'a> {
     pub again: bool,
     /// The scoped PDU, where it came encrypted.
     pub decrypted: Option<&'a [u8]>,
+    /// The security that it came with.
+    pub level: SecurityLevel,
 }
 
 impl SnmpDecoder {
     /// `communities` for v1 and v2c (none: any is taken); `usm` for v3.
     pub fn new(communities: Vec<Vec<u8>>, usm: Usm) -> Self {
-        Self { communities, usm, plain: Vec::new(), informs: RecentSet::default(), limit: ReportLimit::default() }
+        Self {
+            communities,
+            v3_only: false,
+            usm,
+            plain: Vec::new(),
+            informs: RecentSet::default(),
+            limit: ReportLimit::default(),
+        }
+    }
+
+    /// Takes nothing of v1 and v2c.
+    #[must_use]
+    pub fn v3_only(mut self) -> Self {
+        self.v3_only = true;
+        self
+    }
+
+    /// Whether who sends v1 and v2c must know a community.
+    pub fn asks_for_community(&self) -> bool {
+        !self.communities.is_empty()
+    }
+
+    /// Users, and engines with their clocks.
+    pub fn usm(&mut self) -> &mut Usm {
+        &mut self.usm
     }
 
     /// Reports that were due and not sent, as there were too many of late.
@@ -63,6 +90,7 @@ impl SnmpDecoder {
         let refused = |cause| Refused { cause, report: None };
         match crate::message::parse(datagram).map_err(|_| refused(Refusal::Malformed))? {
             Message::OtherVersion(_) => Err(refused(Refusal::OtherVersion)),
+            Message::Community { .. } if self.v3_only => Err(refused(Refusal::VersionOff)),
             Message::Community { version, community, pdu } => {
                 if !self.communities.is_empty() && !self.communities.iter().any(|known| known == community) {
                     return Err(refused(Refusal::Community));
@@ -72,8 +100,10 @@ impl SnmpDecoder {
                     .ok_or(refused(Refusal::NotANotification))?;
                 // RFC 3416 §4.2.7: an answer says what the inform said.
                 let answer = notification.inform.then(|| with_tag(datagram, notification.pdu_at));
-                let again = notification.inform && !is_new(&mut self.informs, source, &notification, now_ns);
-                Ok(Received { notification, answer, again, decrypted: None })
+                let level = SecurityLevel::NoAuthNoPriv;
+                let sender = (source, level, None);
+                let again = notification.inform && !is_new(&mut self.informs, sender, &notification, now_ns);
+                Ok(Received { notification, answer, again, decrypted: None, level })
             }
             Message::V3(message) => {
                 let opened = match self.usm.open(&message, now_ns, &mut self.plain) {
@@ -95,6 +125,9 @@ impl SnmpDecoder {
                     .map_err(|_| refused(Refusal::Malformed))?
                     .ok_or(refused(Refusal::NotANotification))?;
                 let mut answer = None;
+                if opened.again && !notification.inform {
+                    return Err(refused(Refusal::Replayed));
+                }
                 if notification.inform {
                     // For an inform we are the authoritative engine (RFC 3412 §6.1).
                     if message.engine_id != self.usm.local().id {
@@ -103,8 +136,11 @@ impl SnmpDecoder {
                     let response = with_tag(scoped_bytes, notification.pdu_at);
                     answer = self.usm.answer(&message, opened, &response, now_ns);
                 }
-                let again = notification.inform && !is_new(&mut self.informs, source, &notification, now_ns);
-                Ok(Received { notification, answer, again, decrypted })
+                let sender = (source, opened.level, Some(opened.user));
+                let is_new = notification.inform && is_new(&mut self.informs, sender, &notification, now_ns);
+                // The same message from elsewhere is no other inform either.
+                let again = notification.inform && (opened.again || !is_new);
+                Ok(Received { notification, answer, again, decrypted, level: opened.level })
             }
         }
     }
@@ -119,9 +155,12 @@ fn with_tag(bytes: &[u8], at: usize) -> Vec<u8> {
     answer
 }
 
+/// Whose an inform is: its source, its security and the number of its user.
+type Sender = (SocketAddr, SecurityLevel, Option<usize>);
+
 /// A sender repeats an inform with the same request-id until it is answered; msgID and salt may be new ones.
-fn is_new(informs: &mut RecentSet, source: SocketAddr, notification: &Notification<'_>, now_ns: u64) -> bool {
-    informs.insert((source, notification.request_id, &notification.trap_oid, notification.varbinds.bytes()), now_ns)
+fn is_new(informs: &mut RecentSet, sender: Sender, notification: &Notification<'_>, now_ns: u64) -> bool {
+    informs.insert((sender, notification.request_id, &notification.trap_oid, notification.varbinds.bytes()), now_ns)
 }
 
 #[cfg(test)]
@@ -208,6 +247,68 @@ mod tests {
         let answer = decoder.decode(source(), &inform, 500 * S).unwrap().answer.unwrap();
         let Ok(Message::V3(message)) = crate::message::parse(&answer) else { panic!() };
         assert_eq!((message.id, message.boots, message.time, message.flags), (21, 3, 500, 3));
+        let elsewhere = "198.51.100.7:9".parse().unwrap();
+        let replayed = decoder.decode(elsewhere, &inform, 501 * S).unwrap();
+        assert!(replayed.again && replayed.answer.is_some(), "answered, and no new one");
+        let trap = Trap::new(&LINK_DOWN, 5).scoped(tag::V2_TRAP, b"\x80station", b"", 9);
+        let trap = sealer.seal(22, 480, &trap, 3).unwrap();
+        assert!(decoder.decode(source(), &trap, 501 * S).is_ok());
+        assert_eq!(cause(&mut decoder, &trap, 501 * S), Refusal::Replayed);
+    }
+
+    #[test]
+    fn an_inform_of_anybody_makes_none_of_a_user_a_repetition() {
+        let local = LocalEngine { id: b"\x80station".to_vec(), boots: 3, started_ns: 0 };
+        let users = vec![User::new("nobody", None, None).unwrap(), user("operator"), user("second")];
+        let mut decoder = SnmpDecoder::new(Vec::new(), Usm::new(local, users, 7));
+        // The same request-id, name and varbinds from the same address, with more and more security.
+        let trap = Trap::new(&LINK_DOWN, 5);
+        let scoped = trap.scoped(tag::INFORM, b"\x80station", b"", 9);
+        let sealed = |user: &User, salt| Sealer::new(user, b"\x80station", 3).seal(21, 480, &scoped, salt).unwrap();
+        let informs = [
+            trap.inform(b"any", 9),
+            sealed(&User::new("nobody", None, None).unwrap(), 1),
+            sealed(&user("operator"), 2),
+            sealed(&user("second"), 3),
+        ];
+        for inform in &informs {
+            assert!(!decoder.decode(source(), inform, 480 * S).unwrap().again);
+        }
+        let repeated = sealed(&user("operator"), 4);
+        assert!(decoder.decode(source(), &repeated, 480 * S).unwrap().again, "its own is one");
+    }
+
+    #[test]
+    fn replays_are_known_over_a_restart_too() {
+        let scoped = Trap::new(&LINK_DOWN, 5).scoped(tag::V2_TRAP, b"\x80agent", b"", 1);
+        let sealer = Sealer::new(&user("operator"), b"\x80agent", 4);
+        let [old, last, next] =
+            [(999, 1), (1000, 2), (1000, 3)].map(|(t, salt)| sealer.seal(1, t, &scoped, salt).unwrap());
+        let mut before = decoder();
+        for taken in [&old, &last] {
+            assert_eq!(before.decode(source(), taken, S).unwrap().level, SecurityLevel::AuthPriv);
+        }
+        let clocks = before.usm().take_clocks();
+        assert_eq!(clocks.len(), 1);
+        let mut after = decoder();
+        after.usm().resume(&clocks[0], true, S);
+        let Ok(Message::V3(message)) = crate::message::parse(&last) else { panic!() };
+        after.usm().resume_message(&message, S);
+        assert_eq!(cause(&mut after, &old, S), Refusal::TimeWindow);
+        assert_eq!(cause(&mut after, &last, S), Refusal::Replayed);
+        assert!(after.decode(source(), &next, S).is_ok(), "another one of the same second");
+    }
+
+    #[test]
+    fn who_has_v3_alone_takes_nothing_else() {
+        let mut decoder = decoder().v3_only();
+        let trap = Trap::new(&LINK_DOWN, 5);
+        for bytes in [trap.v2c(b"public", 1), trap.inform(b"public", 2)] {
+            assert_eq!(cause(&mut decoder, &bytes, S), Refusal::VersionOff);
+        }
+        let scoped = trap.scoped(tag::V2_TRAP, b"\x80agent", b"", 1);
+        let sealed = Sealer::new(&user("operator"), b"\x80agent", 4).seal(1, 1, &scoped, 1).unwrap();
+        assert!(decoder.decode(source(), &sealed, S).is_ok());
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod message;
 pub mod names;
 pub mod notification;
 pub mod oid;
+pub mod rate;
 pub mod refusal;
 pub mod usm;
 pub mod varbind;

@@ -12,6 +12,8 @@ pub enum Refusal {
     Malformed,
     /// Neither v1, v2c nor v3.
     OtherVersion,
+    /// v1 or v2c where only v3 is taken.
+    VersionOff,
     /// A request or response sent to the wrong port.
     NotANotification,
     /// A community that is not configured.
@@ -38,9 +40,10 @@ pub enum Refusal {
 
 impl Refusal {
     /// All of them, in the order of their numbers (`as usize`).
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Malformed,
         Self::OtherVersion,
+        Self::VersionOff,
         Self::NotANotification,
         Self::Community,
         Self::SecurityModel,
@@ -59,6 +62,7 @@ impl Refusal {
         match self {
             Self::Malformed => "malformed",
             Self::OtherVersion => "other_version",
+            Self::VersionOff => "version_off",
             Self::NotANotification => "not_a_notification",
             Self::Community => "community",
             Self::SecurityModel => "security_model",

@@ -3,8 +3,10 @@
 //! Owns the words. Which notification means what is a rule of whoever receives it, what follows is the [`table`](crate::table)'s.
 
 use std::fmt;
+use std::net::IpAddr;
 
 pub use ringtap_output::Severity;
+pub use ringtap_snmp::usm::SecurityLevel;
 use serde::{Deserialize, Serialize};
 
 /// What an alarm is about: event type of X.733 §8.1.1.
@@ -69,6 +71,40 @@ pub struct Key {
     pub object: String,
 }
 
+/// Who raised an alarm, as far as that is certain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The sender of the notification; `None`: the store did not note it yet.
+    pub source: Option<IpAddr>,
+    /// The security that the notification came with.
+    pub security: SecurityLevel,
+    /// What else it showed; the store's concern.
+    #[serde(skip)]
+    pub shown: Shown,
+    /// It is no stranger: authenticated, with a community or certificate that is asked for, or from an address that the configuration names.
+    /// Of today's configuration: when that is another one, [`Config::judge`](crate::config::Config::judge) sees stored alarms by it.
+    pub is_known: bool,
+}
+
+/// What a sender shows beside its address and the security of its message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shown {
+    /// Nothing that was asked for.
+    #[default]
+    Nothing,
+    /// A community that was asked for.
+    Community,
+    /// A certificate that was asked for.
+    Certificate,
+}
+
+impl Origin {
+    /// Whether it may change what `other` raised: it is at least as authentic.
+    pub fn is_as_authentic_as(self, other: Self) -> bool {
+        (self.security, self.is_known) >= (other.security, other.is_known)
+    }
+}
+
 /// An alarm. Times are nanoseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alarm {
@@ -82,6 +118,9 @@ pub struct Alarm {
     /// Event type and probable cause, as far as they are known.
     #[serde(flatten)]
     pub classification: Classification,
+    /// Who raised it: whoever found it cleared, or came later with more authenticity.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// The condition is gone, or an operator has said so.
     pub cleared: bool,
     /// Notifications of it.
@@ -98,6 +137,8 @@ pub struct Alarm {
     pub last_notification: u64,
     /// Its changes are not announced while this lasts.
     pub flapping: bool,
+    /// When something more authentic was last news (nanoseconds since 1970; 0: never, or not since the start). Not stored.
+    pub news_ns: u64,
     /// Penalty of its changes, and when that was reckoned (RFC 2439 §4.2).
     pub penalty: f64,
     /// Notifications whose change was not announced.
@@ -128,6 +169,10 @@ pub enum Judgement {
     BelowThreshold,
     /// There are as many alarms as may be.
     TableFull,
+    /// Strangers, its sender's network or its sender have as many alarms as they may have.
+    ShareFull,
+    /// The alarm was raised with more authenticity than this notification has: it changes nothing.
+    NotAuthentic,
 }
 
 impl Judgement {
@@ -148,6 +193,10 @@ impl fmt::Display for Judgement {
             Self::Retransmission => f.write_str("suppressed: inform sent again"),
             Self::BelowThreshold => f.write_str("no alarm: below the severity of alarms"),
             Self::TableFull => f.write_str("no alarm: the table of alarms is full"),
+            Self::ShareFull => {
+                f.write_str("no alarm: strangers, its network or its sender have as many as they may have")
+            }
+            Self::NotAuthentic => f.write_str("suppressed: the alarm was raised with more authenticity than this has"),
         }
     }
 }

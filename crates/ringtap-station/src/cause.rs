@@ -11,6 +11,14 @@ use ringtap_snmp::refusal::Refusal;
 pub enum Cause {
     /// SNMP's reason.
     Snmp(Refusal),
+    /// From an address that is not listed.
+    Source,
+    /// One address sent more than it may.
+    SourceRate,
+    /// One network sent more than it may.
+    NetworkRate,
+    /// Changed on the way: a checksum of IP or UDP is wrong.
+    Checksum,
     /// Longer than a message may be.
     Oversize,
     /// Syslog without a byte of text.
@@ -19,8 +27,18 @@ pub enum Cause {
     SyslogFraming,
 }
 
+/// The station's own.
+const OWN: [Cause; 7] = [
+    Cause::Source,
+    Cause::SourceRate,
+    Cause::NetworkRate,
+    Cause::Checksum,
+    Cause::Oversize,
+    Cause::EmptySyslog,
+    Cause::SyslogFraming,
+];
 /// How many causes there are.
-const COUNT: usize = Refusal::ALL.len() + 3;
+const COUNT: usize = Refusal::ALL.len() + OWN.len();
 
 impl From<Refusal> for Cause {
     fn from(refusal: Refusal) -> Self {
@@ -31,13 +49,17 @@ impl From<Refusal> for Cause {
 impl Cause {
     /// All causes, in order.
     pub fn all() -> impl Iterator<Item = Self> {
-        Refusal::ALL.into_iter().map(Self::Snmp).chain([Self::Oversize, Self::EmptySyslog, Self::SyslogFraming])
+        Refusal::ALL.into_iter().map(Self::Snmp).chain(OWN)
     }
 
     /// Its name in reports and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Snmp(refusal) => refusal.name(),
+            Self::Source => "source",
+            Self::SourceRate => "source_rate",
+            Self::NetworkRate => "network_rate",
+            Self::Checksum => "checksum",
             Self::Oversize => "oversize",
             Self::EmptySyslog => "empty_syslog",
             Self::SyslogFraming => "syslog_framing",
@@ -48,9 +70,13 @@ impl Cause {
     fn index(self) -> usize {
         match self {
             Self::Snmp(refusal) => refusal as usize,
-            Self::Oversize => COUNT - 3,
-            Self::EmptySyslog => COUNT - 2,
-            Self::SyslogFraming => COUNT - 1,
+            Self::Source => Refusal::ALL.len(),
+            Self::SourceRate => Refusal::ALL.len() + 1,
+            Self::NetworkRate => Refusal::ALL.len() + 2,
+            Self::Checksum => Refusal::ALL.len() + 3,
+            Self::Oversize => Refusal::ALL.len() + 4,
+            Self::EmptySyslog => Refusal::ALL.len() + 5,
+            Self::SyslogFraming => Refusal::ALL.len() + 6,
         }
     }
 }

@@ -12,7 +12,8 @@ use ringtap_snmp::decode::{Received, SnmpDecoder};
 use ringtap_snmp::message::Version;
 use ringtap_snmp::oid::Oid;
 
-use crate::alarm::{Alarm, Judgement, Key, Severity};
+use crate::admission::Admission;
+use crate::alarm::{Alarm, Judgement, Key, Origin, SecurityLevel, Severity, Shown};
 use crate::cause::Cause;
 use crate::counts::StationCounts;
 use crate::rules::Rules;
@@ -33,7 +34,9 @@ pub struct Announcement {
 /// What is judged by.
 #[derive(Debug)]
 pub struct JudgeConfig {
-    /// Who may send.
+    /// From where.
+    pub admission: Admission,
+    /// Who may send SNMP.
     pub decoder: SnmpDecoder,
     /// What notifications mean.
     pub rules: Rules,
@@ -81,16 +84,35 @@ impl Judge {
         job: &mut Job,
     ) -> Option<Answer> {
         self.counts.seen.fetch_add(1, Ordering::Relaxed);
+        let is_certified = head.service == Service::CertifiedSyslog;
+        let is_known = match self.config.admission.admit(head.source.ip(), is_certified, now_ns) {
+            Ok(is_known) => is_known,
+            Err(cause) => {
+                self.counts.causes.add(cause);
+                return None;
+            }
+        };
+        let shown = if is_certified { Shown::Certificate } else { Shown::Nothing };
+        let (source, security) = (Some(head.source.ip().to_canonical()), SecurityLevel::NoAuthNoPriv);
+        let origin = Origin { source, security, shown, is_known };
         match head.service {
-            Service::Snmp => self.snmp(head, datagram, kept, now_ns, job),
-            Service::Syslog => {
-                self.syslog(head, datagram, kept, job);
+            Service::Snmp => self.snmp((head, origin), datagram, kept, now_ns, job),
+            Service::Syslog | Service::CertifiedSyslog => {
+                self.syslog((head, origin), datagram, kept, job);
                 None
             }
         }
     }
 
-    fn snmp(&mut self, head: Head, datagram: &[u8], kept: Option<Place>, now_ns: u64, job: &mut Job) -> Option<Answer> {
+    fn snmp(
+        &mut self,
+        (head, mut origin): (Head, Origin),
+        datagram: &[u8],
+        kept: Option<Place>,
+        now_ns: u64,
+        job: &mut Job,
+    ) -> Option<Answer> {
+        let asks_for_community = self.config.decoder.asks_for_community();
         let received = match self.config.decoder.decode(head.source, datagram, now_ns) {
             Ok(received) => received,
             Err(refused) => {
@@ -100,12 +122,17 @@ impl Judge {
             }
         };
         let kind = count_snmp(&self.counts, &received);
+        origin.security = received.level;
+        if kind != Kind::V3 && asks_for_community {
+            origin.shown = Shown::Community;
+        }
+        origin.is_known |= received.level > SecurityLevel::NoAuthNoPriv || origin.shown != Shown::Nothing;
         self.config.last_id += 1;
         let id = self.config.last_id;
         let (judgement, alarm) = if received.again {
             (Judgement::Retransmission, None)
         } else {
-            let report = snmp_report(&self.config.rules, &received, head, id, &mut self.key);
+            let report = snmp_report(&self.config.rules, &received, (head, origin), id, &mut self.key);
             report_to(&mut self.config.alarms, &self.key, report, &mut self.announcements, &self.counts)
         };
         let raw = kept.unwrap_or_else(|| job.copy(datagram));
@@ -117,7 +144,7 @@ impl Judge {
         None
     }
 
-    fn syslog(&mut self, head: Head, datagram: &[u8], kept: Option<Place>, job: &mut Job) {
+    fn syslog(&mut self, (head, origin): (Head, Origin), datagram: &[u8], kept: Option<Place>, job: &mut Job) {
         let Some(message) = syslog::parse(datagram) else {
             self.counts.causes.add(Cause::EmptySyslog);
             return;
@@ -128,7 +155,7 @@ impl Judge {
         let (judgement, alarm) = if message.severity > self.config.syslog_severity {
             (Judgement::BelowThreshold, None)
         } else {
-            let report = syslog_report(&message, head, id, &mut self.key);
+            let report = syslog_report(&message, (head, origin), id, &mut self.key);
             report_to(&mut self.config.alarms, &self.key, report, &mut self.announcements, &self.counts)
         };
         let raw = kept.unwrap_or_else(|| job.copy(datagram));
@@ -171,6 +198,16 @@ impl Judge {
         std::mem::take(&mut self.announcements)
     }
 
+    /// All alarms, and whether nothing clears each.
+    pub fn alarms(&self) -> impl Iterator<Item = (&Alarm, bool)> {
+        self.config.alarms.iter().map(|alarm| (alarm, self.is_event(&alarm.key.condition)))
+    }
+
+    /// Whether no notification clears alarms of this condition.
+    pub fn is_event(&self, condition: &str) -> bool {
+        !self.config.rules.clears(condition)
+    }
+
     /// Whether alarms changed since the last [`Judge::complete`].
     pub fn has_changes(&self) -> bool {
         self.config.alarms.has_changes()
@@ -179,6 +216,7 @@ impl Judge {
     /// Moves the alarms that changed into a job that goes to the store now.
     pub fn complete(&mut self, job: &mut Job) {
         job.alarms = self.config.alarms.take_changed();
+        job.clocks = self.config.decoder.usm().take_clocks();
         self.count_alarms();
     }
 }
@@ -201,7 +239,13 @@ fn count_snmp(counts: &StationCounts, received: &Received<'_>) -> Kind {
 }
 
 /// What a notification of SNMP says of which alarm; `key` is written anew, so that nothing is allocated for each.
-fn snmp_report<'r>(rules: &'r Rules, received: &Received<'_>, head: Head, id: u64, key: &mut Key) -> Report<'r> {
+fn snmp_report<'r>(
+    rules: &'r Rules,
+    received: &Received<'_>,
+    (head, origin): (Head, Origin),
+    id: u64,
+    key: &mut Key,
+) -> Report<'r> {
     let notification = &received.notification;
     key.resource.clear();
     let agent = notification.agent.map_or(head.source.ip().to_canonical(), IpAddr::V4);
@@ -212,6 +256,7 @@ fn snmp_report<'r>(rules: &'r Rules, received: &Received<'_>, head: Head, id: u6
         raises: None,
         severity: Severity::Indeterminate,
         classification: None,
+        origin,
         at_ns: head.at_ns,
         notification: id,
     };
@@ -228,11 +273,24 @@ fn snmp_report<'r>(rules: &'r Rules, received: &Received<'_>, head: Head, id: u6
             let _ = write!(key.condition, "{oid}");
         }
     }
+    bound(key);
     report
 }
 
+/// Most bytes of an alarm's object, and of its condition: longer ones are cut, so that what strangers write is bounded.
+const MOST: usize = 120;
+/// Most bytes of a node's name.
+const MOST_NAME: usize = 128;
+
+/// Cuts the parts of a key to what an alarm may have.
+fn bound(key: &mut Key) {
+    text::cut(&mut key.resource, MOST_NAME);
+    text::cut(&mut key.condition, MOST);
+    text::cut(&mut key.object, MOST);
+}
+
 /// What a syslog message says of which alarm; `key` is written anew.
-fn syslog_report(message: &syslog::Syslog, head: Head, id: u64, key: &mut Key) -> Report<'static> {
+fn syslog_report(message: &syslog::Syslog, (head, origin): (Head, Origin), id: u64, key: &mut Key) -> Report<'static> {
     key.resource.clear();
     match &message.host {
         Some(host) => key.resource.push_str(host),
@@ -242,6 +300,7 @@ fn syslog_report(message: &syslog::Syslog, head: Head, id: u64, key: &mut Key) -
     let _ = write!(key.condition, "syslog:{}", message.app.as_deref().unwrap_or("-"));
     key.object.clear();
     template(&message.text, &mut key.object);
+    bound(key);
     let severity = match message.severity {
         0..=2 => Severity::Critical,
         3 => Severity::Major,
@@ -249,7 +308,7 @@ fn syslog_report(message: &syslog::Syslog, head: Head, id: u64, key: &mut Key) -
         5 => Severity::Warning,
         _ => Severity::Indeterminate,
     };
-    Report { raises: None, severity, classification: None, at_ns: head.at_ns, notification: id }
+    Report { raises: None, severity, classification: None, origin, at_ns: head.at_ns, notification: id }
 }
 
 /// Enters a report into the table; what is to be told to the outside is an announcement.
@@ -261,8 +320,14 @@ fn report_to(
     counts: &StationCounts,
 ) -> (Judgement, Option<u64>) {
     let (judgement, alarm) = alarms.report(key, report);
-    if judgement == Judgement::TableFull {
-        counts.table_full.fetch_add(1, Ordering::Relaxed);
+    let count = match judgement {
+        Judgement::TableFull => Some(&counts.table_full),
+        Judgement::ShareFull => Some(&counts.share_full),
+        Judgement::NotAuthentic => Some(&counts.not_authentic),
+        _ => None,
+    };
+    if let Some(count) = count {
+        count.fetch_add(1, Ordering::Relaxed);
     }
     let number = alarm.map(|alarm| alarm.id);
     if judgement.is_announced()
@@ -275,10 +340,9 @@ fn report_to(
 
 /// What stays the same in messages of one kind: numbers become `#`. Cut to a length that tells kinds apart.
 fn template(text: &str, out: &mut String) {
-    const MOST: usize = 120;
     let mut in_number = false;
     for c in text.chars() {
-        if out.len() >= MOST {
+        if out.len() + c.len_utf8() > MOST {
             return;
         }
         if c.is_ascii_digit() {
@@ -302,6 +366,7 @@ mod tests {
     fn judge() -> Judge {
         let local = LocalEngine { id: b"\x80station".to_vec(), boots: 1, started_ns: 0 };
         Judge::new(JudgeConfig {
+            admission: Admission::default(),
             decoder: SnmpDecoder::new(Vec::new(), Usm::new(local, Vec::new(), 1)),
             rules: Rules::standard(),
             alarms: AlarmTable::new(Vec::new(), FlapPolicy::default(), 100),
@@ -392,5 +457,23 @@ mod tests {
         assert_eq!((alarm.key.object.as_str(), alarm.severity), ("peer #.#.#.# down, # routes", Severity::Major));
         assert_eq!(job.rows[2].judgement, Judgement::BelowThreshold);
         assert_eq!(judge.counts().causes.read(Cause::EmptySyslog), 1);
+    }
+
+    #[test]
+    fn who_showed_a_certificate_is_no_stranger() {
+        let mut judge = judge();
+        let mut job = Job::default();
+        let mut say = |service, severity: u8| {
+            let text = format!("<{severity}>Oct 11 22:14:15 core1 bgpd[7]: down");
+            judge.datagram(head("192.0.2.1:514", service), text.as_bytes(), None, 1, &mut job);
+            judge.complete(&mut job);
+            (job.rows.last().unwrap().judgement.clone(), job.alarms.first().map(|alarm| alarm.origin))
+        };
+        let (source, security) = (Some([192, 0, 2, 1].into()), SecurityLevel::NoAuthNoPriv);
+        let certified = Origin { source, security, shown: Shown::Certificate, is_known: true };
+        let stranger = Origin { shown: Shown::Nothing, is_known: false, ..certified };
+        assert_eq!(say(Service::Syslog, 10), (Judgement::New, Some(stranger)));
+        assert_eq!(say(Service::CertifiedSyslog, 11), (Judgement::Changed, Some(certified)));
+        assert_eq!(say(Service::Syslog, 8), (Judgement::NotAuthentic, None));
     }
 }

@@ -18,10 +18,12 @@
 //! spool into the job, so that what arrives still has room.
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod alarm;
 pub mod cause;
 pub mod config;
 pub mod counts;
+mod incidents;
 pub mod judge;
 pub mod listing;
 mod metrics;
@@ -29,9 +31,13 @@ pub mod mibs;
 pub mod options;
 mod outputs;
 mod pipeline;
+pub mod question;
 mod receive;
 pub mod render;
+mod resume;
+mod rootcause;
 pub mod rules;
+mod shares;
 pub mod spool;
 pub mod station;
 pub mod status;
@@ -39,5 +45,7 @@ pub mod store;
 pub mod syslog;
 pub mod table;
 mod text;
+mod tls;
 pub mod top;
+pub mod topology;
 pub mod waker;

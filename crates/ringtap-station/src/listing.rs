@@ -106,8 +106,12 @@ pub fn list<'a>(
 pub fn show(out: &mut impl Write, store: &Store, id: u64, count: u64, form: Form<'_>) -> Result<io::Result<()>> {
     let alarm = find(store, id)?;
     let notifications = store.latest(id, count)?;
+    let mut object = render::alarm(&alarm, form.names);
+    if let Some(incident) = store.incident_of(id)? {
+        object["incident"] = incident.to_string().into();
+    }
     let mut all = || {
-        print(out, &render::alarm(&alarm, form.names), form.json)?;
+        print(out, &object, form.json)?;
         for stored in &notifications {
             print(out, &render::notification(stored, form.names, form.raw), form.json)?;
         }

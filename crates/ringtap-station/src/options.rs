@@ -22,12 +22,16 @@ pub struct Options {
     pub syslog: Vec<SocketAddr>,
     /// Addresses for syslog over TCP.
     pub syslog_tcp: Vec<SocketAddr>,
+    /// Addresses for syslog within TLS.
+    pub syslog_tls: Vec<SocketAddr>,
     /// Directory of the store; made when it is not there.
     pub store: PathBuf,
     /// Configuration: communities, users, rules, webhook.
     pub config: Option<PathBuf>,
     /// Directories with MIB files, beside those of the configuration.
     pub mibs: Vec<PathBuf>,
+    /// Topology file: root causes are found and announced instead of alarms. Goes before the configuration's.
+    pub topology: Option<PathBuf>,
     /// Announced alarms as lines.
     pub outputs: LineOutputs,
     /// Bytes of memory between receiving and the disk; at least 512 KiB.

@@ -14,13 +14,15 @@ use std::time::{Duration, Instant};
 
 use ringtap::clock;
 use ringtap::{Error, Result};
+use ringtap_rootcause::Topology;
 
 use crate::counts::StationCounts;
 use crate::judge::Judge;
 use crate::outputs::Outputs;
 use crate::receive::sockets::answer;
+use crate::rootcause::{Around, Beginning, RootCause};
 use crate::spool::SpoolConsumer;
-use crate::store::{Job, Retention, Store};
+use crate::store::{IncidentChanges, Job, Retention, Store};
 use crate::waker::Waker;
 use writer::Writer;
 
@@ -40,6 +42,10 @@ struct Shared {
     status: Mutex<Option<String>>,
     /// Alarms to clear, and by whom.
     requests: Mutex<Vec<(u64, String)>>,
+    /// Incidents that changed, for the store.
+    incidents: Arc<Mutex<IncidentChanges>>,
+    /// The topology to use from now on.
+    topology: Mutex<Option<Topology>>,
     /// What is wrong with the store.
     error: Arc<Mutex<Option<String>>>,
     /// The receiving side has ended, or soon will.
@@ -58,6 +64,8 @@ pub(crate) struct Parts {
     pub(crate) sockets: Vec<UdpSocket>,
     /// To the outside.
     pub(crate) outputs: Outputs,
+    /// The network, where there is one whose root causes are to be found.
+    pub(crate) topology: Option<Topology>,
     /// Wakes the judging thread.
     pub(crate) waker: Arc<Waker>,
     /// What the store keeps.
@@ -69,17 +77,30 @@ pub(crate) struct Pipeline {
     shared: Arc<Shared>,
     counts: Arc<StationCounts>,
     not_told: Arc<AtomicU64>,
-    station: JoinHandle<Outputs>,
+    station: JoinHandle<Arc<Outputs>>,
     store: JoinHandle<Result<()>>,
 }
 
 impl Pipeline {
     /// Starts both.
     pub(crate) fn start(parts: Parts) -> Result<Self> {
-        let Parts { judge, store, consumers, sockets, outputs, waker, retention } = parts;
+        let Parts { judge, store, consumers, sockets, outputs, topology, waker, retention } = parts;
         let shared = Arc::new(Shared::default());
         let counts = judge.counts();
         let not_told = outputs.not_told();
+        let outputs = Arc::new(outputs);
+        let beginning = |topology| {
+            let alarms = judge.alarms().map(|(alarm, is_event)| (alarm.clone(), is_event)).collect();
+            store.cause_state().map(|state| Beginning { topology, state, alarms })
+        };
+        let beginning = topology.map(beginning).transpose()?;
+        let around = Around {
+            outputs: Arc::clone(&outputs),
+            changes: Arc::clone(&shared.incidents),
+            waker: Arc::clone(&waker),
+            counts: Arc::clone(&counts),
+        };
+        let root_cause = beginning.map(|beginning| RootCause::start(beginning, around)).transpose()?;
         let (jobs, incoming) = mpsc::sync_channel(1);
         let (give_back, empties) = mpsc::sync_channel(2);
         let _ = give_back.try_send(Job::default());
@@ -105,6 +126,7 @@ impl Pipeline {
             empties,
             sockets: station_sockets,
             outputs,
+            root_cause,
             waker,
             shared: Arc::clone(&shared),
             counts: Arc::clone(&counts),
@@ -136,6 +158,11 @@ impl Pipeline {
         *lock(&self.shared.status) = Some(status);
     }
 
+    /// Has root causes found in another topology from now on.
+    pub(crate) fn replace_topology(&self, topology: Topology) {
+        *lock(&self.shared.topology) = Some(topology);
+    }
+
     /// Whether a thread ended that should not have.
     pub(crate) fn has_ended(&self) -> bool {
         self.station.is_finished() || self.store.is_finished()
@@ -147,8 +174,8 @@ impl Pipeline {
         let panicked = || Error::failed("run", "the station", "a thread panicked").way_out("report this as a bug");
         let outputs = self.station.join().map_err(|_| panicked());
         let stored = self.store.join().map_err(|_| panicked())?;
-        outputs?.finish();
-        stored
+        let told = Arc::into_inner(outputs?).map_or(Ok(()), Outputs::finish);
+        stored.and(told)
     }
 }
 
@@ -158,7 +185,9 @@ struct Decoder {
     jobs: SyncSender<Job>,
     empties: Receiver<Job>,
     sockets: Vec<UdpSocket>,
-    outputs: Outputs,
+    outputs: Arc<Outputs>,
+    /// With a topology: it announces what the judge would.
+    root_cause: Option<RootCause>,
     waker: Arc<Waker>,
     shared: Arc<Shared>,
     counts: Arc<StationCounts>,
@@ -166,7 +195,7 @@ struct Decoder {
 }
 
 impl Decoder {
-    fn run(mut self) -> Outputs {
+    fn run(mut self) -> Arc<Outputs> {
         let mut job = Job::default();
         let mut last_tick = Instant::now();
         loop {
@@ -182,7 +211,13 @@ impl Decoder {
                 self.tick();
             }
             for announcement in self.judge.take_announcements() {
-                self.outputs.tell(announcement);
+                match &mut self.root_cause {
+                    Some(root_cause) => {
+                        let is_event = self.judge.is_event(&announcement.alarm.key.condition);
+                        root_cause.tell(announcement, is_event);
+                    }
+                    None => self.outputs.tell(announcement),
+                }
             }
             let handed = self.hand_over(&mut job);
             if found || handed {
@@ -192,14 +227,21 @@ impl Decoder {
                 && self.consumers.iter().all(SpoolConsumer::is_finished)
                 && job.is_empty()
                 && !self.judge.has_changes()
+                && lock(&self.shared.incidents).is_empty()
             {
+                if let Some(root_cause) = self.root_cause.take() {
+                    // What it still has to say goes into one more job.
+                    root_cause.finish();
+                    continue;
+                }
                 // Dropping `jobs` ends the writer.
                 return self.outputs;
             }
             let (consumers, full) = (&self.consumers, job.size() >= JOB_BYTES);
             let limit = if self.shared.ending.load(Ordering::Relaxed) { Duration::from_millis(5) } else { TICK };
             // When the writer comes back meanwhile, its ring is seen or the limit is soon over.
-            let limit = if job.is_empty() { limit } else { limit.min(Duration::from_millis(20)) };
+            let has_some = !job.is_empty() || !lock(&self.shared.incidents).is_empty();
+            let limit = if has_some { limit.min(Duration::from_millis(20)) } else { limit };
             self.waker.sleep(limit, || full || consumers.iter().all(SpoolConsumer::is_empty));
         }
     }
@@ -208,6 +250,12 @@ impl Decoder {
     fn tick(&mut self) {
         for (alarm, operator) in std::mem::take(&mut *lock(&self.shared.requests)) {
             self.judge.clear(alarm, &operator, clock::realtime_ns());
+        }
+        if let Some(root_cause) = &mut self.root_cause {
+            root_cause.catch_up();
+            if let Some(topology) = lock(&self.shared.topology).take() {
+                root_cause.replace(topology);
+            }
         }
         if let Some(by_ns) = self.judge.tick(clock::realtime_ns(), clock::monotonic_ns()) {
             eprintln!("ringtap: the clock was set by {} ms", by_ns / 1_000_000);
@@ -240,7 +288,7 @@ impl Decoder {
 
     /// Gives the job to the writer when that has nothing to do.
     fn hand_over(&mut self, job: &mut Job) -> bool {
-        if job.is_empty() && !self.judge.has_changes() {
+        if job.is_empty() && !self.judge.has_changes() && lock(&self.shared.incidents).is_empty() {
             return false;
         }
         let is_gathering = job.answers.is_empty()
@@ -252,6 +300,7 @@ impl Decoder {
         }
         let Ok(empty) = self.empties.try_recv() else { return false };
         self.judge.complete(job);
+        job.incidents = std::mem::take(&mut *lock(&self.shared.incidents));
         self.last_handed = Instant::now();
         let full = std::mem::replace(job, empty);
         self.jobs.send(full).is_ok()

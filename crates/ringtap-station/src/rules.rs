@@ -64,6 +64,12 @@ impl Rules {
         self.0.iter().map(|(trap, rule)| (trap.as_slice(), rule))
     }
 
+    /// Whether a notification clears this condition.
+    pub fn clears(&self, condition: &str) -> bool {
+        let clears = |rule: &Rule| matches!(rule.effect, Effect::Clear | Effect::ByValue { .. });
+        self.0.values().any(|rule| rule.condition == condition && clears(rule))
+    }
+
     /// Adds a rule for an encoded snmpTrapOID, or replaces it.
     pub fn insert(&mut self, trap_oid: Vec<u8>, rule: Rule) {
         self.0.insert(trap_oid, rule);

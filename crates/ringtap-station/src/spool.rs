@@ -39,6 +39,8 @@ pub enum Service {
     Snmp,
     /// Syslog.
     Syslog,
+    /// Syslog of a peer that showed a certificate which was asked for.
+    CertifiedSyslog,
 }
 
 /// What is known of a datagram beside its bytes.

@@ -3,8 +3,8 @@
 //! Owns that order: what needs privileges first, then the store with the user's rights, then threads, then privileges go. `receive`
 //! receives, `pipeline` judges and stores, `outputs` tells the outside, `status` accounts.
 
-use std::net::{TcpListener, UdpSocket};
-use std::path::PathBuf;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -12,25 +12,30 @@ use std::time::{Duration, Instant};
 
 use ringtap::receiver::{Backend, Departure, DeviceEnd, Devices};
 use ringtap::{Error, Result};
+use ringtap_output::metrics as serve;
+use ringtap_rootcause::Topology;
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
 use ringtap_run::sandbox::Needs;
 use ringtap_run::signals::{Hangup, Heard, Signals};
 use ringtap_snmp::names::Names;
 
+use crate::admission::Senders;
 use crate::cause::CauseCounts;
 use crate::config::Config;
 use crate::options::Options;
 use crate::outputs::{self, Outputs};
 use crate::pipeline::{Parts, Pipeline};
+use crate::receive::copied::{self, Copied};
+use crate::receive::own::OwnAddresses;
 use crate::receive::ring::{self, RingHandle};
-use crate::receive::sockets::{self, Take};
+use crate::receive::sockets;
 use crate::receive::stream;
 use crate::spool::{self, Service, SpoolConsumer};
 use crate::status::{Sources, Status};
 use crate::store::Store;
 use crate::waker::Waker;
-use crate::{metrics, mibs};
+use crate::{metrics, mibs, topology};
 
 /// How often signals and the end are looked for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -49,7 +54,7 @@ pub enum Event<'a> {
     Summary(&'a Status),
 }
 
-/// Runs a station until SIGINT, SIGTERM or its time ends it; SIGHUP opens output files again.
+/// Runs a station until SIGINT, SIGTERM or its time ends it; SIGHUP opens output files again and reads the topology.
 ///
 /// # Errors
 /// Options that make no sense, missing privileges, a store that can't be opened, or one that could not be written to the end.
@@ -70,15 +75,14 @@ pub fn run(options: &Options, mut show: impl FnMut(Event<'_>)) -> Result<()> {
 /// What was opened with privileges.
 struct Opened {
     devices: Option<Devices>,
-    take: Take,
     bound: Vec<sockets::Bound>,
     answers: Vec<UdpSocket>,
-    listeners: Vec<TcpListener>,
-    metrics: Option<metrics::Listener>,
+    listeners: Vec<stream::Listener>,
+    metrics: Option<serve::Listener>,
 }
 
 impl Opened {
-    fn open(options: &Options) -> Result<Self> {
+    fn open(options: &Options, config: &Config) -> Result<Self> {
         let wanted = |interface| ring::Wanted {
             interface,
             backend: options.backend,
@@ -89,10 +93,6 @@ impl Opened {
         let configs =
             options.interfaces.iter().map(|name| ring::configure(wanted(name))).collect::<Result<Vec<_>>>()?;
         let devices = if configs.is_empty() { None } else { Some(Devices::open(configs)?) };
-        // AF_XDP takes what comes by its interface out of the host's stack, and what comes another way still reaches the sockets. A packet
-        // ring copies, and the sockets would give everything a second time, except what comes in fragments and only the stack has whole.
-        let is_taken = |devices: &Devices| devices.descriptions().iter().all(|it| it.backend == "xdp");
-        let take = if devices.as_ref().is_none_or(is_taken) { Take::All } else { Take::InFragments };
         let mut bound = Vec::new();
         for (addresses, service) in [(&options.snmp, Service::Snmp), (&options.syslog, Service::Syslog)] {
             for &address in addresses {
@@ -100,10 +100,16 @@ impl Opened {
             }
         }
         let answers = bound.iter().map(sockets::Bound::share).collect::<Result<Vec<_>>>()?;
-        let listeners =
-            options.syslog_tcp.iter().map(|&address| stream::listen(address)).collect::<Result<Vec<_>>>()?;
-        let metrics = options.metrics.map(metrics::bind).transpose()?;
-        Ok(Self { devices, take, bound, answers, listeners, metrics })
+        let plain = options.syslog_tcp.iter().map(|&address| stream::listen(address, None));
+        let mut listeners = plain.collect::<Result<Vec<_>>>()?;
+        if !options.syslog_tls.is_empty() {
+            let tls = config.tls()?;
+            for &address in &options.syslog_tls {
+                listeners.push(stream::listen(address, Some(Arc::clone(&tls)))?);
+            }
+        }
+        let metrics = options.metrics.map(serve::bind).transpose()?;
+        Ok(Self { devices, bound, answers, listeners, metrics })
     }
 }
 
@@ -112,6 +118,8 @@ struct Files {
     store: Store,
     names: Arc<Names>,
     outputs: Outputs,
+    /// The topology and its file.
+    topology: Option<(Topology, PathBuf)>,
 }
 
 impl Files {
@@ -132,7 +140,10 @@ impl Files {
         let names = Arc::new(names);
         let start = || outputs::start(&options.outputs, config.webhook(), &names, Arc::clone(reopen));
         let outputs = process.with_file_rights(start)?;
-        Ok(Self { store, names, outputs })
+        let path = options.topology.as_deref().or(config.topology());
+        let read = |path: &Path| topology::read(path).map(|topology| (topology, path.to_owned()));
+        let topology = process.with_file_rights(|| path.map(read).transpose())?;
+        Ok(Self { store, names, outputs, topology })
     }
 }
 
@@ -140,6 +151,8 @@ impl Files {
 struct Receiving {
     threads: Vec<JoinHandle<()>>,
     ring: Option<RingHandle>,
+    copied: Arc<Copied>,
+    own: Option<Arc<OwnAddresses>>,
     consumers: Vec<SpoolConsumer>,
     framing: Arc<CauseCounts>,
 }
@@ -148,16 +161,24 @@ impl Receiving {
     /// Starts them; gives what is left of `opened`: sockets for answers and the metrics' listener.
     fn start(
         opened: Opened,
+        senders: Senders,
         spool_bytes: usize,
         waker: &Arc<Waker>,
         sources: &mut Sources,
         stop: &Arc<AtomicBool>,
-    ) -> Result<(Self, Vec<UdpSocket>, Option<metrics::Listener>)> {
-        let Opened { devices, take, bound, answers, listeners, metrics } = opened;
-        let mut this = Self { threads: Vec::new(), ring: None, consumers: Vec::new(), framing: Arc::default() };
+    ) -> Result<(Self, Vec<UdpSocket>, Option<serve::Listener>)> {
+        let Opened { devices, bound, answers, listeners, metrics } = opened;
+        let (copied, framing) = (Arc::<Copied>::default(), Arc::default());
+        let mut this = Self { threads: Vec::new(), ring: None, copied, own: None, consumers: Vec::new(), framing };
         let mut beside = spool_bytes;
         if let Some(devices) = devices {
-            let (ring, spools) = ring::start(devices, &bound, spool_bytes, waker, sources)?;
+            let own = OwnAddresses::read().map_err(|error| Error::os("look at", "the host's addresses", &error))?;
+            let own = this.own.insert(Arc::new(own));
+            let (ring, spools) = ring::start(devices, &bound, own, spool_bytes, waker, sources)?;
+            // AF_XDP takes what comes by its interface out of the host's stack. Others copy, and the sockets would give it all a second time.
+            let copying = ring.copying();
+            copied::refuse_some_of_several_ports(&copying)?;
+            this.copied.set(&copying).map_err(|error| Error::os("look at", "the interfaces", &error))?;
             this.consumers.extend(spools);
             this.ring = Some(ring);
             beside = (spool_bytes / BESIDE_RING).max(LEAST_SPOOL);
@@ -165,16 +186,51 @@ impl Receiving {
         if !bound.is_empty() {
             let (producer, consumer) = spool::spool(beside, Arc::clone(waker))?;
             this.consumers.push(consumer);
-            this.threads.push(sockets::start(bound, take, producer, sources, Arc::clone(stop))?);
+            this.threads.push(sockets::start(bound, &this.copied, producer, sources, Arc::clone(stop))?);
         }
         if !listeners.is_empty() {
             let (producer, consumer) = spool::spool(spool_bytes, Arc::clone(waker))?;
             this.consumers.push(consumer);
-            let framing = Arc::clone(&this.framing);
-            this.threads.push(stream::start(listeners, producer, sources, framing, Arc::clone(stop))?);
+            let (framing, stop) = (Arc::clone(&this.framing), Arc::clone(stop));
+            let parts = stream::Parts { listeners, senders, producer, framing, stop };
+            this.threads.push(stream::start(parts, sources)?);
         }
         Ok((this, answers, metrics))
     }
+}
+
+/// What of the configuration may surprise who starts it.
+fn said_of(config: &Config, options: &Options, has_ring: bool) -> Vec<&'static str> {
+    let mut said = Vec::new();
+    if !config.takes_v1_v2c() && !options.snmp.is_empty() {
+        said.push("v1 and v2c are not taken, as there are users of v3: v1-v2c = true in the configuration takes them");
+    }
+    if has_ring {
+        said.push("packets are taken before the host's firewall: `sources` in the configuration says whose");
+    }
+    if !config.knows_anyone() {
+        said.push(
+            "no sender is known: anybody's notifications share half of the table of alarms and clear each other's; \
+             `known` in the configuration says whose alarms always find room",
+        );
+    }
+    said
+}
+
+/// Where notifications are taken, for people.
+fn places(options: &Options) -> String {
+    let at = |what: &str, addresses: &[SocketAddr]| {
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        (!addresses.is_empty()).then(|| format!("{what} at {}", addresses.join(" and ")))
+    };
+    let from = (!options.interfaces.is_empty()).then(|| format!("from {}", options.interfaces.join(" and ")));
+    let sockets = [
+        at("SNMP", &options.snmp),
+        at("syslog", &options.syslog),
+        at("syslog by TCP", &options.syslog_tcp),
+        at("syslog by TLS", &options.syslog_tls),
+    ];
+    from.into_iter().chain(sockets.into_iter().flatten()).collect::<Vec<_>>().join(", ")
 }
 
 /// A station that runs.
@@ -185,8 +241,13 @@ struct Station {
     /// Has output files opened again.
     reopen: Arc<AtomicBool>,
     ring: Option<RingHandle>,
+    copied: Arc<Copied>,
+    /// The host's addresses, where a ring asks for them.
+    own: Option<Arc<OwnAddresses>>,
     pipeline: Pipeline,
     sources: Arc<Sources>,
+    /// Read again on SIGHUP.
+    topology_file: Option<PathBuf>,
 }
 
 impl Station {
@@ -195,23 +256,26 @@ impl Station {
         let config = options.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
         let waker = Arc::new(Waker::default());
         let mut sources = Sources::default();
-        let opened = Opened::open(options)?;
-        let Files { store, names, outputs } = Files::open(options, &config, process, &reopen)?;
+        let opened = Opened::open(options, &config)?;
+        let Files { store, names, outputs, topology } = Files::open(options, &config, process, &reopen)?;
         let (receiving, sockets, listener) =
-            Receiving::start(opened, options.spool as usize, &waker, &mut sources, &stop)?;
-        let Receiving { threads, ring, consumers, framing } = receiving;
+            Receiving::start(opened, config.senders(), options.spool as usize, &waker, &mut sources, &stop)?;
+        let Receiving { threads, ring, copied, own, consumers, framing } = receiving;
         let judge = config.judge(&store, &names)?;
         let retention = options.retention;
-        let pipeline = Pipeline::start(Parts { judge, store, consumers, sockets, outputs, waker, retention })?;
+        let (topology, topology_file) = topology.unzip();
+        let parts = Parts { judge, store, consumers, sockets, outputs, topology, waker, retention };
+        let pipeline = Pipeline::start(parts)?;
         sources.attach(&pipeline, framing);
         let sources = Arc::new(sources);
         if let Some(listener) = listener {
-            metrics::start(listener, Arc::clone(&sources))?;
+            let sources = Arc::clone(&sources);
+            serve::start(listener, move || metrics::text(&sources.status()))?;
         }
         let needs = Needs {
             rings: ring.is_some(),
             names: config.webhook().is_some(),
-            reads: Vec::new(),
+            reads: topology_file.iter().map(PathBuf::as_path).collect(),
             writes: [Some(&options.store), options.outputs.file.as_ref(), options.outputs.socket.as_ref()]
                 .into_iter()
                 .flatten()
@@ -222,7 +286,9 @@ impl Station {
         for warning in process.confine(needs)? {
             notes::warn(&warning);
         }
-        Ok(Self { receivers: threads, stop, reopen, ring, pipeline, sources })
+        said_of(&config, options, ring.is_some()).into_iter().for_each(notes::say);
+        notes::say(&format!("receiving {}; what comes is stored in {}", places(options), options.store.display()));
+        Ok(Self { receivers: threads, stop, reopen, ring, copied, own, pipeline, sources, topology_file })
     }
 
     /// Until a signal, the deadline, or the end of a thread that should not end.
@@ -237,10 +303,13 @@ impl Station {
             signals.rest(LOOK);
             if signals.take_hangup() {
                 self.reopen.store(true, Ordering::Relaxed);
+                self.read_topology();
             }
             self.note_ended()?;
             if last_status.elapsed() >= Duration::from_secs(1) {
                 last_status = Instant::now();
+                self.look_at_copies();
+                self.own.iter().for_each(|own| own.renew());
                 self.pipeline.publish(self.sources.status().json("interval").to_string());
             }
             if let Some((next, every)) = next_stats.zip(options.stats)
@@ -251,6 +320,18 @@ impl Station {
             }
         }
         Ok(())
+    }
+
+    /// Reads the topology again; with a fault the one there was stays.
+    fn read_topology(&self) {
+        let Some(path) = &self.topology_file else { return };
+        match topology::read(path) {
+            Ok(topology) => {
+                notes::say(&format!("{}: {}", path.display(), topology::size(&topology)));
+                self.pipeline.replace_topology(topology);
+            }
+            Err(error) => notes::say(&format!("{error}; the topology there was stays in use")),
+        }
     }
 
     /// Says which interfaces have come to their end.
@@ -266,6 +347,9 @@ impl Station {
                 if others.is_empty() { String::new() } else { format!(" — going on with {}", others.join(", ")) };
             notes::say(&format!("{}: {}{what_follows}{on}", each.device, each.end));
         }
+        if !ended.is_empty() {
+            self.look_at_copies();
+        }
         if !ended.is_empty()
             && others.is_empty()
             && let Some(ring) = self.ring.take()
@@ -273,6 +357,15 @@ impl Station {
             self.sources.finish_ring(ring.finish()?);
         }
         Ok(())
+    }
+
+    /// A device that has ended copies nothing any more, and one may have been set on another.
+    fn look_at_copies(&self) {
+        if self.copied.were_any() {
+            // What can't be asked now is asked a second later.
+            let said = self.copied.set(&self.ring.as_ref().map_or_else(Vec::new, RingHandle::copying));
+            said.ok().flatten().iter().for_each(|line| notes::say(line));
+        }
     }
 
     /// Stops receiving, and waits until all that was received is stored.

@@ -11,13 +11,15 @@ use std::time::Instant;
 use ringtap::histogram::HistogramSnapshot;
 use ringtap::ledger::{Cause as Loss, Ledger};
 use ringtap_run::units;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cause::{Cause, CauseCounts};
-use crate::counts::StationCounts;
+use crate::counts::{ConnectionCounts, StationCounts};
 use crate::pipeline::Pipeline;
+use crate::receive::copied::Copied;
 use crate::receive::ring::{Ring, RingCounts};
-use crate::receive::sockets::{self, Take};
+use crate::receive::sockets;
 use crate::spool::Lost;
 
 /// What a receiving thread took from its sockets.
@@ -34,9 +36,10 @@ pub(crate) struct Sources {
     /// Of the spools of sockets.
     lost: Vec<Arc<Lost>>,
     inodes: Vec<(u64, bool)>,
-    /// The sockets also get what the ring has.
-    are_copies: bool,
+    /// What the sockets get and the rings have as well.
+    copied: Arc<Copied>,
     _sockets: Vec<UdpSocket>,
+    connections: Option<Arc<ConnectionCounts>>,
     ring: Option<Arc<Mutex<RingState>>>,
     ring_queues: Vec<RingQueue>,
     station: Arc<StationCounts>,
@@ -65,7 +68,7 @@ struct RingQueue {
 impl Sources {
     pub(crate) fn add_sockets(
         &mut self,
-        take: Take,
+        copied: Arc<Copied>,
         counts: Arc<ReceiveCounts>,
         lost: Arc<Lost>,
         inodes: Vec<(u64, bool)>,
@@ -74,12 +77,18 @@ impl Sources {
         self.received.push(counts);
         self.lost.push(lost);
         self.inodes = inodes;
-        self.are_copies = take == Take::InFragments;
+        self.copied = copied;
         self._sockets = sockets;
     }
 
-    pub(crate) fn add_stream(&mut self, counts: Arc<ReceiveCounts>, lost: Arc<Lost>) {
+    pub(crate) fn add_stream(
+        &mut self,
+        counts: Arc<ReceiveCounts>,
+        connections: Arc<ConnectionCounts>,
+        lost: Arc<Lost>,
+    ) {
         self.received.push(counts);
+        self.connections = Some(connections);
         self.lost.push(lost);
     }
 
@@ -148,7 +157,7 @@ impl Sources {
         let datagrams: u64 = self.received.iter().map(|counts| load(&counts.datagrams)).sum();
         let at_sockets = if self.inodes.is_empty() { Some(0) } else { sockets::kernel_drops(&self.inodes) };
         // Whether it was a copy that was dropped, or one that came in fragments, nobody can tell.
-        let at_sockets = at_sockets.filter(|&drops| drops == 0 || !self.are_copies);
+        let at_sockets = at_sockets.filter(|&drops| drops == 0 || !self.copied.were_any());
         ledger.delivered = (ledger.delivered + datagrams).saturating_sub(spooled_lost);
         ledger.offered = ledger.offered.zip(at_sockets).map(|(offered, drops)| offered + datagrams + drops);
         ledger.drop(Loss::RingFull, at_sockets);
@@ -163,6 +172,7 @@ impl Sources {
                 - (stored + not_stored).min(snmp.iter().sum::<u64>() + syslog),
             ledger,
             interfaces,
+            not_ours: self.ring_queues.iter().map(|queue| load(&queue.counts.not_ours)).sum(),
             seen,
             refused,
             snmp,
@@ -170,6 +180,13 @@ impl Sources {
             informs: load(&station.informs),
             damaged: load(&station.damaged),
             causes,
+            connections: self.connections.as_deref().map(|counts| Connections {
+                open: load(&counts.open),
+                refused: load(&counts.refused),
+                timed_out: load(&counts.timed_out),
+                closed: load(&counts.closed),
+                not_accepted: load(&counts.not_accepted),
+            }),
             stored,
             alarms: load(&station.alarms),
             raised: load(&station.raised),
@@ -178,7 +195,17 @@ impl Sources {
             answered: load(&station.answered),
             reports_withheld: load(&station.reports_withheld),
             table_full: load(&station.table_full),
+            share_full: load(&station.share_full),
+            not_authentic: load(&station.not_authentic),
             clock_jumps: load(&station.clock_jumps),
+            root_cause: RootCauseStatus {
+                incidents: load(&station.incidents),
+                told: load(&station.incidents_told),
+                held: load(&station.held),
+                transients: load(&station.transients),
+                unexamined: load(&station.unexamined) + load(&station.passed_by),
+                storms: load(&station.storms),
+            },
             to_alarm: station.to_alarm.snapshot(),
             to_disk: station.to_disk.snapshot(),
             error: self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
@@ -194,6 +221,38 @@ fn resident_bytes() -> Option<u64> {
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
+/// What root cause does.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+pub struct RootCauseStatus {
+    /// Open incidents.
+    pub incidents: u64,
+    /// Incidents announced, revisions counted.
+    pub told: u64,
+    /// Alarms held until their cause is decided.
+    pub held: u64,
+    /// Alarms that were cleared while they were held, and so never announced.
+    pub transients: u64,
+    /// Alarms that found no room and were announced by themselves.
+    pub unexamined: u64,
+    /// Storms.
+    pub storms: u64,
+}
+
+/// Connections of syslog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Connections {
+    /// Open ones.
+    pub open: u64,
+    /// Refused: their address is not taken, or has, or all have, as many as may be.
+    pub refused: u64,
+    /// Ended because a message or a handshake was not whole in time.
+    pub timed_out: u64,
+    /// Those that gave their place to another.
+    pub closed: u64,
+    /// Times the kernel gave no connection that waited.
+    pub not_accepted: u64,
+}
+
 /// One look at everything.
 #[derive(Debug, Clone)]
 pub struct Status {
@@ -203,6 +262,8 @@ pub struct Status {
     pub ledger: Ledger,
     /// What came by each interface, to the station's memory; nothing of the plain sockets.
     pub interfaces: Vec<(String, Ledger)>,
+    /// Of what rings took to the ports listened on: for other hosts, or in fragments, which the sockets take whole.
+    pub not_ours: u64,
     /// Received and not looked at yet.
     pub waiting: u64,
     /// Taken and not in the store yet.
@@ -221,6 +282,8 @@ pub struct Status {
     pub damaged: u64,
     /// Not taken, by cause.
     pub causes: Vec<(&'static str, u64)>,
+    /// Connections of syslog, where there is a port for them.
+    pub connections: Option<Connections>,
     /// Notifications on the disk.
     pub stored: u64,
     /// Alarms.
@@ -237,8 +300,14 @@ pub struct Status {
     pub reports_withheld: u64,
     /// Notifications of conditions that the table of alarms had no room for.
     pub table_full: u64,
+    /// Notifications of conditions for which their sender, its network or strangers had all alarms that they may.
+    pub share_full: u64,
+    /// Notifications of alarms that something more authentic had raised.
+    pub not_authentic: u64,
     /// Times the wall clock was set.
     pub clock_jumps: u64,
+    /// What root cause does; nothing without a topology.
+    pub root_cause: RootCauseStatus,
     /// Latency from arrival to alarm.
     pub to_alarm: HistogramSnapshot,
     /// Latency from arrival to the disk.
@@ -272,17 +341,22 @@ impl Status {
                 "name": name, "ledger": ledger, "unaccounted": ledger.unaccounted(),
             })).collect::<Vec<_>>(),
             "unaccounted": self.unaccounted(),
+            "not_ours": self.not_ours,
             "waiting": self.waiting,
             "not_stored_yet": self.not_stored_yet,
             "notifications": {"v1": self.snmp[0], "v2c": self.snmp[1], "v3": self.snmp[2], "syslog": self.syslog},
             "informs": self.informs,
             "damaged": self.damaged,
             "refused": causes,
+            "connections": self.connections,
             "stored": self.stored,
             "answered": self.answered,
             "reports_withheld": self.reports_withheld,
             "table_full": self.table_full,
+            "share_full": self.share_full,
+            "not_authentic": self.not_authentic,
             "clock_jumps": self.clock_jumps,
+            "root_cause": self.root_cause,
             "alarms": self.alarms,
             "raised": self.raised,
             "announced": self.announced,
@@ -316,6 +390,9 @@ impl fmt::Display for Status {
             }
         }
         writeln!(f, "unaccounted    {unaccounted} from the wire to the store")?;
+        if self.not_ours > 0 {
+            writeln!(f, "not ours       {} packets of rings for other hosts, or in fragments", self.not_ours)?;
+        }
         writeln!(
             f,
             "notifications  {} v1, {} v2c, {} v3, {} syslog; {} informs; {} with damaged varbinds",
@@ -323,6 +400,12 @@ impl fmt::Display for Status {
         )?;
         for (name, count) in self.causes.iter().filter(|(_, count)| *count > 0) {
             writeln!(f, "refused        {count} {name}")?;
+        }
+        if let Some(Connections { open, refused, timed_out, closed, not_accepted }) = self.connections {
+            writeln!(
+                f,
+                "connections    {open} open, {refused} refused, {timed_out} timed out, {closed} closed for others, {not_accepted} not accepted"
+            )?;
         }
         writeln!(
             f,
@@ -332,6 +415,16 @@ impl fmt::Display for Status {
         if self.table_full > 0 {
             writeln!(f, "table full     {} notifications are stored without an alarm", self.table_full)?;
         }
+        if self.share_full > 0 {
+            writeln!(f, "share full     {} notifications of strangers are stored without an alarm", self.share_full)?;
+        }
+        if self.not_authentic > 0 {
+            writeln!(
+                f,
+                "not authentic  {} notifications of alarms that v3 or a known sender raised",
+                self.not_authentic
+            )?;
+        }
         if self.clock_jumps > 0 {
             writeln!(f, "clock          set {} times while this ran", self.clock_jumps)?;
         }
@@ -340,6 +433,14 @@ impl fmt::Display for Status {
             "alarms         {} raised of {}; {} changes announced, {} of them not taken by an output",
             self.raised, self.alarms, self.announced, self.not_told
         )?;
+        let causes = self.root_cause;
+        if causes.told > 0 || causes.held > 0 {
+            writeln!(
+                f,
+                "root cause     {} incidents open, {} announcements; {} alarms held, {} over before that, {} without room; {} storms",
+                causes.incidents, causes.told, causes.held, causes.transients, causes.unexamined, causes.storms
+            )?;
+        }
         let (to_alarm, to_disk) = (self.to_alarm.quantiles_us(), self.to_disk.quantiles_us());
         writeln!(
             f,

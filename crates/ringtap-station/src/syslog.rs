@@ -143,6 +143,11 @@ impl Framer {
         self.buffer.drain(..start);
     }
 
+    /// Whether a message has begun that is not whole, also one that is too long and passed over.
+    pub fn has_begun(&self) -> bool {
+        !self.buffer.is_empty() || self.skip > 0
+    }
+
     /// The stream has ended: what is left without its line end is a message, the beginning of a counted one is lost.
     pub fn finish(&mut self, message: impl FnOnce(&[u8]), lost: impl FnOnce(Cause)) {
         let rest = std::mem::take(&mut self.buffer);

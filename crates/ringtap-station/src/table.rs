@@ -1,12 +1,13 @@
 //! The table of alarms: which conditions are there, how often they were told, and which of them flap.
 //!
 //! Owns the alarms by key, counts, state, and the flap detection. Whatever is suppressed is only the announcing of a change: state and
-//! counts follow every notification, and each gets a [`Judgement`] that says what became of it. Windows, topology and root cause will
-//! stand behind it: a correlator takes judged notifications from [`AlarmTable::report`] before they are announced.
+//! counts follow every notification, and each gets a [`Judgement`] that says what became of it. Root cause
+//! stands behind it: it takes the changes before they are announced.
 
 use std::collections::HashMap;
 
-use crate::alarm::{Alarm, Classification, Judgement, Key, Severity};
+use crate::alarm::{Alarm, Classification, Judgement, Key, Origin, Severity};
+use crate::shares::Shares;
 
 /// When an alarm flaps: each change adds one to a penalty that halves with time (RFC 2439).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,11 +18,14 @@ pub struct FlapPolicy {
     pub reuse: f64,
     /// Time in which the penalty halves, nanoseconds.
     pub half_life_ns: u64,
+    /// The penalty never exceeds this, so that quiet ends the flapping in a bounded time, however many changes there were.
+    pub ceiling: f64,
 }
 
 impl Default for FlapPolicy {
     fn default() -> Self {
-        Self { suppress: 4.0, reuse: 1.0, half_life_ns: 15_000_000_000 }
+        // A minute of quiet at most: four times halved.
+        Self { suppress: 4.0, reuse: 1.0, half_life_ns: 15_000_000_000, ceiling: 16.0 }
     }
 }
 
@@ -33,6 +37,7 @@ pub struct AlarmTable {
     raised: usize,
     policy: FlapPolicy,
     limit: usize,
+    shares: Shares,
     last_id: u64,
     /// Changed since the last [`AlarmTable::take_changed`], each once.
     dirty: Vec<usize>,
@@ -55,6 +60,8 @@ pub struct Report<'a> {
     pub severity: Severity,
     /// Event type and probable cause, where a rule knows them.
     pub classification: Option<&'a Classification>,
+    /// Who says it.
+    pub origin: Origin,
     /// Arrival, nanoseconds since 1970.
     pub at_ns: u64,
     /// The notification's number.
@@ -77,11 +84,15 @@ impl AlarmTable {
             is_newest && !is_surplus
         });
         let by_key = alarms.iter().enumerate().map(|(index, alarm)| (alarm.key.clone(), index)).collect();
+        let mut shares = Shares::new(limit);
+        shares.places = alarms.iter().filter(|alarm| !alarm.origin.is_known).count();
+        alarms.iter().filter(|alarm| !alarm.cleared).for_each(|alarm| shares.add(alarm.origin));
         Self {
             by_key,
             raised: alarms.iter().filter(|alarm| !alarm.cleared).count(),
             policy,
             limit,
+            shares,
             last_id,
             dirty: Vec::new(),
             is_dirty: vec![false; alarms.len()],
@@ -89,6 +100,11 @@ impl AlarmTable {
             alarms,
             hand: 0,
         }
+    }
+
+    /// All alarms, cleared ones included.
+    pub fn iter(&self) -> impl Iterator<Item = &Alarm> {
+        self.alarms.iter()
     }
 
     /// Alarms in the table, cleared ones included.
@@ -113,19 +129,51 @@ impl AlarmTable {
             if !raises {
                 return (Judgement::ClearedNothing, None);
             }
-            let index = if self.alarms.len() < self.limit { Some(self.alarms.len()) } else { self.make_room() };
-            return match index {
-                Some(index) => (Judgement::New, Some(self.add(index, key, report))),
-                None => (Judgement::TableFull, None),
+            return match self.place_for(report.origin) {
+                Ok(index) => (Judgement::New, Some(self.add(index, key, report))),
+                Err(judgement) => (judgement, None),
             };
         };
+        let (was_cleared, was) = (self.alarms[index].cleared, self.alarms[index].origin);
+        if !was_cleared && !report.origin.is_as_authentic_as(was) {
+            return (Judgement::NotAuthentic, Some(&self.alarms[index]));
+        }
+        if raises && was_cleared && !self.may_take(was, report.origin) {
+            return (Judgement::ShareFull, Some(&self.alarms[index]));
+        }
+        let judgement = self.enter(index, report);
+        let alarm = &mut self.alarms[index];
+        alarm.suppressed += u64::from(!judgement.is_announced());
+        let (is_cleared, is) = (alarm.cleared, alarm.origin);
+        self.account((was_cleared, was), (is_cleared, is));
+        self.touch(index);
+        (judgement, Some(&self.alarms[index]))
+    }
+
+    /// Enters a notification into its alarm.
+    fn enter(&mut self, index: usize, report: Report<'_>) -> Judgement {
+        let raises = report.raises.unwrap_or(true);
         let policy = self.policy;
         let alarm = &mut self.alarms[index];
         alarm.count += 1;
         let since_ns = report.at_ns.saturating_sub(alarm.changed_ns);
         alarm.last_ns = alarm.last_ns.max(report.at_ns);
         alarm.last_notification = report.notification;
-        let mut judgement = Judgement::Repeated;
+        let is_better = raises && !alarm.origin.is_as_authentic_as(report.origin);
+        let takes = raises && (alarm.cleared || is_better);
+        // What less authentic ones said before, and how often, keeps no true alarm from being announced. (Whoever raised one of before
+        // layout 4 may have been as authentic.) Not again within four half-lives: a device that says each change by v2c and by v3 is damped
+        // as others are.
+        let is_new_news = alarm.news_ns == 0 || report.at_ns.saturating_sub(alarm.news_ns) > 4 * policy.half_life_ns;
+        let is_news = is_better && is_new_news && alarm.origin.source.is_some();
+        if is_news {
+            alarm.news_ns = report.at_ns;
+            alarm.penalty = 0.0;
+            if std::mem::take(&mut alarm.flapping) {
+                self.flapping.retain(|&it| it != index);
+            }
+        }
+        let mut judgement = if is_news { Judgement::Changed } else { Judgement::Repeated };
         if alarm.cleared == raises {
             alarm.cleared = !raises;
             if raises {
@@ -135,7 +183,7 @@ impl AlarmTable {
             }
             alarm.operator = None;
             alarm.changes += 1;
-            alarm.penalty = decayed(alarm.penalty, since_ns, policy) + 1.0;
+            alarm.penalty = (decayed(alarm.penalty, since_ns, policy) + 1.0).min(policy.ceiling);
             alarm.changed_ns = report.at_ns;
             if !alarm.flapping && alarm.penalty >= policy.suppress {
                 alarm.flapping = true;
@@ -145,6 +193,9 @@ impl AlarmTable {
                 if alarm.flapping { Judgement::Flapping { penalty: alarm.penalty } } else { Judgement::Changed };
         }
         if raises {
+            if takes {
+                alarm.origin = report.origin;
+            }
             // A worse condition of the same object is news.
             if report.severity > alarm.severity && judgement == Judgement::Repeated {
                 judgement = Judgement::Changed;
@@ -156,19 +207,52 @@ impl AlarmTable {
                 alarm.classification.clone_from(classification);
             }
         }
-        alarm.suppressed += u64::from(!judgement.is_announced());
-        self.touch(index);
-        (judgement, Some(&self.alarms[index]))
+        judgement
+    }
+
+    /// Whether the place of one origin may become this one's: a stranger needs a share for it.
+    fn may_take(&self, was: Origin, origin: Origin) -> bool {
+        let is_share_full = !origin.is_known && was.is_known && self.shares.are_full();
+        self.shares.allow(origin) && !is_share_full
+    }
+
+    /// What an alarm has of strangers' shares goes from what it was to what it is.
+    fn account(&mut self, (was_cleared, was): (bool, Origin), (is_cleared, is): (bool, Origin)) {
+        if (was_cleared, was) == (is_cleared, is) {
+            return;
+        }
+        if !was_cleared {
+            self.shares.remove(was);
+        }
+        if !is_cleared {
+            self.shares.add(is);
+        }
+        self.shares.places += usize::from(!is.is_known);
+        self.shares.places -= usize::from(!was.is_known);
+    }
+
+    /// Where a new alarm of this origin goes: behind the last one, or where another makes room.
+    fn place_for(&mut self, origin: Origin) -> Result<usize, Judgement> {
+        if !self.shares.allow(origin) {
+            return Err(Judgement::ShareFull);
+        }
+        let is_share_full = !origin.is_known && self.shares.are_full();
+        if self.alarms.len() < self.limit && !is_share_full {
+            return Ok(self.alarms.len());
+        }
+        self.make_room(origin.is_known).ok_or(if is_share_full { Judgement::ShareFull } else { Judgement::TableFull })
     }
 
     /// The place of an alarm that is cleared, quiet and stored, which leaves the table for a new one (the store keeps it); `None` when
-    /// there is none among those looked at.
-    fn make_room(&mut self) -> Option<usize> {
+    /// there is none among those looked at. What known senders raised leaves it only for such a one.
+    fn make_room(&mut self, for_known: bool) -> Option<usize> {
         for _ in 0..LOOKS.min(self.alarms.len()) {
             let index = self.hand;
             self.hand = (index + 1) % self.alarms.len();
             let alarm = &self.alarms[index];
-            if alarm.cleared && !alarm.flapping && !self.is_dirty[index] {
+            let may_leave = for_known || !alarm.origin.is_known;
+            if alarm.cleared && !alarm.flapping && !self.is_dirty[index] && may_leave {
+                self.shares.places -= usize::from(!alarm.origin.is_known);
                 self.by_key.remove(&alarm.key);
                 return Some(index);
             }
@@ -180,11 +264,14 @@ impl AlarmTable {
     fn add(&mut self, index: usize, key: &Key, report: Report<'_>) -> &Alarm {
         self.last_id += 1;
         self.raised += 1;
+        self.shares.add(report.origin);
+        self.shares.places += usize::from(!report.origin.is_known);
         let alarm = Alarm {
             id: self.last_id,
             key: key.clone(),
             severity: report.severity,
             classification: report.classification.cloned().unwrap_or_default(),
+            origin: report.origin,
             cleared: false,
             count: 1,
             changes: 0,
@@ -193,6 +280,7 @@ impl AlarmTable {
             changed_ns: report.at_ns,
             last_notification: report.notification,
             flapping: false,
+            news_ns: 0,
             penalty: 0.0,
             suppressed: 0,
             operator: None,
@@ -216,6 +304,7 @@ impl AlarmTable {
         (alarm.cleared, alarm.changed_ns, alarm.operator) = (true, at_ns, Some(operator.to_owned()));
         alarm.changes += 1;
         self.raised -= 1;
+        self.shares.remove(self.alarms[index].origin);
         self.touch(index);
         self.alarms.get(index)
     }
@@ -275,162 +364,4 @@ fn decayed(penalty: f64, since_ns: u64, policy: FlapPolicy) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const S: u64 = 1_000_000_000;
-
-    fn key(object: &str) -> Key {
-        Key { resource: "192.0.2.1".to_owned(), condition: "linkDown".to_owned(), object: object.to_owned() }
-    }
-
-    fn table() -> AlarmTable {
-        AlarmTable::new(Vec::new(), FlapPolicy::default(), 3)
-    }
-
-    fn report(raises: bool, at_ns: u64) -> Report<'static> {
-        Report { raises: Some(raises), severity: Severity::Major, classification: None, at_ns, notification: at_ns / S }
-    }
-
-    #[test]
-    fn one_alarm_per_object_and_condition_with_count_and_state() {
-        let mut table = table();
-        let mut say = |raises, at: u64| {
-            let (judgement, alarm) = table.report(&key("3"), report(raises, at * S));
-            (judgement, alarm.map(|alarm| (alarm.count, alarm.cleared, alarm.changes)))
-        };
-        assert_eq!(say(false, 1), (Judgement::ClearedNothing, None));
-        assert_eq!(say(true, 2), (Judgement::New, Some((1, false, 0))));
-        assert_eq!(say(true, 3), (Judgement::Repeated, Some((2, false, 0))));
-        assert_eq!(say(false, 4), (Judgement::Changed, Some((3, true, 1))));
-        assert_eq!(say(false, 5), (Judgement::Repeated, Some((4, true, 1))));
-        assert_eq!(say(true, 6), (Judgement::Changed, Some((5, false, 2))));
-        let changed = table.take_changed();
-        assert_eq!((changed.len(), changed[0].first_ns, changed[0].last_ns), (1, 2 * S, 6 * S));
-        assert!(table.take_changed().is_empty());
-        assert_eq!((table.len(), table.raised()), (1, 1));
-    }
-
-    #[test]
-    fn flapping_is_announced_no_more_until_it_is_quiet_but_the_state_stays_true() {
-        let mut table = table();
-        let judged: Vec<Judgement> = (0..10).map(|at| table.report(&key("3"), report(at % 2 == 0, at * S)).0).collect();
-        assert_eq!(judged[..2], [Judgement::New, Judgement::Changed]);
-        assert!(matches!(judged[9], Judgement::Flapping { penalty } if penalty > 4.0), "{judged:?}");
-        let announced = judged.iter().filter(|judgement| judgement.is_announced()).count();
-        assert!((4..7).contains(&announced), "{judged:?}");
-        let alarm = table.take_changed().remove(0);
-        assert_eq!((alarm.cleared, alarm.changes, alarm.count, alarm.flapping), (true, 9, 10, true));
-        assert_eq!(alarm.suppressed, 10 - announced as u64);
-        assert!(table.settle(20 * S).is_empty());
-        let settled = table.settle(100 * S);
-        assert_eq!((settled.len(), settled[0].flapping, settled[0].cleared), (1, false, true));
-        assert_eq!(table.report(&key("3"), report(true, 101 * S)).0, Judgement::Changed);
-    }
-
-    #[test]
-    fn an_alarm_has_what_the_rule_that_raised_it_last_knows() {
-        use crate::alarm::EventType;
-        let cause = |name: &str| Classification {
-            event_type: Some(EventType::CommunicationsAlarm),
-            probable_cause: Some(name.to_owned()),
-        };
-        let (lost, failed) = (cause("lossOfSignal"), cause("communicationsSubsystemFailure"));
-        let mut table = table();
-        let mut say = |raises, classification| {
-            let report = Report { classification, ..report(raises, S) };
-            table.report(&key("3"), report).1.unwrap().classification.clone()
-        };
-        assert_eq!(say(true, None), Classification::default());
-        assert_eq!(say(true, Some(&lost)), lost, "as after an upgrade");
-        assert_eq!(say(false, Some(&failed)), lost, "what clears says nothing of why it was raised");
-        assert_eq!(say(true, None), lost);
-        assert_eq!(say(true, Some(&failed)), failed);
-        for name in [
-            "communicationsAlarm",
-            "qualityOfServiceAlarm",
-            "processingErrorAlarm",
-            "equipmentAlarm",
-            "environmentalAlarm",
-        ] {
-            let kind = EventType::from_name(name).unwrap();
-            assert_eq!(serde_json::to_value(kind).unwrap(), name);
-        }
-    }
-
-    #[test]
-    fn events_are_never_cleared_and_the_table_is_bounded() {
-        let mut table = table();
-        let event = Report { raises: None, ..report(true, S) };
-        assert_eq!(table.report(&key("a"), event).0, Judgement::New);
-        assert_eq!(table.report(&key("a"), event).0, Judgement::Repeated);
-        table.report(&key("b"), event);
-        table.report(&key("c"), event);
-        assert_eq!(table.report(&key("d"), event).0, Judgement::TableFull);
-        let worse = Report { severity: Severity::Critical, ..event };
-        assert_eq!(table.report(&key("a"), worse).0, Judgement::Changed, "it got worse");
-    }
-
-    #[test]
-    fn a_full_table_makes_room_where_an_alarm_is_cleared_and_stored() {
-        let mut table = table();
-        for object in ["a", "b", "c"] {
-            table.report(&key(object), report(true, S));
-        }
-        assert_eq!(table.report(&key("d"), report(true, 2 * S)).0, Judgement::TableFull, "all are raised");
-        assert_eq!(table.report(&key("b"), report(false, 3 * S)).0, Judgement::Changed);
-        assert_eq!(
-            table.report(&key("d"), report(true, 4 * S)).0,
-            Judgement::TableFull,
-            "the store has not seen it cleared"
-        );
-        assert_eq!(table.take_changed().len(), 3);
-        let (judgement, alarm) = table.report(&key("d"), report(true, 5 * S));
-        assert_eq!((judgement, alarm.unwrap().id), (Judgement::New, 4), "numbers are never used again");
-        assert_eq!((table.len(), table.raised()), (3, 3));
-        assert_eq!(table.report(&key("b"), report(false, 6 * S)).0, Judgement::ClearedNothing, "it has gone");
-        assert_eq!(table.report(&key("c"), report(true, 6 * S)).0, Judgement::Repeated, "the others have not");
-        let changed: Vec<u64> = table.take_changed().iter().map(|alarm| alarm.id).collect();
-        assert_eq!(changed, [4, 3], "by place");
-    }
-
-    #[test]
-    fn a_restart_takes_the_newest_alarm_of_each_condition_and_no_more_than_fit() {
-        let mut table = table();
-        for object in ["a", "b", "c"] {
-            table.report(&key(object), report(true, S));
-            table.report(&key(object), report(false, 2 * S));
-        }
-        let mut stored = table.take_changed();
-        // "a" makes room and comes again, in the place of "b": the store has two of it.
-        table.report(&key("d"), report(true, 3 * S));
-        table.report(&key("a"), report(true, 4 * S));
-        stored.extend(table.take_changed());
-        stored.sort_by_key(|alarm| alarm.id);
-        assert_eq!(stored.iter().map(|alarm| alarm.key.object.as_str()).collect::<String>(), "abcda");
-        let mut later = AlarmTable::new(stored, FlapPolicy::default(), 3);
-        assert_eq!((later.len(), later.raised()), (3, 2), "a, d, and one cleared one");
-        assert_eq!(later.report(&key("a"), report(true, 5 * S)).1.unwrap().id, 5, "the newer one");
-        assert_eq!(
-            later.report(&key("b"), report(false, 5 * S)).0,
-            Judgement::ClearedNothing,
-            "the oldest cleared one"
-        );
-        later.take_changed();
-        let (judgement, new) = later.report(&key("e"), report(true, 6 * S));
-        assert_eq!((judgement, new.unwrap().id), (Judgement::New, 6), "\"c\" makes room");
-        assert_eq!(later.report(&key("a"), report(true, 7 * S)).0, Judgement::Repeated, "and no other does");
-    }
-
-    #[test]
-    fn an_operator_clears_and_a_restart_goes_on() {
-        let mut table = table();
-        let id = table.report(&key("a"), report(true, S)).1.unwrap().id;
-        assert_eq!(table.clear(id, "bob", 2 * S).unwrap().operator.as_deref(), Some("bob"));
-        assert!(table.clear(id, "bob", 2 * S).is_none());
-        let mut later = AlarmTable::new(table.take_changed(), FlapPolicy::default(), 3);
-        let (judgement, alarm) = later.report(&key("a"), report(true, 3 * S));
-        assert_eq!((judgement, alarm.unwrap().operator.clone()), (Judgement::Changed, None));
-        assert_eq!(later.report(&key("b"), report(true, 3 * S)).1.unwrap().id, id + 1);
-    }
-}
+mod tests;

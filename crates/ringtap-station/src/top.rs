@@ -5,17 +5,16 @@
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
-use ringtap::{Error, Result};
-use ringtap_run::units;
+use ringtap::Result;
+use ringtap_output::printable;
+use ringtap_run::{signals, units};
 use ringtap_snmp::names::Names;
 use serde_json::Value;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::alarm::Alarm;
 use crate::store::Store;
@@ -42,11 +41,7 @@ pub struct Options {
 /// # Errors
 /// There is no store, or it can't be read.
 pub fn run(options: &Options) -> Result<()> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| Error::os("handle signal", signal.to_string(), &error))?;
-    }
+    let stop = signals::stop_flag()?;
     let store = Store::open_beside(&options.store)?;
     // The names that the station found in its MIB files.
     let names = mibs::cached(&mibs::cache_of(&options.store));
@@ -196,9 +191,6 @@ fn screen(status: &Value, rate: Option<f64>, alarms: &[Alarm], names: &Names, ro
 fn row(alarm: &Alarm, names: &Names) -> String {
     let Alarm { id, key, severity, count, .. } = alarm;
     let flapping = if alarm.flapping { " flapping" } else { "" };
-    let text: String = format!("{} {} {}", key.resource, render::condition(alarm, names), key.object)
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let text = printable(&format!("{} {} {}", key.resource, render::condition(alarm, names), key.object));
     format!("{id:>8} {:<13} {count:>9} x {text}{flapping}", severity.name())
 }

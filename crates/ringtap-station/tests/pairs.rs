@@ -7,6 +7,7 @@ use ringtap_snmp::decode::SnmpDecoder;
 use ringtap_snmp::encode::{Item, Trap};
 use ringtap_snmp::oid::{self, Oid};
 use ringtap_snmp::usm::{LocalEngine, Usm};
+use ringtap_station::admission::Admission;
 use ringtap_station::alarm::{Alarm, EventType};
 use ringtap_station::judge::{Judge, JudgeConfig};
 use ringtap_station::rules::{Effect, Rules};
@@ -169,6 +170,7 @@ impl Probe {
     fn new() -> Self {
         let local = LocalEngine { id: b"\x80station".to_vec(), boots: 1, started_ns: 0 };
         Self(Judge::new(JudgeConfig {
+            admission: Admission::default(),
             decoder: SnmpDecoder::new(Vec::new(), Usm::new(local, Vec::new(), 1)),
             rules: Rules::standard(),
             alarms: AlarmTable::new(Vec::new(), FlapPolicy::default(), 1000),

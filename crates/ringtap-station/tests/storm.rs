@@ -2,6 +2,7 @@
 
 use ringtap_snmp::decode::SnmpDecoder;
 use ringtap_snmp::usm::{AuthProtocol, LocalEngine, PrivProtocol, User, Usm};
+use ringtap_station::admission::Admission;
 use ringtap_station::judge::{Judge, JudgeConfig};
 use ringtap_station::rules::Rules;
 use ringtap_station::spool::{Head, Service};
@@ -29,6 +30,7 @@ fn a_station_that_gets_everything_knows_the_truth_in_every_version_and_family() 
         let storm = Storm { script: Script::CoreRouterFails, nodes: 50, count: 5000, form, ipv6 };
         let local = LocalEngine { id: b"\x80station".to_vec(), boots: 1, started_ns: 0 };
         let mut judge = Judge::new(JudgeConfig {
+            admission: Admission::default(),
             decoder: SnmpDecoder::new(vec![b"public".to_vec()], Usm::new(local, vec![user()], 1)),
             rules: Rules::standard(),
             alarms: AlarmTable::new(Vec::new(), FlapPolicy::default(), 100_000),

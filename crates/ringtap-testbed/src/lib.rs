@@ -23,11 +23,13 @@
 //! ```
 
 mod drops;
+mod folder;
 pub mod generate;
 mod host;
 pub mod meter;
 mod namespace;
 mod napi;
+mod outputs;
 pub mod peer;
 pub mod sequence;
 pub mod stamp;
@@ -37,10 +39,12 @@ mod tools;
 pub mod trial;
 
 pub use drops::{DeviceCounters, DeviceDrops, WireCounters};
+pub use folder::Folder;
 pub use generate::{FrameSpec, Generator, GeneratorBackend, GeneratorConfig, GeneratorReport, Pattern, Profile};
 pub use host::{Host, Link, RunningProgram};
 pub use meter::{CoreUse, CoreUseReport, SoakerCalibration};
 pub use napi::NAPI_PRIORITY;
+pub use outputs::{InnerWire, OutputWire};
 pub use sequence::{LossBurst, SequenceChecker, SequenceReport};
 pub use stamp::Stamp;
 pub use testbed::{NAMESPACE_MARK, Testbed, TestbedConfig, Topology, in_testbed_namespace};

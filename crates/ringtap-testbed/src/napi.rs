@@ -22,7 +22,7 @@ impl Testbed {
     /// The device has no NAPI yet, or the kernel has no threaded NAPI (before 5.12).
     pub fn pin_napi(&self, core: usize) -> Result<Vec<i32>> {
         let receiver = self.receiver();
-        set_threaded(receiver, true)?;
+        set_threaded(receiver, receiver.interface(), true)?;
         let threads = napi_threads(receiver.interface())?;
         if threads.is_empty() {
             return Err(Error::failed("find NAPI thread of", receiver.interface(), "there is none")
@@ -54,19 +54,20 @@ impl Testbed {
     /// # Errors
     /// The kernel refuses the setting.
     pub fn unpin_napi(&self) -> Result<()> {
-        set_threaded(self.receiver(), false)
+        set_threaded(self.receiver(), self.receiver().interface(), false)
     }
 }
 
-fn set_threaded(host: &Host, on: bool) -> Result<()> {
-    let path = format!("/sys/class/net/{}/threaded", host.interface());
+/// Makes the NAPI of one of a host's interfaces kernel threads, or soft interrupts again.
+pub(crate) fn set_threaded(host: &Host, interface: &str, on: bool) -> Result<()> {
+    let path = format!("/sys/class/net/{interface}/threaded");
     host.run(|| tools::write(&path, if on { "1" } else { "0" }))?.map_err(|error| {
         error.way_out("attach the receiver first (a veth has NAPI only with XDP or GRO); Linux 5.12 or newer is needed")
     })
 }
 
 /// Kernel threads are not in any network namespace: they are found by name, which holds the interface's.
-fn napi_threads(interface: &str) -> Result<Vec<i32>> {
+pub(crate) fn napi_threads(interface: &str) -> Result<Vec<i32>> {
     let prefix = format!("napi/{interface}-");
     let entries = fs::read_dir("/proc").map_err(|error| Error::os("list", "/proc", &error))?;
     let mut threads = Vec::new();

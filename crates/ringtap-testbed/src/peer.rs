@@ -115,6 +115,10 @@ pub struct PeerOptions {
     pub rules: Option<PathBuf>,
     /// HOME_NET for Suricata, the other variables then as its stock configuration has them; `None`: any, for all of them.
     pub home_net: Option<String>,
+    /// Interface of the receiving host that Suricata listens on; `None`: the testbed's wire.
+    pub interface: Option<String>,
+    /// Datagram socket in the receiving host that Suricata's alerts go to by syslog(3), instead of a file of its own.
+    pub syslog: Option<PathBuf>,
 }
 
 /// What a peer leaves.

@@ -3,6 +3,7 @@
 //! Owns the order of events of a profile. The number is a varbind of its own, so whoever decodes a trap knows which are
 //! missing. Versions and addresses are [`form`]'s, frames are made in `frames`. Nothing here sends.
 
+pub mod fault;
 pub mod form;
 mod frames;
 

@@ -179,7 +179,7 @@ fn check(config: &TestbedConfig) -> Result<()> {
             return Err(Error::usage(
                 "build",
                 "testbed",
-                format!("CPU {core} is not among those allowed: {allowed:?}"),
+                format!("CPU {core} is not among those allowed: {}", sched::listed(&allowed)),
             ));
         }
     }

@@ -153,7 +153,10 @@ fn net_suricata_works_by_the_rules_it_is_given() {
     assert!(report.note.iter().any(|note| note.contains(loaded)), "{:?}", report.note);
 
     let testbed = Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("{error}"));
-    for (rules, expected) in [("/no/such/file.rules", "ENOENT"), ("/dev/shm", "keep them elsewhere")] {
+    // The testbed has a /dev/shm of its own.
+    let outside = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+    let outside = outside.path().to_str().unwrap();
+    for (rules, expected) in [("/no/such/file.rules", "ENOENT"), (outside, "keep them elsewhere")] {
         let options = PeerOptions { rules: Some(rules.into()), ..PeerOptions::default() };
         let error = RunningPeer::start(&testbed, PeerKind::SuricataAfXdp, &options).err().unwrap().to_string();
         assert!(error.contains(rules) && error.contains(expected), "{error}");

@@ -5,7 +5,11 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ringtap::{Handler, Hybrid, Ledger, Outbox, Packet, Policy, Receiver, ReceiverConfig};
+use ringtap::calibrate::{Calibration, Wishes};
+use ringtap::{Handler, Ledger, Outbox, Packet, Receiver};
+
+/// 99 of 100 packets are handled within this time of their arrival.
+const MAX_LATENCY: Duration = Duration::from_millis(1);
 
 /// Runs on the engine's thread, for each packet to its end: nothing here may block.
 #[derive(Default)]
@@ -22,10 +26,12 @@ impl Handler for Count {
 }
 
 fn count(interface: &str, time: Duration) -> ringtap::Result<(Count, Ledger)> {
-    // Below 8,300 packets/s each packet wakes the thread, above that a timer does, every 0.5 ms. What suits a host is measured
-    // there: `ringtap::calibrate`.
-    let policy = Policy::Hybrid(Hybrid::new(8_300.0, 500_000));
-    let receiver = Receiver::open(ReceiverConfig::new(interface, policy))?;
+    // What a wake-up costs here is measured at the first start, some four seconds. From that and the bound follow when a timer is
+    // cheaper than interrupts, its period, and the ring.
+    let cpu = ringtap::sched::allowed_cpus().last().copied().unwrap_or(0);
+    let calibration = Calibration::load_or_measure(cpu, &mut |line| eprintln!("count: {line}"))?;
+    let plan = calibration.plan(&Wishes { max_latency: MAX_LATENCY, ..Wishes::default() })?;
+    let receiver = Receiver::open(plan.receiver(interface))?;
     // One engine, and so one handler, for each receive queue.
     let handlers = (0..receiver.source_count()).map(|_| Count::default()).collect();
     let running = receiver.start(handlers)?;

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ringtap::calibrate::{Calibration, Wishes};
 use ringtap::record::{InterfaceInfo, RecordConfig, RecordSummary, Recorder, SpoolProducer};
 use ringtap::source::StampClock;
-use ringtap::{Cause, Error, Handler, Hybrid, Ledger, Outbox, Packet, Policy, Receiver, ReceiverConfig};
+use ringtap::{Cause, Error, Handler, Ledger, Outbox, Packet, Receiver};
 
 /// Copies packets into a spool, from which the recorder's own thread writes: the engine's thread never waits for the disk.
 struct Record {
@@ -27,7 +28,10 @@ impl Handler for Record {
 }
 
 fn record(interface: &str, file: &Path, time: Duration) -> ringtap::Result<(RecordSummary, Ledger)> {
-    let receiver = Receiver::open(ReceiverConfig::new(interface, Policy::Hybrid(Hybrid::new(8_300.0, 500_000))))?;
+    // Measured once, some four seconds: `count` tells more.
+    let cpu = ringtap::sched::allowed_cpus().last().copied().unwrap_or(0);
+    let calibration = Calibration::load_or_measure(cpu, &mut |line| eprintln!("record: {line}"))?;
+    let receiver = Receiver::open(calibration.plan(&Wishes::default())?.receiver(interface))?;
     let Some(link_type) = receiver.link_type() else {
         return Err(Error::failed("record", interface, "capture files know no link type for its frames"));
     };

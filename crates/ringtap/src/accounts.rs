@@ -3,15 +3,18 @@
 //! Owns the reading of the interface's counters and their names as causes of loss. What a source counts is the source's
 //! (`source::counters`); ledger.rs adds both up.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use crate::interface::Interface;
 use crate::sys::netlink::LinkStatistics;
 use crate::sys::{ethtool, netlink};
 
-/// The counters of an interface since [`InterfaceAccounts::start`].
+/// The counters of an interface since [`InterfaceAccounts::begin`].
 #[derive(Debug)]
 pub(crate) struct InterfaceAccounts {
     interface: Interface,
     start: Option<InterfaceCounters>,
+    backlogs: Share,
     /// No interface of this host: nothing is counted here.
     is_foreign: bool,
 }
@@ -36,11 +39,18 @@ pub(crate) struct InterfaceDrops {
 }
 
 impl InterfaceAccounts {
-    /// Remembers where the counters stand.
-    pub(crate) fn start(interface: &Interface) -> Self {
+    /// Of an interface.
+    pub(crate) fn new(interface: &Interface) -> Self {
         let is_foreign = interface.is_foreign();
-        let start = if is_foreign { None } else { InterfaceCounters::read(interface) };
-        Self { interface: interface.clone(), start, is_foreign }
+        Self { interface: interface.clone(), start: None, backlogs: Share::default(), is_foreign }
+    }
+
+    /// Remembers where the counters stand.
+    pub(crate) fn begin(&mut self) {
+        if !self.is_foreign {
+            self.start = InterfaceCounters::read(&self.interface);
+            self.backlogs = Share::begin(&mut lock_told());
+        }
     }
 
     /// Packets that came to the interface since the start; `None` when it can't be read.
@@ -50,15 +60,18 @@ impl InterfaceAccounts {
     }
 
     /// What was lost since the start; `None` when it can't be read.
+    /// What of it the per-CPU backlogs dropped no other interface of this process has told before.
     ///
     /// `refused_redirects`: native XDP redirects that our sockets refused, which are in their own statistics; `given_to_host`:
     /// packets that went on to the host's stack, where that is known.
-    pub(crate) fn drops(&self, refused_redirects: u64, given_to_host: Option<u64>) -> Option<InterfaceDrops> {
+    pub(crate) fn drops(&mut self, refused_redirects: u64, given_to_host: Option<u64>) -> Option<InterfaceDrops> {
         if self.is_foreign {
             return Some(InterfaceDrops { nic: Some(0), driver_queue: Some(0), softnet: 0 });
         }
         let (then, now) = (self.start?, InterfaceCounters::read(&self.interface)?);
-        Some(drops_between(self.interface.driver.as_deref(), &then, &now, refused_redirects, given_to_host))
+        let backlogs = &mut self.backlogs;
+        let softnet = |grown: u64, most: u64| backlogs.take(&mut lock_told(), grown, most);
+        Some(drops_between(self.interface.driver.as_deref(), &then, &now, refused_redirects, given_to_host, softnet))
     }
 
     /// The driver's own counters that speak of loss, by their own names; for reports, not for sums.
@@ -77,6 +90,7 @@ fn drops_between(
     now: &InterfaceCounters,
     refused_redirects: u64,
     given_to_host: Option<u64>,
+    softnet: impl FnOnce(u64, u64) -> u64,
 ) -> InterfaceDrops {
     let since = |now: u64, then: u64| now.saturating_sub(then);
     let nic = missed(
@@ -88,7 +102,7 @@ fn drops_between(
     let own = now.own_drops.zip(then.own_drops).map(|(now, then)| since(now, then));
     let others = dropped.saturating_sub(own.unwrap_or(0));
     let softnet = match (now.softnet_dropped, then.softnet_dropped) {
-        (Some(now), Some(then)) => since(now, then).min(others),
+        (Some(now), Some(then)) => softnet(since(now, then), others),
         _ => 0,
     };
     let dropped = Dropped { driver, own, rest: others - softnet, refused_redirects, given_to_host };
@@ -152,6 +166,37 @@ impl Dropped<'_> {
     }
 }
 
+/// Drops of the per-CPU backlogs that interfaces of this process have told. Nobody counts them by interface, and of two that may
+/// have lost the same ones, one has.
+static TOLD: Mutex<u64> = Mutex::new(0);
+
+fn lock_told() -> MutexGuard<'static, u64> {
+    TOLD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What one interface has told of them.
+#[derive(Debug, Default)]
+struct Share {
+    /// By all before it began.
+    before: u64,
+    own: u64,
+}
+
+impl Share {
+    fn begin(told: &mut u64) -> Self {
+        Self { before: *told, own: 0 }
+    }
+
+    /// Of the drops since it began, `grown`, as many as it lost, `most` at most, and nobody else has told. What was told stays.
+    fn take(&mut self, told: &mut u64, grown: u64, most: u64) -> u64 {
+        let by_others = told.saturating_sub(self.own).saturating_sub(self.before);
+        let own = grown.saturating_sub(by_others).min(most).max(self.own);
+        *told += own - self.own;
+        self.own = own;
+        own
+    }
+}
+
 impl InterfaceCounters {
     fn read(interface: &Interface) -> Option<Self> {
         let is_veth = interface.driver.as_deref() == Some("veth");
@@ -196,7 +241,7 @@ mod tests {
     fn lost(driver: &str, now: &InterfaceCounters, refused: u64, to_host: Option<u64>) -> (Option<u64>, u64) {
         let then =
             InterfaceCounters { own_drops: now.own_drops.map(|_| 0), softnet_dropped: Some(0), ..counters(0, None, 0) };
-        let drops = drops_between(Some(driver), &then, now, refused, to_host);
+        let drops = drops_between(Some(driver), &then, now, refused, to_host, u64::min);
         (drops.driver_queue, drops.softnet)
     }
 
@@ -214,6 +259,22 @@ mod tests {
         }
         assert_eq!(lost("r8169", &counters(50, None, 50), 0, None), (Some(0), 50), "the backlogs explain them");
         assert_eq!(lost("igb", &counters(50, None, 20), 0, None), (Some(0), 20));
+    }
+
+    #[test]
+    fn two_interfaces_do_not_tell_the_same_drops_of_the_backlogs() {
+        let mut told = 7;
+        let (mut first, mut second) = (Share::begin(&mut told), Share::begin(&mut told));
+        // Both lost thirty, and the backlogs dropped forty.
+        assert_eq!((first.take(&mut told, 40, 30), second.take(&mut told, 40, 30)), (30, 10));
+        assert_eq!((first.take(&mut told, 40, 30), second.take(&mut told, 40, 30)), (30, 10), "asked again");
+        assert_eq!((second.take(&mut told, 55, 30), first.take(&mut told, 55, 31)), (25, 30));
+        // One that begins later is not charged for what was before.
+        let mut third = Share::begin(&mut told);
+        assert_eq!((third.take(&mut told, 5, 9), told), (5, 7 + 60));
+        // One alone has all.
+        let (mut told, mut alone) = (0, Share::default());
+        assert_eq!((alone.take(&mut told, 50, 20), alone.take(&mut told, 50, 60)), (20, 50));
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl ArrivalClock {
     }
 
     /// As [`ArrivalClock::new`], in the time that `clock` tells.
-    pub(crate) fn new_by(clock: &impl Clock, stamps: StampClock) -> Self {
+    pub fn new_by(clock: &impl Clock, stamps: StampClock) -> Self {
         let wall = (stamps == StampClock::Realtime).then(|| WallClock::new(read(clock)));
         let mut this = Self { stamps, wall, unsure_until_ns: None, was_empty: false, steps: 0, since_ns: 0 };
         this.since_ns = this.now_by(clock).stamp_ns.unwrap_or(0);
@@ -58,7 +58,8 @@ impl ArrivalClock {
         self.now_by(&SystemClock)
     }
 
-    pub(crate) fn now_by(&mut self, clock: &impl Clock) -> Now {
+    /// As [`ArrivalClock::now`], in the time that `clock` tells.
+    pub fn now_by(&mut self, clock: &impl Clock) -> Now {
         match (self.stamps, &mut self.wall) {
             (StampClock::Monotonic, _) => {
                 let now_ns = clock.monotonic_ns();

@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-pub use crate::sys::clock::{monotonic_ns, monotonic_to_realtime_ns, realtime_ns, sleep_until, thread_cpu_ns};
+pub use crate::sys::clock::{
+    monotonic_ns, monotonic_to_realtime_ns, realtime_error_ns, realtime_ns, sleep_until, thread_cpu_ns,
+};
 use crate::sys::event::Stop;
 
 /// What an engine asks of a clock.

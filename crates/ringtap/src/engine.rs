@@ -43,7 +43,8 @@ pub trait Handler {
     /// The ring was found empty and the engine is about to wait, or it ends.
     fn cycle_end(&mut self, _outbox: &mut Outbox<'_>) {}
 
-    /// After a cycle's end: how long the engine may wait at most until the next one. `None`: as long as no packet comes.
+    /// After a cycle's end: how long the engine may wait at most until the next one. `None`: as long as no packet comes; zero:
+    /// there is more to do, and the engine only looks at its ring and lets others have the core in between.
     fn next_turn(&self) -> Option<Duration> {
         None
     }
@@ -53,9 +54,10 @@ pub trait Handler {
         None
     }
 
-    /// Its engine has ended before the others of the program. Told by [`Devices`](crate::receiver::Devices) alone; with a single
-    /// receiver the handlers are in its [`Outcome`](crate::receiver::Outcome).
-    fn retired(&mut self) {}
+    /// Its engine has ended before the others of the program: the thread that watches over these gives it a turn now and then in the
+    /// engine's place ([`RunningDevices::take_ended`](crate::receiver::RunningDevices::take_ended)), for what is still to be done.
+    /// Nothing is sent any more. With a single receiver the handlers are in its [`Outcome`](crate::receiver::Outcome) instead.
+    fn retired(&mut self, _outbox: &mut Outbox<'_>) {}
 
     /// All engines of the program have ended. Called by the thread that ends them; nothing is sent any more.
     fn all_ended(&mut self, _outbox: &mut Outbox<'_>) {}
@@ -124,6 +126,12 @@ impl<S: Source, H: Handler> Engine<S, H> {
                 continue;
             }
             let retry = self.cycle_end();
+            if self.has_more() {
+                if takes_turns {
+                    let_others(&mut turn_ns, clock.monotonic_ns());
+                }
+                continue;
+            }
             add(if handled > 0 { &self.meters.cycles } else { &self.meters.empty_wakes }, 1);
             let now_ns = clock.monotonic_ns();
             let wait = self.pacer.next(now_ns, handled);
@@ -183,6 +191,11 @@ impl<S: Source, H: Handler> Engine<S, H> {
             while self.burst(clock, arrivals, remaining).0 > 0 {}
         }
         self.cycle_end();
+        while self.has_more() {
+            // Others may go on handing it packets.
+            std::thread::yield_now();
+            self.cycle_end();
+        }
         match end {
             _ if *remaining == 0 => End::Limit,
             End::Stopped if self.stop.is_device_gone() => End::DeviceGone,
@@ -226,6 +239,11 @@ impl<S: Source, H: Handler> Engine<S, H> {
         }
         self.meters.clock_steps.store(arrivals.steps(), Ordering::Relaxed);
         (found, now.monotonic_ns)
+    }
+
+    /// Whether the handler left something to be done at once.
+    fn has_more(&self) -> bool {
+        self.handler.next_turn() == Some(Duration::ZERO)
     }
 
     /// Tells the handler, and hands its frames to the device; when to do so again, where some are left or the handler asks for it.

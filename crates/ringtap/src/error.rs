@@ -42,10 +42,12 @@ impl Error {
         }
     }
 
-    /// As [`Error::failed`], from a system call's error, with its symbolic name in the cause.
+    /// As [`Error::failed`], from a system call's error, with its symbolic name in the cause. Where the number alone tells what can be
+    /// done, that is the way out until another one is given.
     pub fn os(operation: impl Into<String>, object: impl Into<String>, error: &io::Error) -> Self {
         let mut this = Self::failed(operation, object, "");
         this.errno = error.raw_os_error();
+        this.way_out = this.errno.and_then(usual_way_out).map(str::to_owned);
         this.cause = match this.errno {
             Some(code) => format!("{} ({})", errno_name(code), strip_code(&error.to_string())),
             None => error.to_string(),
@@ -99,6 +101,26 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// What helps whatever was tried.
+fn usual_way_out(code: i32) -> Option<&'static str> {
+    Some(match code {
+        libc::ENOENT => "name one that exists",
+        libc::EACCES => "run as a user who may, or change its mode",
+        libc::EPERM => "run as root or with the capability",
+        libc::EISDIR => "it is a folder: name a file",
+        libc::ENOTDIR => "a part of the path is a file: name a folder",
+        libc::EROFS => "choose a place that can be written to",
+        libc::ENOSPC | libc::EDQUOT => "free some space, or choose another place",
+        libc::EMFILE => "raise the limit of open files: ulimit -n",
+        libc::ENFILE => "raise the limit of open files: sysctl fs.file-max",
+        libc::ENOMEM => "free some memory",
+        libc::EADDRINUSE => "another program has it: end that, or choose another",
+        libc::EADDRNOTAVAIL => "give an address of this host, or 0.0.0.0 or [::] for all",
+        libc::ENETDOWN => "bring the interface up: ip link set dev IF up",
+        _ => return None,
+    })
+}
+
 /// `std` appends "(os error N)"; the symbolic name says it better.
 fn strip_code(text: &str) -> &str {
     text.split(" (os error").next().unwrap_or(text)
@@ -138,6 +160,16 @@ fn errno_name(code: i32) -> String {
         libc::EAFNOSUPPORT => "EAFNOSUPPORT",
         libc::ENETDOWN => "ENETDOWN",
         libc::ENOBUFS => "ENOBUFS",
+        libc::EADDRINUSE => "EADDRINUSE",
+        libc::EADDRNOTAVAIL => "EADDRNOTAVAIL",
+        libc::ENETUNREACH => "ENETUNREACH",
+        libc::EHOSTUNREACH => "EHOSTUNREACH",
+        libc::ECONNREFUSED => "ECONNREFUSED",
+        libc::ECONNRESET => "ECONNRESET",
+        libc::ETIMEDOUT => "ETIMEDOUT",
+        libc::EDQUOT => "EDQUOT",
+        libc::ELOOP => "ELOOP",
+        libc::ENAMETOOLONG => "ENAMETOOLONG",
         _ => return format!("errno {code}"),
     };
     name.to_owned()
@@ -157,6 +189,18 @@ mod tests {
         );
         assert_eq!(error.kind(), ErrorKind::Failed);
         assert_eq!(error.errno(), Some(libc::EBUSY));
+    }
+
+    #[test]
+    fn what_helps_whatever_was_tried_is_said_once_and_gives_way() {
+        let error = |code| Error::os("read rules", "x", &io::Error::from_raw_os_error(code));
+        assert_eq!(
+            error(libc::ENOENT).to_string(),
+            "read rules x: ENOENT (No such file or directory); name one that exists"
+        );
+        assert!(error(libc::EADDRNOTAVAIL).to_string().contains(": EADDRNOTAVAIL (Cannot assign requested address); "));
+        let told = error(libc::ENOENT).way_out("name a file of rules").to_string();
+        assert!(told.ends_with("directory); name a file of rules"), "{told}");
     }
 
     #[test]

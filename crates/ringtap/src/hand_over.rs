@@ -11,11 +11,15 @@
 //! engine looks at its packets: an answer that came to an engine of its own is not handled before its question. So a packet
 //! is handled up to twice the bound after it came.
 //!
+//! **Turns.** An engine handles a slice of what is due at a time: at the end of a cycle, and in between where its ring does not run
+//! empty. So a flood ends neither the handling nor the emptying of the ring, and others get the core between two slices.
+//!
 //! **Bounds.** A full queue refuses the packet, which is counted ([`Counts::full`]). One wake-up (eventfd) at most for each other
-//! engine at the end of a cycle.
+//! engine each time that engine sleeps.
 
 mod owner;
 mod queue;
+mod reach;
 #[cfg(test)]
 mod tests;
 
@@ -31,17 +35,28 @@ use crate::sys::clock;
 use crate::sys::event::Event;
 use crate::transmit::Outbox;
 use queue::{Incoming, Outgoing};
+pub use reach::Reach;
+use reach::Reaching;
 use ringtap_wire::LinkType;
 
-/// Bytes of all queues to one engine together, and of one of them at least: a merged packet of 64 KiB fits.
-const INCOMING_BYTES: usize = 8 << 20;
-const LEAST_BYTES: usize = 256 << 10;
+/// What all engines' queues hold together at least, and one queue: two merged packets of 64 KiB.
+const WAITING_BYTES: u64 = 4 << 20;
+const LEAST_BYTES: u64 = 160 << 10;
+/// How long packets are on average at the peak rate, with what stands before each in a queue: 6 Gbit/s at 1.5 million a second.
+const PACKET_BYTES: u64 = 512;
+
+/// Packets that are received before others are woken, and what is due is handled.
+const RECEIVED: u32 = 64;
+/// Packets that are handled at once: more than are received, so that an engine catches up.
+const SLICE: usize = 4 * RECEIVED as usize;
 
 /// A handler that gets all packets of its flows, from whichever engine; alone it is just the handler inside.
 pub struct HandOver<H> {
     inner: H,
     mesh: Option<Mesh>,
     counts: Arc<Counts>,
+    /// Where somebody asks how far its engine is.
+    reaching: Option<Reaching>,
 }
 
 /// What one engine handed to others. Written by its thread, read by anyone.
@@ -78,49 +93,69 @@ struct Mesh {
     members: Arc<[Member]>,
     /// The others may believe that this engine sleeps.
     resting: bool,
-    /// How long the earliest packet here has to wait.
+    /// How long the earliest packet here has to wait; zero: it is due.
     next_ns: Option<u64>,
+    /// Packets received since others were woken.
+    received: u32,
 }
 
 /// What engines know of each other.
 struct Member {
     /// Nothing is in its queues and it is about to sleep, or does.
     asleep: AtomicBool,
-    bell: Arc<Event>,
+    reach: Arc<Reach>,
     /// Its device is gone: others handle its flows.
     retired: AtomicBool,
 }
 
-/// Bytes of each queue among so many engines.
-fn queue_bytes(engines: usize) -> usize {
-    (INCOMING_BYTES / engines.max(1)).max(LEAST_BYTES)
+/// What the queues have to be ready for.
+#[derive(Debug, Clone, Copy)]
+pub struct Demand {
+    /// How long a packet waits at most until the engine that receives it looks at it.
+    pub bound: Duration,
+    /// Greatest rate of all engines together, packets per second.
+    pub peak_pps: f64,
 }
 
-/// Bytes that all queues among so many engines take.
-pub(crate) fn memory_bytes(engines: usize) -> usize {
-    engines * (engines + 1) * queue_bytes(engines)
+impl Demand {
+    /// Bytes of each queue among so many engines.
+    ///
+    /// A packet lies in its queue for about the bound, and for twice that where its engine comes late. Neither receiving nor handling
+    /// is spread evenly: each engine may have twice its share of both, and two engines all.
+    fn queue_bytes(self, engines: usize) -> usize {
+        let waiting_s = 2.0 * self.bound.as_secs_f64();
+        let waiting = (self.peak_pps * waiting_s * PACKET_BYTES as f64) as u64;
+        let pairs = (engines * engines).max(1) as u64;
+        let bytes = (waiting.max(WAITING_BYTES).saturating_mul(4) / pairs).max(LEAST_BYTES);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Bytes that all queues among so many engines take: four times what waits, and from then on [`LEAST_BYTES`] for each pair of
+    /// engines.
+    pub(crate) fn memory_bytes(self, engines: usize) -> u64 {
+        (engines as u64).saturating_mul(engines as u64 + 1).saturating_mul(self.queue_bytes(engines) as u64)
+    }
 }
 
 impl<H> HandOver<H> {
     /// A handler whose engine gets whole flows anyway.
     pub fn alone(inner: H) -> Self {
-        Self { inner, mesh: None, counts: Arc::default() }
+        Self { inner, mesh: None, counts: Arc::default(), reaching: None }
     }
 
-    /// Handlers of engines among which flows are spread: of one link type, with stamps of one clock. `bound` is how long a packet
-    /// waits at most until its engine looks at it.
+    /// Handlers of engines among which flows are spread: of one link type, with stamps of one clock.
     ///
     /// # Errors
     /// No file descriptor is left.
-    pub fn among(handlers: Vec<H>, link: LinkType, stamps: StampClock, bound: Duration) -> Result<Vec<Self>> {
+    pub fn among(handlers: Vec<H>, link: LinkType, stamps: StampClock, demand: Demand) -> Result<Vec<Self>> {
         let count = handlers.len();
         if count < 2 {
             return Ok(handlers.into_iter().map(Self::alone).collect());
         }
-        let bytes = queue_bytes(count);
+        let bytes = demand.queue_bytes(count);
         let member = |_| {
-            let bell = Arc::new(Event::new()?);
-            Ok(Member { asleep: AtomicBool::new(false), bell, retired: AtomicBool::new(false) })
+            let reach = Arc::new(Reach::new(stamps, Arc::new(Event::new()?)));
+            Ok(Member { asleep: AtomicBool::new(false), reach, retired: AtomicBool::new(false) })
         };
         let members: Arc<[Member]> = (0..count).map(member).collect::<Result<Vec<_>>>()?.into();
         let mut outgoing: Vec<Vec<Outgoing>> = (0..count).map(|_| Vec::new()).collect();
@@ -138,15 +173,16 @@ impl<H> HandOver<H> {
                 own,
                 link,
                 stamps,
-                hold_ns: u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX),
+                hold_ns: u64::try_from(demand.bound.as_nanos()).unwrap_or(u64::MAX),
                 outgoing,
                 incoming,
                 whole: Vec::with_capacity(bytes),
                 members: Arc::clone(&members),
                 resting: false,
                 next_ns: None,
+                received: 0,
             };
-            Self { inner, mesh: Some(mesh), counts: Arc::default() }
+            Self { inner, mesh: Some(mesh), counts: Arc::default(), reaching: None }
         };
         Ok(handlers.into_iter().zip(ends).map(join).collect())
     }
@@ -154,6 +190,19 @@ impl<H> HandOver<H> {
     /// What its engine handed over.
     pub fn counts(&self) -> Arc<Counts> {
         Arc::clone(&self.counts)
+    }
+
+    /// Has its engine say how far it is, by stamps of this clock. To be asked for all engines of a program or none, before they run.
+    ///
+    /// # Errors
+    /// No file descriptor is left.
+    pub fn reach(&mut self, stamps: StampClock) -> Result<Arc<Reach>> {
+        let reach = match &self.mesh {
+            Some(mesh) => Arc::clone(&mesh.members[mesh.own].reach),
+            None => Arc::new(Reach::new(stamps, Arc::new(Event::new()?))),
+        };
+        self.reaching = Some(Reaching::new(Arc::clone(&reach)));
+        Ok(reach)
     }
 
     /// The handler inside.
@@ -164,43 +213,79 @@ impl<H> HandOver<H> {
 
 impl<H: Handler> Handler for HandOver<H> {
     fn packet(&mut self, packet: &Packet<'_>, outbox: &mut Outbox<'_>) {
-        match &mut self.mesh {
-            None => self.inner.packet(packet, outbox),
-            Some(mesh) => mesh.queue(packet, &self.counts),
+        let Self { inner, mesh, counts, reaching } = self;
+        match mesh {
+            None => inner.packet(packet, outbox),
+            Some(mesh) => mesh.queue(packet, counts),
+        }
+        if let Some(reaching) = reaching {
+            reaching.packet(packet.arrival_ns, mesh.is_some());
+        }
+        if let Some(mesh) = mesh {
+            mesh.received += 1;
+            if mesh.received == RECEIVED {
+                mesh.wake_others();
+                mesh.handle_slice(mesh.now_ns(), inner, outbox);
+                mesh.tell(reaching);
+            }
         }
     }
 
     fn cycle_end(&mut self, outbox: &mut Outbox<'_>) {
-        if let Some(mesh) = &mut self.mesh {
+        let Self { inner, mesh, reaching, .. } = self;
+        if let (Some(reaching), Some(_)) = (&mut *reaching, &mesh) {
+            reaching.is_empty(true);
+        }
+        if let Some(mesh) = mesh {
             mesh.wake_others();
             let now_ns = mesh.now_ns();
-            mesh.handle(Some(now_ns), &mut self.inner, outbox);
-            self.inner.cycle_end(outbox);
-            mesh.rest(now_ns);
+            if mesh.handle_slice(now_ns, inner, outbox) {
+                mesh.next_ns = Some(0);
+            } else {
+                inner.cycle_end(outbox);
+                mesh.rest(now_ns);
+            }
+            mesh.tell(reaching);
         } else {
-            self.inner.cycle_end(outbox);
+            inner.cycle_end(outbox);
+            if let Some(reaching) = reaching {
+                reaching.is_empty(false);
+            }
         }
     }
 
     fn next_turn(&self) -> Option<Duration> {
-        self.mesh.as_ref().and_then(|mesh| mesh.next_ns).map(Duration::from_nanos)
+        let own = self.mesh.as_ref().and_then(|mesh| mesh.next_ns).map(Duration::from_nanos);
+        [own, self.inner.next_turn()].into_iter().flatten().min()
     }
 
     fn bell(&self) -> Option<Arc<Event>> {
-        self.mesh.as_ref().map(|mesh| Arc::clone(&mesh.members[mesh.own].bell))
+        let mesh = self.mesh.as_ref().map(|mesh| &mesh.members[mesh.own].reach);
+        mesh.or(self.reaching.as_ref().map(|reaching| &reaching.shared)).map(|reach| Arc::clone(reach.bell()))
     }
 
-    fn retired(&mut self) {
-        if let Some(mesh) = &self.mesh {
+    fn retired(&mut self, outbox: &mut Outbox<'_>) {
+        if let Some(mesh) = &mut self.mesh {
             mesh.members[mesh.own].retired.store(true, Ordering::Relaxed);
+            // What waited here, and what others pushed before they saw it, in its time.
+            let now_ns = mesh.now_ns();
+            while mesh.handle(Some(now_ns), &mut self.inner, outbox) {}
         }
+        // It says nothing more, and holds nobody up, once nothing waits here.
+        if let Some(reaching) = &self.reaching
+            && self.mesh.as_mut().is_none_or(Mesh::is_empty)
+        {
+            reaching.shared.end();
+        }
+        self.inner.retired(outbox);
     }
 
     fn all_ended(&mut self, outbox: &mut Outbox<'_>) {
         if let Some(mesh) = &mut self.mesh {
-            mesh.handle(None, &mut self.inner, outbox);
+            while mesh.handle(None, &mut self.inner, outbox) {}
         }
         self.inner.cycle_end(outbox);
+        self.inner.all_ended(outbox);
     }
 }
 
@@ -231,6 +316,7 @@ impl Mesh {
 
     /// Wakes engines that sleep and have got packets since the last cycle.
     fn wake_others(&mut self) {
+        self.received = 0;
         let own = self.own;
         let others = self.outgoing.iter_mut().zip(self.members.iter()).enumerate().filter(|(index, _)| *index != own);
         for (_, (outgoing, member)) in others {
@@ -238,22 +324,40 @@ impl Mesh {
                 // Pushed, fence, looked; the sleeper says that it sleeps, fences and looks: one sees the other.
                 fence(Ordering::SeqCst);
                 if member.asleep.swap(false, Ordering::Relaxed) {
-                    member.bell.signal();
+                    member.reach.ring();
                 }
             }
         }
     }
 
-    /// Handles what waits here, by arrival: what is due at `now_ns`, or everything.
-    fn handle(&mut self, now_ns: Option<u64>, inner: &mut impl Handler, outbox: &mut Outbox<'_>) {
-        loop {
-            let heads = self.incoming.iter_mut().enumerate().filter_map(|(from, queue)| Some((from, queue.peek()?)));
-            let Some((from, head)) = heads.min_by_key(|(_, head)| head.arrival_ns) else { return };
-            if now_ns.is_some_and(|now_ns| self.wait_ns(head.arrival_ns, now_ns) > 0) {
-                return;
-            }
-            self.incoming[from].take(&mut self.whole, |packet| inner.packet(packet, outbox));
+    /// Whether no packet waits here.
+    fn is_empty(&mut self) -> bool {
+        self.incoming.iter_mut().all(|queue| queue.peek().is_none())
+    }
+
+    /// Handles what is due, a slice at most; whether more is.
+    fn handle_slice(&mut self, now_ns: u64, inner: &mut impl Handler, outbox: &mut Outbox<'_>) -> bool {
+        (0..SLICE).all(|_| self.handle(Some(now_ns), inner, outbox))
+    }
+
+    /// Handles the earliest packet that waits here, if it is due at `now_ns`; without a time any is. Whether there was one.
+    fn handle(&mut self, now_ns: Option<u64>, inner: &mut impl Handler, outbox: &mut Outbox<'_>) -> bool {
+        let heads = self.incoming.iter_mut().enumerate().filter_map(|(from, queue)| Some((from, queue.peek()?)));
+        let Some((from, head)) = heads.min_by_key(|(_, head)| head.arrival_ns) else { return false };
+        if now_ns.is_some_and(|now_ns| self.wait_ns(head.arrival_ns, now_ns) > 0) {
+            return false;
         }
+        self.incoming[from].take(&mut self.whole, |packet| inner.packet(packet, outbox));
+        true
+    }
+
+    /// Says how far this engine is: as far as all have received, but for what waits here.
+    fn tell(&mut self, reaching: &mut Option<Reaching>) {
+        let Some(reaching) = reaching else { return };
+        // Read before the queues: what was received by then is handled or waits here.
+        let Some(received) = Reaching::least_received(self.members.iter().map(|member| &*member.reach)) else { return };
+        let earliest = self.incoming.iter_mut().filter_map(Incoming::peek).map(|head| head.arrival_ns).min();
+        reaching.handled(earliest.map_or(received, |arrival_ns| received.min(arrival_ns.saturating_sub(1))));
     }
 
     /// How long a packet still has to wait. One that comes from the future waits for nothing: the clock was set.

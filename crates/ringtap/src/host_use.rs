@@ -75,7 +75,16 @@ pub enum HostUse {
 impl HostUse {
     /// What the host uses a port of an aggregate for, by itself or by way of the aggregate `of`, which stands on it; `None`: nothing.
     pub(crate) fn of_port(index: u32, of: u32) -> Option<Self> {
-        Self::of_but(index, Some(of)).or_else(|| Self::of(of))
+        Self::known_first(Self::of_but(index, Some(of)), || Self::of(of))
+    }
+
+    /// What is known of a port or of its aggregate, before what is not: privileges may be gone.
+    fn known_first(port: Option<Self>, aggregate: impl FnOnce() -> Option<Self>) -> Option<Self> {
+        match port {
+            None => aggregate(),
+            Some(Self::Unknown { .. }) => aggregate().filter(|found| !matches!(found, Self::Unknown { .. })).or(port),
+            Some(_) => port,
+        }
     }
 
     /// What the host uses the interface for; `None`: nothing. Asked in the calling thread's network namespace.
@@ -131,7 +140,7 @@ impl HostUse {
         if let Some(address) = uses::second_mac(index).map_err(|error| ("its MAC addresses", error))? {
             return Ok(Some(Self::SecondMac { address }));
         }
-        let tables: [(&str, io::Result<bool>, Self); 6] = [
+        let tables = [
             ("the routes", uses::has_route(index), Self::Route),
             ("the PPPoE sessions", uses::has_pppoe(&own.name), Self::Pppoe),
             ("its tc filters", uses::has_ingress_filters(index), Self::IngressFilter),
@@ -140,18 +149,28 @@ impl HostUse {
             ("its tc programs", has_tcx(&own.name), Self::IngressFilter),
             ("the IPsec states", uses::has_ipsec(index), Self::Ipsec),
         ];
-        for (table, answer, meaning) in tables {
-            if answer.map_err(|error| (table, error))? {
-                return Ok(Some(meaning));
-            }
-        }
-        Ok(None)
+        first_use(tables)
     }
 
     /// Whether the host itself is addressed by it, so that what it would get can be told by address.
     pub fn is_by_address(&self) -> bool {
         matches!(self, Self::Address { .. } | Self::LinkLocal { .. })
     }
+}
+
+/// The first table that says so; a table that can't be read hides none behind it.
+fn first_use<const N: usize>(
+    tables: [(&'static str, io::Result<bool>, HostUse); N],
+) -> Result<Option<HostUse>, (&'static str, io::Error)> {
+    let mut unread = None;
+    for (table, answer, meaning) in tables {
+        match answer {
+            Ok(true) => return Ok(Some(meaning)),
+            Ok(false) => {}
+            Err(error) => drop(unread.get_or_insert((table, error))),
+        }
+    }
+    unread.map_or(Ok(None), Err)
 }
 
 /// Whether BPF programs are attached to its tc ingress directly (tcx, Linux 6.6), where no qdisc shows them.
@@ -226,6 +245,29 @@ mod tests {
         assert_eq!(told(&[link(1, Some("macvtap"))]), Some("if1 is a guest's macvtap".to_owned()));
         assert_eq!(told(&[Link { hardware_type: 772, ..link(1, None) }]).unwrap(), "if1 is the host's way to itself");
         assert_eq!(told(&[link(1, Some("veth")), link(2, Some("bridge"))]), None);
+    }
+
+    /// After a capture gave its privileges up, some tables can't be read any more.
+    #[test]
+    fn what_can_not_be_read_hides_no_use() {
+        let unread = || Err(io::Error::from_raw_os_error(libc::EPERM));
+        let found = first_use([("a", unread(), HostUse::IngressFilter), ("b", Ok(true), HostUse::Ipsec)]);
+        assert!(matches!(found, Ok(Some(HostUse::Ipsec))));
+        let found = first_use([("a", unread(), HostUse::Route), ("b", unread(), HostUse::Ipsec)]);
+        assert!(matches!(found, Err(("a", _))));
+        assert!(matches!(first_use([("a", Ok(false), HostUse::Route)]), Ok(None)));
+
+        let unknown = || Some(HostUse::Unknown { table: "its tc programs", cause: "no".to_owned() });
+        for (port, aggregate, expected) in [
+            (unknown(), Some(HostUse::Route), Some(HostUse::Route)),
+            (unknown(), unknown(), unknown()),
+            (unknown(), None, unknown()),
+            (None, Some(HostUse::Route), Some(HostUse::Route)),
+            (Some(HostUse::Ipsec), unknown(), Some(HostUse::Ipsec)),
+            (None, None, None),
+        ] {
+            assert_eq!(HostUse::known_first(port, || aggregate), expected);
+        }
     }
 
     #[test]

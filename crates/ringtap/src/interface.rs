@@ -42,13 +42,18 @@ pub struct Interface {
 }
 
 impl Interface {
+    /// Transmit queues in use at the moment; 1 where the driver does not say.
+    pub fn transmit_queues(&self) -> u32 {
+        ethtool::transmit_queues(&self.name).unwrap_or(1)
+    }
+
     /// Looks an interface up in the calling thread's network namespace.
     ///
     /// # Errors
     /// There is none of that name (lists those there are).
     pub fn find(name: &str) -> Result<Self> {
         let link = netlink::link_by_name(name).map_err(|error| match error.raw_os_error() {
-            Some(libc::ENODEV) => Error::failed("open interface", format!("{name:?}"), "there is no such interface")
+            Some(libc::ENODEV) => Error::failed("open interface", name, "there is no such interface")
                 .way_out(format!("choose one of: {}", names().join(", "))),
             _ => Error::os("look up interface", name, &error),
         })?;

@@ -85,6 +85,11 @@ impl EngineMeters {
         }
     }
 
+    /// Packets received so far.
+    pub(crate) fn packets_so_far(&self) -> u64 {
+        self.packets.load(Ordering::Relaxed)
+    }
+
     /// A copy as of now.
     pub fn snapshot(&self) -> EngineSnapshot {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -17,12 +17,14 @@ pub struct NapiPause {
     /// Where it shares that CPU, and 0 if there is no such pause: so long that the engine needs no timer of its own and
     /// waits for interrupts, which then come at this pace.
     pub instead_of_timer_ns: u64,
+    /// Beside a timer of ours only while traffic is thick: the end of a pause costs as much as the interrupts of some packets.
+    pub while_thick: bool,
 }
 
 impl NapiPause {
-    /// The same pause wherever NAPI runs.
+    /// The same pause wherever NAPI runs, and at any rate.
     pub fn anywhere(ns: u64) -> Self {
-        Self { apart_ns: ns, shared_ns: ns, instead_of_timer_ns: 0 }
+        Self { apart_ns: ns, shared_ns: ns, instead_of_timer_ns: 0, while_thick: false }
     }
 
     /// The pause for an interface whose engines run on `cpus`, and whether it makes their timer superfluous.

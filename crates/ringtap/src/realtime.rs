@@ -61,8 +61,8 @@ impl RealTime {
             && let Err(error) = sched::set_affinity(0, cpu)
         {
             warnings.push(format!(
-                "not bound to CPU {cpu} ({error}): choose one of {:?} with --cpu",
-                sched::allowed_cpus()
+                "not bound to CPU {cpu} ({error}): choose among {} with --cpu",
+                sched::listed(&sched::allowed_cpus())
             ));
         }
         // Inert under SCHED_FIFO, the next best thing without it.

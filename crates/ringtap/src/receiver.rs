@@ -38,8 +38,9 @@ use crate::transmit::TransmitRing;
 pub use crate::source::Backend;
 use changes::Changes;
 pub use config::{Queues, ReceiverConfig};
-pub use devices::{Device, DeviceEnd, DeviceOutcome, Devices, Ended, RunningDevices};
+pub use devices::{Device, DeviceEnd, DeviceOutcome, Devices, Ended, PortOutcome, RunningDevices};
 pub use direct::Attachment;
+use pacing::{Pace, Pause};
 pub use running::{Finished, Outcome, Running};
 pub use watch::Departure;
 use watch::Watch;
@@ -80,16 +81,27 @@ struct Shared {
     /// There are queues of which nobody can say what came by them.
     has_new_queues: Arc<AtomicBool>,
     /// Whose XDP program sees packets before our sockets do. Not where a filter may have rejected them, which nobody counts.
-    taker: Option<Occupant>,
+    taker: Option<(String, Occupant)>,
     /// `None` for what is no interface of this host's.
     settings: Option<Settings>,
     _promiscuous: Option<Promiscuous>,
     _process: ProcessGuard,
 }
 
-/// The XDP program on an interface of the host's, as far as it can be seen.
-fn occupant(interface: &Interface) -> Option<Occupant> {
-    if interface.is_foreign() { None } else { steer::occupant(&interface.name, interface.index).ok().flatten() }
+/// The XDP programs on an interface of the host's and on its ports or what else its packets come by, as far as they can be seen;
+/// with the names of what they are on.
+fn occupants(interface: &Interface) -> Vec<(String, Occupant)> {
+    if interface.is_foreign() {
+        return Vec::new();
+    }
+    let links = netlink::links().unwrap_or_default();
+    let ways = netlink::reached([(interface.index, interface.name.clone())], |&(index, _)| {
+        let lower = links.iter().find(|link| link.index == index).and_then(|link| link.lower);
+        let beneath = links.iter().filter(move |link| link.master == Some(index) || Some(link.index) == lower);
+        beneath.map(|link| (link.index, link.name.clone()))
+    });
+    let on = |(index, name): (u32, String)| Some((name.clone(), steer::occupant(&name, index).ok()??));
+    ways.into_iter().filter_map(on).collect()
 }
 
 impl Receiver {
@@ -99,10 +111,12 @@ impl Receiver {
     /// The first thing that could not be set up; what was set up before is undone.
     pub fn open(config: ReceiverConfig) -> Result<Self> {
         let interface = config.backend.find(&config.interface)?;
-        Self::open_on(config, interface)
+        let mut opened = Self::open_on(config, interface)?;
+        opened.admit()?;
+        Ok(opened)
     }
 
-    /// As [`Receiver::open`], on an interface that was found before.
+    /// As [`Receiver::open`], on an interface that was found before, without letting packets in ([`Receiver::admit`]).
     fn open_on(config: ReceiverConfig, interface: Interface) -> Result<Self> {
         config.policy.validate().map_err(|error| Error::usage("set up waiting on", &config.interface, error))?;
         let mut warnings = Vec::new();
@@ -125,7 +139,7 @@ impl Receiver {
         let had_carrier = has_carrier(&interface);
         // A packet socket would see nothing where another program feeds sockets of its own, and nobody would know.
         let may_fall_back =
-            || backend == Backend::Xdp && fall_back && occupant(&interface).is_none_or(|it| !it.feeds_sockets);
+            || backend == Backend::Xdp && fall_back && !occupants(&interface).iter().any(|(_, it)| it.feeds_sockets);
         let opened = match backend.open(&config, &interface, &mut warnings) {
             Err(error) if may_fall_back() => {
                 warnings.push(format!("{error} — using the packet ring instead"));
@@ -137,11 +151,19 @@ impl Receiver {
         if had_carrier {
             await_carrier(&interface, &mut warnings);
         }
-        let opened = Self::of_opened(config, interface, opened, settings, process, warnings)?;
+        let opened = Self::of_opened(config, interface, opened, settings, process, warnings);
         Ok(Self { flows, ..opened })
     }
 
     /// Begins to count, then lets packets in.
+    fn admit(&mut self) -> Result<()> {
+        self.shared.device.begin();
+        if let Some(steering) = &self.shared.steering {
+            steering.open()?;
+        }
+        self.sources.iter().try_for_each(|(source, _)| source.admit())
+    }
+
     fn of_opened(
         config: ReceiverConfig,
         interface: Interface,
@@ -149,11 +171,16 @@ impl Receiver {
         settings: Option<Settings>,
         process: ProcessGuard,
         mut warnings: Vec<String>,
-    ) -> Result<Self> {
+    ) -> Self {
         let Opened { sources, steering } = opened;
         let first = sources.first().map(|(source, _)| source);
         if config.huge_pages && first.is_some_and(|source| !source.uses_huge_pages()) {
             warnings.push("huge pages are not used: only AF_XDP and cards of our own keep frames in them".to_owned());
+        }
+        if config.attach.is_some() && steering.is_none() {
+            warnings.push(
+                "how to attach XDP (--xdp) has no effect: no program is attached where packets are copied".to_owned(),
+            );
         }
         let by_kernel = first.is_some_and(|source| !source.sets_promiscuous());
         let promiscuous = if config.promiscuous && interface.ethernet && !interface.is_foreign() && by_kernel {
@@ -163,16 +190,9 @@ impl Receiver {
         };
         let filtered_before_offered = first.is_some_and(|source| source.filters_before_counting());
         let counters = sources.iter().filter_map(|(source, _)| source.counters()).collect();
-        let beside = if steering.is_none() { occupant(&interface) } else { None };
-        warnings.extend(beside.as_ref().map(|it| format!("{}: what {it}, takes is not seen here", interface.name)));
-        // From here on packets count, the device's losses too.
-        let device = InterfaceAccounts::start(&interface);
-        if let Some(steering) = &steering {
-            steering.open()?;
-        }
-        for (source, _) in &sources {
-            source.admit()?;
-        }
+        let beside = if steering.is_none() { occupants(&interface) } else { Vec::new() };
+        warnings.extend(beside.iter().map(|(name, it)| format!("{name}: what {it}, takes is not seen here")));
+        let device = InterfaceAccounts::new(&interface);
         let yields = steering.as_ref().filter(|_| interface.host_use.is_none() && !config.take);
         let shared = Shared {
             yields: yields.map(Steering::gates),
@@ -181,12 +201,12 @@ impl Receiver {
             device,
             filtered_before_offered,
             has_new_queues: Arc::default(),
-            taker: beside.filter(|_| config.filter.is_none()),
+            taker: beside.into_iter().next().filter(|_| config.filter.is_none()),
             settings,
             _promiscuous: promiscuous,
             _process: process,
         };
-        Ok(Self { config, interface, sources, shared, flows: Flows::Together, warnings })
+        Self { config, interface, sources, shared, flows: Flows::Together, warnings }
     }
 
     /// What could not be had, one sentence each.
@@ -223,14 +243,21 @@ impl Receiver {
     }
 
     /// Paces NAPI for engines on these CPUs. Not before they start: who places NAPI's threads may do so when the queues are open.
-    fn paced(mut self, cpus: &[usize]) -> Self {
+    fn paced(mut self, cpus: &[usize]) -> (Self, Option<Pause>) {
         let Self { config, interface, sources, shared, warnings, .. } = &mut self;
-        if let (Some(_), Some(settings)) = (&shared.steering, &shared.settings)
-            && pacing::pace_napi(config, interface, sources, cpus, settings, warnings)
-        {
-            config.policy = Policy::Interrupt;
-        }
-        self
+        let pace = match (&shared.steering, &shared.settings) {
+            (Some(_), Some(settings)) => pacing::pace_napi(config, interface, sources, cpus, settings, warnings),
+            _ => Pace::Unchanged,
+        };
+        let pause = match pace {
+            Pace::Unchanged => None,
+            Pace::InsteadOfTimer => {
+                config.policy = Policy::Interrupt;
+                None
+            }
+            Pace::Paused(pause) => Some(pause),
+        };
+        (self, pause)
     }
 
     /// Starts one engine thread per source, the first handler with the first source and so on.
@@ -245,8 +272,8 @@ impl Receiver {
         }
         let allowed = sched::allowed_cpus();
         let cpus: Vec<_> = (0..self.sources.len()).map(|index| engine_cpu(&self.config, &allowed, index)).collect();
-        let Self { config, interface, sources, shared, flows, mut warnings } =
-            self.paced(&cpus.iter().flatten().copied().collect::<Vec<_>>());
+        let (this, pause) = self.paced(&cpus.iter().flatten().copied().collect::<Vec<_>>());
+        let Self { config, interface, sources, shared, flows, mut warnings } = this;
         let relies_on_card = flows == Flows::ByCard;
         if let Flows::Apart(reason) = flows {
             warnings.push(reason);
@@ -275,15 +302,26 @@ impl Receiver {
             threads.push(thread);
         }
         drop(report_warnings);
+        let news = Arc::new(Mutex::new(Vec::new()));
+        if let Some(pause) = pause {
+            let followed = pause.follow(&interface.name, &meters, &stop, &news);
+            warnings.extend(followed.err().map(|error| error.to_string()));
+        }
         let watches_queues = shared.steering.is_some() && config.queues == Queues::All;
         let changes = watches_queues.then(|| Changes::of(&interface, relies_on_card, &shared.has_new_queues));
-        let watch = Watch::start(&interface, asked_back, Arc::clone(&stop), &shared, changes);
+        let watch = Watch::start(
+            &interface,
+            asked_back,
+            Arc::clone(&stop),
+            &shared,
+            changes.map(|changes| (changes, Arc::clone(&news))),
+        );
         let watch = watch.map_err(|error| warnings.push(error.to_string())).ok();
         for reported in thread_warnings {
             warnings.extend(reported.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
         }
         let shares = threads.iter().map(ThreadShare::of).collect();
-        Ok(Running { interface, descriptions, shared, stop, threads, shares, watch, meters, check, warnings })
+        Ok(Running { interface, descriptions, shared, stop, threads, shares, watch, news, meters, check, warnings })
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) use device::Setting;
 use note::Note;
 pub(crate) use note::put_back_leftovers;
 
+use crate::sys::keeper;
+
 /// Settings in force for one receiver; dropping it puts the old ones back.
 #[derive(Debug)]
 pub(crate) struct Settings(Arc<Mutex<InForce>>);
@@ -30,7 +32,7 @@ struct InForce {
     pid: u32,
 }
 
-/// What [`restore_at_exit`] would find.
+/// Those of all receivers.
 static IN_FORCE: Mutex<Vec<Weak<Mutex<InForce>>>> = Mutex::new(Vec::new());
 
 impl Settings {
@@ -44,10 +46,9 @@ impl Settings {
     pub(crate) fn of(ifindex: u32, beneath_others: bool) -> io::Result<Self> {
         let in_force = InForce { device: Device::of(ifindex)?, note: None, beneath_others, pid: std::process::id() };
         let this = Self(Arc::new(Mutex::new(in_force)));
-        if beneath_others && let Ok(mut all) = IN_FORCE.lock() {
-            all.retain(|settings| settings.strong_count() > 0);
-            all.push(Arc::downgrade(&this.0));
-        }
+        let mut all = IN_FORCE.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|settings| settings.strong_count() > 0);
+        all.push(Arc::downgrade(&this.0));
         Ok(this)
     }
 
@@ -70,12 +71,55 @@ impl Settings {
         note.change(device, setting, value)
     }
 
+    /// What lifts a change for a while, from another thread and without privileges as well.
+    ///
+    /// # Errors
+    /// The setting was not changed by us, or the right to write can't be kept.
+    pub(crate) fn lifter(&self, setting: Setting) -> io::Result<Lifter> {
+        let mut in_force = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let InForce { device, note, .. } = &mut *in_force;
+        // Without such a right a change could be lifted, and never be made again once the process gave up its privileges.
+        device.keep_right(&setting)?;
+        let noted = note.as_mut().map_or(Ok(None), |note| note.own_change(&setting))?;
+        let (was, to) = noted.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        Ok(Lifter { settings: Arc::clone(&self.0), setting, was, to })
+    }
+
     /// The value of a setting at the moment.
     ///
     /// # Errors
     /// The device has no such setting.
     pub(crate) fn read(&self, setting: &Setting) -> io::Result<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).device.read(setting)
+    }
+}
+
+/// Gives a setting that we changed its old value for a while. The note stays as it is: it holds for both values.
+#[derive(Debug)]
+pub(crate) struct Lifter {
+    settings: Arc<Mutex<InForce>>,
+    setting: Setting,
+    was: String,
+    to: String,
+}
+
+impl Lifter {
+    /// Lifts the change, or makes it again; whether that can go on: not after the change was put back.
+    ///
+    /// # Errors
+    /// Somebody else has changed the setting meanwhile, or it can't be read or written.
+    pub(crate) fn lift(&self, lifted: bool) -> io::Result<bool> {
+        let mut in_force = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        if in_force.note.is_none() {
+            return Ok(false);
+        }
+        let device = &mut in_force.device;
+        let value = if lifted { &self.was } else { &self.to };
+        let found = device.read(&self.setting)?;
+        if found != self.was && found != self.to {
+            return Err(io::Error::other(format!("somebody else set it to {found}")));
+        }
+        device.write(&self.setting, value).map(|()| true)
     }
 }
 
@@ -100,10 +144,12 @@ impl Reader {
 }
 
 impl InForce {
-    /// What can't be put back for want of rights stays noted.
+    /// What can't be put back for want of rights stays noted, and the keeper has them.
     fn put_back(&mut self) {
-        if let Some(note) = self.note.take() {
-            let _ = note.leave(&mut self.device);
+        if let Some(note) = self.note.take()
+            && note.leave(&mut self.device).is_err()
+        {
+            keeper::put_back_now();
         }
     }
 }
@@ -120,11 +166,24 @@ pub fn restore_at_exit() {
     let Ok(all) = IN_FORCE.try_lock() else { return };
     for settings in all.iter().filter_map(Weak::upgrade) {
         if let Ok(mut in_force) = settings.try_lock()
+            && in_force.beneath_others
             && in_force.pid == std::process::id()
         {
             in_force.put_back();
         }
     }
+}
+
+/// Before a process with a keeper gives up its privileges: nothing is changed any more, and the notes can't be written.
+///
+/// # Errors
+/// There is no /proc.
+pub fn leave_to_keeper() -> io::Result<()> {
+    let all = IN_FORCE.lock().unwrap_or_else(PoisonError::into_inner);
+    all.iter().filter_map(Weak::upgrade).try_for_each(|settings| {
+        let mut in_force = settings.lock().unwrap_or_else(PoisonError::into_inner);
+        in_force.note.as_mut().map_or(Ok(()), Note::give_up_writing)
+    })
 }
 
 #[cfg(test)]
@@ -137,6 +196,35 @@ mod tests {
 
     fn vlan() -> Setting {
         Setting::Feature(VLAN.to_owned())
+    }
+
+    #[test]
+    fn net_a_change_is_lifted_for_a_while_and_the_old_value_comes_back_all_the_same() {
+        on_a_device("net_a_change_is_lifted", |ifindex| {
+            let before = values(ifindex);
+            for lifted_last in [false, true] {
+                let settings = Settings::of(ifindex, false).unwrap();
+                assert!(settings.lifter(Setting::NapiDeferHardIrqs).is_err(), "nothing was changed");
+                settings.set(Setting::NapiDeferHardIrqs, "2").unwrap();
+                let lifter = settings.lifter(Setting::NapiDeferHardIrqs).unwrap();
+                for lifted in [true, false, lifted_last] {
+                    assert!(lifter.lift(lifted).unwrap());
+                    assert_eq!(values(ifindex)[1], if lifted { before[1].as_str() } else { "2" });
+                }
+                drop(settings);
+                assert_eq!((values(ifindex), notes()), (before.clone(), 0));
+                assert!(!lifter.lift(false).unwrap(), "it was put back");
+                assert_eq!(values(ifindex), before);
+            }
+            // What somebody else set is left alone.
+            let settings = Settings::of(ifindex, false).unwrap();
+            settings.set(Setting::NapiDeferHardIrqs, "2").unwrap();
+            let lifter = settings.lifter(Setting::NapiDeferHardIrqs).unwrap();
+            Device::of(ifindex).unwrap().write(&Setting::NapiDeferHardIrqs, "7").unwrap();
+            let refused = lifter.lift(true).unwrap_err().to_string();
+            assert_eq!(refused, "somebody else set it to 7");
+            assert_eq!(values(ifindex)[1], "7");
+        });
     }
 
     /// What kill -9 does to a user.
@@ -241,6 +329,23 @@ mod tests {
                 }
             });
             assert_eq!((values(ifindex), notes()), (before, 0));
+        });
+    }
+
+    #[test]
+    fn net_who_left_a_note_to_the_keeper_stays_its_user_and_can_not_write_it() {
+        on_a_device("net_who_left_a_note_to_the_keeper", |ifindex| {
+            let before = values(ifindex);
+            let settings = Settings::of(ifindex, false).unwrap();
+            settings.set(vlan(), "off").unwrap();
+            settings.0.lock().unwrap().note.as_mut().unwrap().give_up_writing().unwrap();
+            assert!(settings.set(Setting::GroFlushTimeout, "50000").is_err());
+            assert_eq!(put_back_leftovers(), Vec::<String>::new());
+            assert_eq!(values(ifindex)[2], "off", "it lives");
+            drop(settings);
+            assert_eq!(values(ifindex)[2], "off", "the keeper's work");
+            assert_eq!(settled(ifindex, before.each_ref().map(String::as_str)), before);
+            assert_eq!(notes(), 0);
         });
     }
 

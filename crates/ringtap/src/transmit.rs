@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::histogram::add;
 use crate::meters::EngineMeters;
 use crate::sys::card_ring::CardTransmit;
 use crate::sys::packet_ring::PacketTransmit;
+use crate::sys::xsk::{XskConfig, XskSocket};
 use crate::sys::xsk_transmit::XskTransmit;
 
 /// After how long frames that the kernel left in the ring are offered to it again, at first: the device may just be busy.
@@ -78,6 +79,31 @@ impl TransmitRing {
         Ok(Self::of_packet(PacketTransmit::open(interface, ifindex, slots, frame_size)?))
     }
 
+    /// As [`TransmitRing::open_packet`], by an AF_XDP socket on one of the interface's queues that no other has. The kernel copies
+    /// each frame (XDP_COPY), so that neither the interface's own reception nor its settings change. `slots` is a power of two,
+    /// `frame_size` 2048 or 4096.
+    ///
+    /// # Errors
+    /// Memory, privileges, the interface gone or down, no such queue, or another program's socket on it.
+    pub fn open_xdp(interface: &str, ifindex: u32, queue: u32, slots: u32, frame_size: u32) -> Result<Self> {
+        let config = XskConfig {
+            interface: interface.to_owned(),
+            ifindex,
+            queue,
+            // A UMEM needs a fill ring, and one that a receive ring goes with; nothing is steered here.
+            rx_frames: 64,
+            tx_frames: slots,
+            frame_size,
+            huge_pages: false,
+            across_fork: false,
+            force_copy: true,
+            cookie: 0,
+        };
+        let (_, transmit) = XskSocket::open(&config)?;
+        let none = || Error::usage("send by AF_XDP on", interface, "0 transmit slots").way_out("use at least 1");
+        transmit.map(Self::of_xsk).ok_or_else(none)
+    }
+
     /// Lends a free frame of the ring to `build`, which writes a packet from its link-layer header on and returns the
     /// length (0: nothing to send after all). Returns the length queued, or `None` when no frame is free.
     pub fn send(&mut self, build: impl FnOnce(&mut [u8]) -> usize) -> Option<usize> {
@@ -116,6 +142,11 @@ impl TransmitRing {
         self.left = self.left.after(frames, std::mem::take(&mut self.fresh));
     }
 
+    /// Whether it is a packet socket's.
+    pub fn is_packet(&self) -> bool {
+        matches!(self.ring, Ring::Packet(_))
+    }
+
     /// Frames handed over that the device has not sent yet.
     pub fn pending(&mut self) -> u32 {
         match &mut self.ring {
@@ -132,7 +163,12 @@ pub struct Outbox<'e> {
     pub(crate) meters: &'e EngineMeters,
 }
 
-impl Outbox<'_> {
+impl<'e> Outbox<'e> {
+    /// Without a ring: what is sent is refused, and counted here.
+    pub fn nowhere(meters: &'e EngineMeters) -> Self {
+        Self { ring: None, meters }
+    }
+
     /// As [`TransmitRing::send`]; `false` (and counted) when there is no ring or no free frame.
     pub fn send(&mut self, build: impl FnOnce(&mut [u8]) -> usize) -> bool {
         match self.ring.as_mut().and_then(|ring| ring.send(build)) {

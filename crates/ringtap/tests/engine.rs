@@ -332,3 +332,40 @@ fn a_tick_that_comes_late_is_counted_with_those_it_missed() {
     assert_eq!((counted.tick_lateness.max_ns(), counted.missed_ticks), (250 * US, 2));
     assert_eq!(counted.poll_period.max_ns(), 350 * US);
 }
+
+/// Needs three turns for each packet.
+#[derive(Default)]
+struct Slices {
+    left: u32,
+    turns: u32,
+}
+
+impl Handler for Slices {
+    fn packet(&mut self, _packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {
+        self.left += 3;
+    }
+
+    fn cycle_end(&mut self, _outbox: &mut Outbox<'_>) {
+        self.turns += u32::from(self.left > 0);
+        self.left = self.left.saturating_sub(1);
+    }
+
+    fn next_turn(&self) -> Option<Duration> {
+        (self.left > 0).then_some(Duration::ZERO)
+    }
+}
+
+#[test]
+fn a_handler_with_more_to_do_gets_its_turns_before_any_wait() {
+    for policy in [interrupts(), timer(100 * US)] {
+        let clock = SimulatedClock::at(START);
+        let script = Script { ending: Ending::Gone, ..Script::of(numbered([10, 250])) };
+        let mut engine = engine(memory(&clock, script), Slices::default(), &policy);
+        let mut waited_with = Vec::new();
+        engine.packet_limit = Some(2);
+        // The last packet's turns come at the end.
+        assert_eq!(engine.run_by(&clock, |_, wait| waited_with.push(format!("{wait:?}"))), End::Limit);
+        assert_eq!((engine.handler.left, engine.handler.turns), (0, 6), "{policy:?}: {waited_with:?}");
+        assert_eq!(engine.meters.snapshot().cycles, 1, "{policy:?}: three turns are one cycle");
+    }
+}

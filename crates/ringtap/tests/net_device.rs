@@ -5,12 +5,12 @@ mod net_support;
 use std::time::Duration;
 
 use net_support::frames::samples;
-use net_support::{Bench, HANG, Keep, Way, Wire, bench, bench_with, config, eventually};
+use net_support::{Bench, HANG, Keep, Way, Wire, bench, bench_with, config, eventually, xdp_config};
 use ringtap::engine::End;
 use ringtap::error::ErrorKind;
 use ringtap::pacer::{Hybrid, Policy, Windowed};
 use ringtap::receiver::{Queues, ReceiverConfig};
-use ringtap::source::xdp::{XdpConfig, XdpSource};
+use ringtap::source::xdp::XdpSource;
 use ringtap::steer::{Attach, Steering};
 use ringtap_testbed::TestbedConfig;
 
@@ -180,7 +180,7 @@ fn net_what_can_t_be_opened_says_why_and_what_to_do() {
     expect(
         ReceiverConfig { queues: Queues::Only(vec![7]), ..xdp() },
         ErrorKind::Usage,
-        &["no queue 7", "1 receive queue"],
+        &["no queue 7", "queue 0 alone"],
     );
     expect(ReceiverConfig { queues: Queues::Count(2), ..xdp() }, ErrorKind::Usage, &["no queue 1"]);
     expect(ReceiverConfig { queues: Queues::Only(vec![]), ..xdp() }, ErrorKind::Usage, &["no queue was asked for"]);
@@ -325,18 +325,7 @@ fn refusal_of_native(bench: &Bench) -> Option<String> {
 fn net_a_queue_that_is_taken_is_named() {
     let bench = bench("net_a_queue_that_is_taken_is_named");
     let link = bench.receiver().link();
-    let first = XdpConfig {
-        interface: link.interface.clone(),
-        ifindex: link.index,
-        mtu: 1500,
-        driver: None,
-        queue: 0,
-        ring_slots: 64,
-        transmit_slots: 0,
-        frame_size: 2048,
-        huge_pages: false,
-        across_fork: false,
-    };
+    let first = xdp_config(bench.receiver());
     let open = || {
         let mut steering = Steering::attach(&first.interface, first.ifindex, &[], Some(Attach::Native), false)?;
         XdpSource::open(&first, &mut steering)

@@ -83,7 +83,7 @@ fn wrong_usage_is_told_from_failure() {
         let (failed, refused) = (run(interface), run(wrong));
         assert_eq!((failed.status.code(), refused.status.code()), (Some(1), Some(2)), "{name}");
         let text = String::from_utf8_lossy(&failed.stderr).into_owned();
-        assert!(text.contains("\"no0\": there is no such interface") && text.lines().count() == 1, "{text}");
+        assert!(text.contains("no0: there is no such interface") && text.lines().count() == 1, "{text}");
         assert!(String::from_utf8_lossy(&refused.stderr).starts_with(&format!("usage: {name} INTERFACE")));
     }
 }

@@ -296,8 +296,13 @@ fn net_napi_is_paced_where_xdp_runs_and_when_asked_for() {
         let running = bench.start(config, |_| Keep::default());
         let expected = expected.map_or_else(|| before.clone(), |(defer, flush)| (defer.to_owned(), flush.to_owned()));
         assert_eq!(settings(&bench), expected, "{way:?}");
-        let others = running.warnings().iter().filter(|warning| !warning.contains("VLAN tags"));
-        assert_eq!(others.count(), 0, "{:?}", running.warnings());
+        // The other end of a veth may leave tags beside packets, where a packet socket still has them.
+        let warnings = running.warnings();
+        let expected = if way == Way::Packet { 0 } else { 1 };
+        assert!(
+            warnings.len() == expected && warnings.iter().all(|it| it.contains("VLAN tags")),
+            "{way:?}: {warnings:?}"
+        );
         bench.finish(running);
         assert_eq!(settings(&bench), before);
     }
@@ -314,7 +319,8 @@ fn net_napi_on_the_engines_cpu_pauses_longer() {
             bench.testbed.pin_napi(core).unwrap();
         }
         let mut config = config(&bench, Way::Native);
-        config.napi_pause = NapiPause { apart_ns: 20_000, shared_ns: 40_000, instead_of_timer_ns: 0 };
+        config.napi_pause =
+            NapiPause { apart_ns: 20_000, shared_ns: 40_000, instead_of_timer_ns: 0, while_thick: false };
         let running = bench.start(config, |_| Keep::default());
         assert_eq!(settings(&bench).1, expected, "NAPI on {napi_on:?}, engine on {engine}");
         bench.finish(running);
@@ -338,7 +344,8 @@ fn net_a_long_pause_on_the_engines_cpu_replaces_its_timer() {
         bench.testbed.pin_napi(napi_on).unwrap();
         let mut config = config(&bench, way);
         config.policy = Policy::Hybrid(Hybrid::new(1000.0, 300_000));
-        config.napi_pause = NapiPause { apart_ns: 20_000, shared_ns: 40_000, instead_of_timer_ns: 400_000 };
+        config.napi_pause =
+            NapiPause { apart_ns: 20_000, shared_ns: 40_000, instead_of_timer_ns: 400_000, while_thick: false };
         let keep = Keep::default();
         let running = bench.start(config, |_| keep.clone());
         assert_eq!(settings(&bench).1, pause, "NAPI on {napi_on}, engine on {engine}, {way:?}");

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use net_support::frames::{number, samples};
-use net_support::{Bench, Keep, Way, Wire, bench, bench_with, config, eventually};
+use net_support::{Bench, Keep, Way, Wire, bench, bench_with, config, eventually, xdp_config};
 use ringtap::clock;
 use ringtap::ledger::Cause;
 use ringtap::receiver::Queues;
 use ringtap::source::Source;
-use ringtap::source::xdp::{XdpConfig, XdpSource};
+use ringtap::source::xdp::XdpSource;
 use ringtap::steer::{Attach, Rule, Side, Steering};
 use ringtap_testbed::TestbedConfig;
 
@@ -197,7 +197,6 @@ fn net_frames_of_a_queue_without_an_engine_go_to_the_host_and_are_counted() {
 #[test]
 fn net_link_control_stays_with_the_host() {
     let bench = bench("net_link_control_stays_with_the_host");
-    let link = bench.receiver().link();
     let frame = |behind_addresses: &[u8]| {
         let mut frame = [&[1, 0x80, 0xc2, 0, 0, 2][..], &[2, 0, 0, 0, 0, 1], behind_addresses].concat();
         frame.resize(80, 0);
@@ -213,18 +212,7 @@ fn net_link_control_stays_with_the_host() {
         frame(&tagged(&ipv6(136))),
     ];
     let others = [frame(&[0x08, 0x00, 0x45]), frame(&ipv6(128)), frame(&tagged(&ipv6(134))), frame(&[0x88, 0xcc])];
-    let config = XdpConfig {
-        interface: link.interface.clone(),
-        ifindex: link.index,
-        mtu: 1500,
-        driver: None,
-        queue: 0,
-        ring_slots: 64,
-        transmit_slots: 0,
-        frame_size: 2048,
-        huge_pages: false,
-        across_fork: false,
-    };
+    let config = xdp_config(bench.receiver());
     let mut sender = Wire::open(bench.testbed.sender());
     let mut host = Wire::open(bench.receiver());
     for spares in [true, false] {

@@ -2,18 +2,20 @@
 
 mod engine_support;
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use engine_support::{Seen, interrupts, timer};
 use ringtap::clock::{SystemClock, monotonic_ns};
 use ringtap::realtime::RealTime;
+use ringtap::receiver::Devices;
 use ringtap::source::given::give;
 use ringtap::source::{AnySource, Description, DeviceCounters, DeviceCounts, StampClock, Wake};
 use ringtap::testing::{Arrival, Ending, MemorySource, Script};
 use ringtap::{
-    Backend, Burst, Cause, End, Handler, Ledger, Outbox, Outcome, Packet, Policy, Receiver, ReceiverConfig, Running,
-    Source, Stop,
+    Backend, Burst, Cause, End, Handler, Ledger, Outbox, Outcome, Packet, Policy, Receiver, ReceiverConfig, Result,
+    Running, Source, Stop,
 };
 
 /// A device of a name of its own, with ordinary threads, as a test needs no others.
@@ -176,6 +178,7 @@ fn what_is_left_at_the_limit_and_what_came_cut_is_in_the_ledger() {
 struct But {
     source: Memory,
     counters: fn() -> Option<Box<dyn DeviceCounters>>,
+    admitted: fn(),
     filters: bool,
 }
 
@@ -222,6 +225,11 @@ impl Source for But {
         (self.counters)()
     }
 
+    fn admit(&self) -> Result<()> {
+        (self.admitted)();
+        Ok(())
+    }
+
     fn filters_before_counting(&self) -> bool {
         self.filters
     }
@@ -235,9 +243,32 @@ impl Source for But {
     }
 }
 
+/// Opening takes time (a card may restart), in which the first device's rings would fill with what nobody takes.
+#[test]
+fn no_device_takes_packets_before_the_last_one_is_open() {
+    static CALLS: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+    fn counters() -> Option<Box<dyn DeviceCounters>> {
+        CALLS.lock().unwrap().push("opened");
+        Some(Box::new(LetThrough))
+    }
+    let configs = [config(interrupts()), config(interrupts())];
+    for config in &configs {
+        let admitted = || CALLS.lock().unwrap().push("admitted");
+        let but = But { source: memory(packets(0, 1)), counters, admitted, filters: false };
+        give(&config.interface, vec![Box::new(but)]).unwrap();
+    }
+    assert_eq!(Devices::open(configs.to_vec()).unwrap().source_count(), 2);
+    assert_eq!(*CALLS.lock().unwrap(), ["opened", "opened", "admitted", "admitted"]);
+}
+
 #[test]
 fn what_cannot_be_read_is_unknown() {
-    let but = But { source: memory(packets(0, 10)), counters: || Some(Box::new(Unreadable)), filters: false };
+    let but = But {
+        source: memory(packets(0, 10)),
+        counters: || Some(Box::new(Unreadable)),
+        admitted: || {},
+        filters: false,
+    };
     let config = config(interrupts());
     give(&config.interface, vec![Box::new(but)]).unwrap();
     let receiver = Receiver::open(config).unwrap();
@@ -248,7 +279,8 @@ fn what_cannot_be_read_is_unknown() {
 
 #[test]
 fn what_a_source_says_of_its_device_is_told_in_the_end() {
-    let but = But { source: memory(packets(0, 10)), counters: || Some(Box::new(LetThrough)), filters: true };
+    let but =
+        But { source: memory(packets(0, 10)), counters: || Some(Box::new(LetThrough)), admitted: || {}, filters: true };
     let config = config(interrupts());
     give(&config.interface, vec![Box::new(but)]).unwrap();
     let receiver = Receiver::open(config).unwrap();

@@ -13,6 +13,9 @@ use ringtap::record::{Format, InterfaceInfo, LEAST_SPOOL_BYTES, RecordConfig, Re
 use ringtap::source::StampClock;
 use support::{push, read, run, start};
 
+/// What no test should ever wait for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn ethernet() -> Vec<InterfaceInfo> {
     vec![InterfaceInfo::ethernet("veth0", StampClock::Recorded)]
 }
@@ -220,7 +223,7 @@ fn what_was_pushed_by_a_producer_that_is_gone_is_written() {
     std::thread::spawn(move || assert!(first.push(0, 1, 1, b"a"))).join().unwrap();
     let began = Instant::now();
     while recorder.packets() < 1 {
-        assert!(began.elapsed() < Duration::from_secs(5), "a producer that ends wakes the writer");
+        assert!(began.elapsed() < PATIENCE, "a producer that ends wakes the writer");
         std::thread::sleep(Duration::from_millis(1));
     }
     let mut second = producers.next().unwrap();
@@ -248,7 +251,7 @@ fn a_pipe_whose_reader_goes_away_is_an_error_told_once_and_losses_are_counted() 
     }
     let began = Instant::now();
     while recorder.error().is_none() {
-        assert!(began.elapsed() < Duration::from_secs(5));
+        assert!(began.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(1));
     }
     let summary = recorder.finish(Vec::new()).unwrap();

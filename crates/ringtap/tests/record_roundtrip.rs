@@ -134,7 +134,7 @@ fn a_reader_sees_packets_while_the_recording_runs() {
         push(&mut producer, round as u64, b"live");
         let pushed = Instant::now();
         while read(&path).len() < round {
-            assert!(pushed.elapsed() < Duration::from_secs(10), "it stays in memory");
+            assert!(pushed.elapsed() < Duration::from_secs(60), "it stays in memory");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -50,6 +50,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("sigma", correlation::rules()),
         ("automaton", correlation::automata()),
         ("step", correlation::steps()),
+        ("datagram", correlation::messages()),
+        ("eve", correlation::events()),
     ] {
         let bytes = write(&to.join(target), &seeds)?;
         println!("{target}: {} seeds, {bytes} bytes", seeds.len());

@@ -18,7 +18,8 @@ const STATS: [u8; 2] = [0, 16];
 const ASK: [u8; 4] = [0, 22, 0, 23];
 const DUMP: [u8; 2] = [0, 24];
 
-const FORMATS: [Format; 3] = [Format::Pcap(Order::Little), Format::PcapNano(Order::Big), Format::Pcapng(Order::Little, 9)];
+const FORMATS: [Format; 3] =
+    [Format::Pcap(Order::Little), Format::PcapNano(Order::Big), Format::Pcapng(Order::Little, 9)];
 
 /// A file of a few packets in each format.
 pub fn files() -> Seeds {

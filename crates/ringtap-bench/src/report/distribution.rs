@@ -6,7 +6,7 @@ use crate::book::{Delays, Sample};
 
 use super::look::Looks;
 use super::number::{NONE, count, plain, si};
-use super::plot::{Axis, Join, Plot};
+use super::plot::{Axis, Join, Plot, Size};
 use super::scale::Kind;
 use super::spread::{Point, Spread};
 use super::sweep::{drawn, reference_rate};
@@ -47,6 +47,7 @@ pub fn figure(samples: &[&Sample], looks: &Looks, prefix: &str) -> Option<Figure
         join: Join::Steps,
         lines: drawn(lines, looks),
         rules: Vec::new(),
+        size: Size::REPORT,
     };
     (!plot.is_empty()).then(|| Figure {
         id: format!("{prefix}-delivery-distribution"),
@@ -58,7 +59,7 @@ pub fn figure(samples: &[&Sample], looks: &Looks, prefix: &str) -> Option<Figure
 }
 
 /// From histograms of the same kind of delay: (upper edge, share above it), until nothing is above.
-fn exceedance(delays: &[&Delays]) -> Vec<Point> {
+pub(super) fn exceedance(delays: &[&Delays]) -> Vec<Point> {
     let mut buckets: BTreeMap<u64, u64> = BTreeMap::new();
     for (edge, count) in delays.iter().flat_map(|delays| &delays.histogram) {
         if edge.is_finite() && *edge > 0.0 {

@@ -4,7 +4,7 @@ use crate::book::{Book, Fit, FitPoint, Topology};
 
 use super::look::Looks;
 use super::number::{NONE, or_none, percent_text, plain, si};
-use super::plot::{Axis, Join, Line, Plot, Rule};
+use super::plot::{Axis, Join, Line, Plot, Rule, Size};
 use super::scale::Kind;
 use super::spread::{Point, Spread};
 use super::table::Table;
@@ -140,7 +140,7 @@ fn figure(place: usize, (model, topology): (&str, Topology), fits: &[&Fit], look
         let including = (low < high).then_some((low / 1.15, high * 1.15));
         Axis { including, ..Axis::new(format!("{what} {quantity}"), Kind::Log, write) }
     };
-    let plot = Plot { x: axis("measured"), y: axis("predicted"), join: Join::None, lines, rules };
+    let plot = Plot { x: axis("measured"), y: axis("predicted"), join: Join::None, lines, rules, size: Size::REPORT };
     (!plot.is_empty()).then(|| Figure {
         id: format!("model-{place}-{name}"),
         title: format!("Prediction and measurement: {model}, {name}"),

@@ -3,6 +3,8 @@
 //!
 //! Owns no unit: callers put it beside, in an axis or a column head.
 
+pub use ringtap_run::units::grouped as count;
+
 /// What stands for a figure that is not there.
 pub const NONE: &str = "–";
 
@@ -59,19 +61,6 @@ pub fn percent_text(value: f64) -> String {
     plain(value) + "\u{a0}%"
 }
 
-/// A count, its digits in groups of three: `1,000,000`.
-pub fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 /// What is there, by `write`; else [`NONE`].
 pub fn or_none<T>(value: Option<T>, write: impl Fn(T) -> String) -> String {
     value.map_or_else(|| NONE.into(), write)
@@ -111,9 +100,6 @@ mod tests {
             ["0", "999", "1 k", "1.5 k", "148 k", "1.49 M", "1e18"]
         );
         assert_eq!([512.0, 98_304.0, 3_145_728.0].map(bytes), ["512 B", "96 KiB", "3 MiB"]);
-        assert_eq!(count(1_000_000_000), "1,000,000,000");
-        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
-        assert_eq!(count(12), "12");
     }
 
     #[test]

@@ -10,14 +10,30 @@ use super::number::coordinate;
 use super::scale::{Kind, Scale};
 use super::spread::{Point, Spread};
 
-const WIDTH: f64 = 1010.0;
-const LEFT: f64 = 82.0;
-const RIGHT: f64 = 760.0;
 const TOP: f64 = 14.0;
-const LEAST_HEIGHT: f64 = 360.0;
 const BELOW: f64 = 52.0;
-const LABEL_DISTANCE: f64 = 14.5;
 const LABEL_LENGTH: usize = 30;
+
+/// Lengths of a drawing, in units of its view; how large letters are beside them is the style sheet's.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    /// Of the whole, labels included.
+    pub width: f64,
+    /// Where the plot begins.
+    pub left: f64,
+    /// Where it ends, and labels begin.
+    pub right: f64,
+    /// Of the plot, unless labels need more.
+    pub least_height: f64,
+    /// From one label to the next.
+    pub label_distance: f64,
+}
+
+impl Size {
+    /// Of a report on a screen.
+    pub const REPORT: Self =
+        Self { width: 1010.0, left: 82.0, right: 760.0, least_height: 360.0, label_distance: 14.5 };
+}
 
 /// One axis.
 #[derive(Debug, Clone)]
@@ -100,18 +116,22 @@ pub struct Plot {
     pub lines: Vec<Line>,
     /// What they are to be seen against.
     pub rules: Vec<Rule>,
+    /// How large it is drawn.
+    pub size: Size,
 }
 
 /// The drawing's frame and scales.
 struct Frame {
     x: Scale,
     y: Scale,
+    left: f64,
+    right: f64,
     bottom: f64,
 }
 
 impl Frame {
     fn at(&self, x: f64, y: f64) -> (f64, f64) {
-        (LEFT + self.x.share(x) * (RIGHT - LEFT), self.bottom - self.y.share(y) * (self.bottom - TOP))
+        (self.left + self.x.share(x) * (self.right - self.left), self.bottom - self.y.share(y) * (self.bottom - TOP))
     }
 
     fn holds(&self, point: &Point) -> bool {
@@ -128,11 +148,14 @@ impl Plot {
 
     fn frame(&self) -> Frame {
         let points = || self.lines.iter().flat_map(|line| &line.points);
-        let labels = self.lines.len() as f64 * LABEL_DISTANCE;
+        let Size { left, right, least_height, label_distance, .. } = self.size;
+        let labels = self.lines.len() as f64 * label_distance;
         Frame {
             x: self.x.scale(points().map(|point| point.x)),
             y: self.y.scale(points().flat_map(|point| [point.y.min, point.y.median, point.y.max])),
-            bottom: TOP + labels.max(LEAST_HEIGHT),
+            left,
+            right,
+            bottom: TOP + labels.max(least_height),
         }
     }
 
@@ -141,7 +164,7 @@ impl Plot {
         let frame = self.frame();
         let height = frame.bottom + BELOW;
         html! {
-            svg viewBox={ "0 0 " (coordinate(WIDTH)) " " (coordinate(height)) } role="img"
+            svg viewBox={ "0 0 " (coordinate(self.size.width)) " " (coordinate(height)) } role="img"
                 aria-labelledby={ (id) "-t " (id) "-d" } {
                 title id={ (id) "-t" } { (title) }
                 desc id={ (id) "-d" } { (description) }
@@ -155,7 +178,7 @@ impl Plot {
     }
 
     fn axes(&self, frame: &Frame) -> Markup {
-        let middle = (LEFT + RIGHT) / 2.0;
+        let middle = (frame.left + frame.right) / 2.0;
         html! {
             g.axes {
                 @for tick in frame.x.ticks() {
@@ -167,9 +190,9 @@ impl Plot {
                 }
                 @for tick in frame.y.ticks() {
                     @let y = frame.at(0.0, tick.value).1;
-                    line.minor[!tick.labelled] x1=(coordinate(LEFT)) x2=(coordinate(RIGHT)) y1=(coordinate(y)) y2=(coordinate(y)) {}
+                    line.minor[!tick.labelled] x1=(coordinate(frame.left)) x2=(coordinate(frame.right)) y1=(coordinate(y)) y2=(coordinate(y)) {}
                     @if tick.labelled {
-                        text x=(coordinate(LEFT - 7.0)) y=(coordinate(y + 4.0)) text-anchor="end" { ((self.y.write)(tick.value)) }
+                        text x=(coordinate(frame.left - 7.0)) y=(coordinate(y + 4.0)) text-anchor="end" { ((self.y.write)(tick.value)) }
                     }
                 }
                 text.name x=(coordinate(middle)) y=(coordinate(frame.bottom + 40.0)) text-anchor="middle" { (self.x.name()) }
@@ -244,17 +267,17 @@ impl Plot {
         // Distributions all end at the bottom, so there the one that reaches farthest is named first.
         let wanted = |end: &(&Line, f64, f64)| if self.join == Join::Steps { end.2 - end.1 / 1000.0 } else { end.2 };
         let wanted: Vec<f64> = ends.iter().map(wanted).collect();
-        let placed = label::apart(&wanted, LABEL_DISTANCE, TOP + 4.0, frame.bottom - 2.0);
+        let placed = label::apart(&wanted, self.size.label_distance, TOP + 4.0, frame.bottom - 2.0);
         html! {
             g.labels {
                 @for ((line, x, y), label) in ends.iter().zip(&placed) {
                     g.(line.look.colour) {
                         @if self.join == Join::Straight {
-                            polyline.leader points={ (coordinate(*x)) "," (coordinate(*y)) " " (coordinate(RIGHT)) "," (coordinate(*y)) " "
-                                (coordinate(RIGHT + 16.0)) "," (coordinate(*label)) } {}
+                            polyline.leader points={ (coordinate(*x)) "," (coordinate(*y)) " " (coordinate(frame.right)) "," (coordinate(*y)) " "
+                                (coordinate(frame.right + 16.0)) "," (coordinate(*label)) } {}
                         }
-                        path.mark d=(line.look.mark.path()) transform={ "translate(" (coordinate(RIGHT + 22.0)) " " (coordinate(*label)) ")" } {}
-                        text.strong[line.look.group == Group::Hybrid] x=(coordinate(RIGHT + 31.0)) y=(coordinate(label + 4.0)) {
+                        path.mark d=(line.look.mark.path()) transform={ "translate(" (coordinate(frame.right + 22.0)) " " (coordinate(*label)) ")" } {}
+                        text.strong[line.look.group == Group::Hybrid] x=(coordinate(frame.right + 31.0)) y=(coordinate(label + 4.0)) {
                             title { (line.name) }
                             (label::shortened(&line.name, LABEL_LENGTH))
                         }

@@ -1,20 +1,26 @@
-//! Sensor, station and clients of libpcap beside their peers: one table of medians each, and the rates without loss.
+//! Sensor, station, clients of libpcap and splitter beside their peers: one table of medians each, and the rates without loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::book::{Book, Delays, Sample};
 
 use super::number::{NONE, bytes, count, or_none, percent_text, plain, si};
+use super::promises::Seen;
 use super::spread::{Spread, percent};
 use super::table::Table;
 use super::{Section, topology_name};
 
 /// Study, heading, what its workload is.
-const STUDIES: [(&str, &str, &str); 3] = [
+const STUDIES: [(&str, &str, &str); 5] = [
     ("sensor", "The sensor beside its peers", "rules"),
     ("station", "The station beside its peers", "messages"),
     ("pcap", "Clients of libpcap on both libraries", "client"),
+    (SPLIT, "The splitter beside tc mirred", "outputs"),
+    ("staged", "Staged attacks: runs", "flooded"),
 ];
+const SPLIT: &str = "split";
+/// What the splitter is compared with.
+const MIRRED: &str = "tc-mirred";
 /// Loss that counts as none in the second column of rates, percent.
 const TOLERANCE_PERCENT: f64 = 0.1;
 
@@ -44,8 +50,73 @@ fn section(book: &Book, study: &str, title: &str, workload: &str) -> Section {
             .into(),
     );
     section.tables.push(medians(&points, workload));
+    if study == SPLIT {
+        section.tables.push(ratios(&points));
+    }
     section.tables.push(without_loss(&points, workload));
     section
+}
+
+/// Core use beside that of the kernel's own splitting, of the same traffic.
+fn ratios(points: &Points<'_>) -> Table {
+    let mut table = Table::new(
+        format!("Core use as a share of {MIRRED}'s, of the same traffic"),
+        ["receiver", "outputs", "topology", "packets/s", "core use, %", "× of mirred's"],
+    );
+    for ((work, topology, receiver, rate), samples) in points.iter().filter(|((.., name, _), _)| *name != MIRRED) {
+        let used = |samples: &[&Sample]| Spread::of(samples.iter().map(|sample| sample.core_use_percent));
+        let peer = points.get(&(*work, *topology, MIRRED, *rate)).and_then(|samples| used(samples));
+        let Some((own, peer)) = used(samples).zip(peer).filter(|(_, peer)| peer.median > 0.0) else { continue };
+        table.rows.push(vec![
+            (*receiver).to_owned(),
+            (*work).to_owned(),
+            (*topology).to_owned(),
+            si(f64::from_bits(*rate)),
+            own.text(plain),
+            plain(own.median / peer.median),
+        ]);
+    }
+    table
+}
+
+/// "148 k packets/s, each to one of two outputs: nothing lost of 10⁷, half of mirred's core", by AF_XDP and, beside it, packet rings.
+pub(super) fn split_promises(book: &Book) -> Vec<Seen> {
+    const LONG_RUN: u64 = 10_000_000;
+    const MOST: f64 = 0.5;
+    let long: Vec<&Sample> =
+        book.samples.iter().filter(|sample| sample.study == SPLIT && sample.sent >= LONG_RUN).collect();
+    let of = |receiver: &str| long.iter().filter(|sample| sample.receiver == receiver).copied().collect::<Vec<_>>();
+    let core = |samples: &[&Sample]| Spread::of(samples.iter().map(|sample| sample.core_use_percent));
+    let mut seen = Vec::new();
+    for (receiver, is_promised) in [("ringtap-xdp", true), ("ringtap-packet", false)] {
+        let own = of(receiver);
+        let (Some(used), Some(peer)) = (core(&own), core(&of(MIRRED)).filter(|peer| peer.median > 0.0)) else {
+            continue;
+        };
+        let (sent, lost) = own.iter().fold((0_u64, 0_u64), |(sent, lost), sample| {
+            (sent.saturating_add(sample.sent), lost.saturating_add(sample.lost))
+        });
+        let ratio = used.median / peer.median;
+        let promise = if is_promised {
+            format!("nothing lost of 10⁷, at most {} × of tc mirred's core", plain(MOST))
+        } else {
+            "nothing lost of 10⁷; the core is stated".to_owned()
+        };
+        seen.push(Seen {
+            promise: format!("{receiver}, each packet to one of two outputs: {promise}"),
+            topology: Some(own[0].topology),
+            seen: format!(
+                "{} of {} lost; {} × ({} against {})",
+                count(lost),
+                count(sent),
+                plain(ratio),
+                percent_text(used.median),
+                percent_text(peer.median)
+            ),
+            is_kept: lost == 0 && (!is_promised || ratio <= MOST),
+        });
+    }
+    seen
 }
 
 fn medians(points: &Points<'_>, workload: &str) -> Table {

@@ -10,7 +10,7 @@ use crate::catalogue::{CALM_PPS, SLOW_PPS};
 use super::number::{bytes, percent_text, plain, si};
 use super::spread::Spread;
 use super::table::Table;
-use super::{Section, equal_latency, sweep, topology_name};
+use super::{Section, equal_latency, programs, staged, sweep, topology_name};
 
 /// 100 Mb/s of 64-byte packets, the sources' figure (\[1] §7).
 const STANDARD_PPS: f64 = 148e3;
@@ -49,6 +49,8 @@ pub fn section(book: &Book) -> Section {
         memory(book),
         load(book),
         soak(book),
+        programs::split_promises(book),
+        staged::promises(book),
         accounts(book),
     ];
     for seen in all.into_iter().flatten() {

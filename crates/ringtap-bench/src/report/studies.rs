@@ -6,7 +6,7 @@ use crate::book::{Book, Sample, Topology};
 
 use super::look::Looks;
 use super::number::{NONE, count, or_none, percent_text, plain, si};
-use super::plot::{Axis, Join, Plot};
+use super::plot::{Axis, Join, Plot, Size};
 use super::rows::{Dot, Row, Rows};
 use super::scale::Kind;
 use super::spread::{Point, Spread, lines, percent};
@@ -87,6 +87,7 @@ fn bursts(book: &Book, looks: &Looks, topology: Topology) -> Option<Figure> {
         join: Join::Straight,
         lines: drawn(lines, looks),
         rules: Vec::new(),
+        size: Size::REPORT,
     };
     (!plot.is_empty()).then(|| Figure {
         id: format!("{}-bursts", topology_name(topology)),
@@ -165,6 +166,7 @@ fn against(book: &Book, looks: &Looks, topology: Topology, what: &Against) -> Op
         join: Join::Straight,
         lines: drawn(lines, looks),
         rules: Vec::new(),
+        size: Size::REPORT,
     };
     (!plot.is_empty()).then(|| Figure {
         id: format!("{}-{}", topology_name(topology), what.key),

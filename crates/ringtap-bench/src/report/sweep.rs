@@ -6,7 +6,7 @@ use crate::book::{Book, Delays, Sample, Topology};
 
 use super::look::{Look, Looks};
 use super::number::{NONE, plain, si};
-use super::plot::{Axis, Join, Line, Plot, Rule};
+use super::plot::{Axis, Join, Line, Plot, Rule, Size};
 use super::scale::Kind;
 use super::spread::{Point, lines, percent};
 use super::table::Table;
@@ -154,7 +154,7 @@ const QUANTITIES: [Quantity; 16] = [
         label: "delivery latency p99, µs",
         kind: Kind::Log,
         write: plain,
-        value: |sample| delay(&sample.delivery, |delays| delays.p99),
+        value: delivery_p99,
         including: None,
     },
     Quantity {
@@ -227,6 +227,11 @@ const QUANTITIES: [Quantity; 16] = [
 
 fn per_packet(sample: &Sample, what: Option<u64>) -> Option<f64> {
     (sample.received > 0).then_some(what? as f64 / sample.received as f64)
+}
+
+/// From the sender's stamp to the handler, 99 of 100 packets, µs.
+pub fn delivery_p99(sample: &Sample) -> Option<f64> {
+    delay(&sample.delivery, |delays| delays.p99)
 }
 
 fn delay(delays: &Option<Delays>, value: fn(&Delays) -> f64) -> Option<f64> {
@@ -314,7 +319,7 @@ fn figure(quantity: &Quantity, samples: &[&Sample], looks: &Looks, prefix: &str)
         rules.push(Rule { name: "all delivered".into(), points: rates.iter().map(|rate| (*rate, *rate)).collect() });
     }
     let table = line_table(quantity.label, "offered, packets/s", &lines, si, quantity.write);
-    let plot = Plot { x, y, join: Join::Straight, lines: drawn(lines, looks), rules };
+    let plot = Plot { x, y, join: Join::Straight, lines: drawn(lines, looks), rules, size: Size::REPORT };
     (!plot.is_empty()).then(|| Figure {
         id: format!("{prefix}-{}", quantity.key),
         title: quantity.title.into(),

@@ -3,14 +3,15 @@
 //! Owns the words of wrong usage. Ranges of rates and sizes are checked, and addresses that were not given found, where they are
 //! used (`ringtap_testbed::generate`).
 
+use ringtap::source::file::Pace;
 use ringtap::{Error, Result};
+use ringtap_run::units;
 use ringtap_testbed::generate::{RATE_PPS, Replay, ReplayPace, Segment, read_mac};
+use ringtap_testbed::storm::Storm;
 use ringtap_testbed::{GeneratorBackend, Pattern, Profile};
 
 use super::Args;
-use ringtap_testbed::storm::Storm;
-
-use ringtap_run::units;
+use super::faults::FaultStorm;
 
 /// Burst length when none is given.
 const BURST_LENGTH: u64 = 32;
@@ -25,6 +26,8 @@ pub(super) enum Traffic {
     Replay(Replay),
     /// SNMP traps.
     Traps(Storm),
+    /// What the nodes of a network say of faults.
+    Faults(FaultStorm),
 }
 
 /// Names of the patterns.
@@ -48,18 +51,6 @@ pub(super) struct Sizes(Vec<usize>);
 pub(super) fn sizes(text: &str) -> Result<Sizes, String> {
     let one = |part: &str| units::size(part.trim()).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     text.split(',').map(one).collect::<Result<_, _>>().map(Sizes)
-}
-
-/// Reads `recorded`, `fast`, `2x`.
-pub(super) fn pace(text: &str) -> Result<ReplayPace, String> {
-    match text {
-        "recorded" => Ok(ReplayPace::Recorded(1.0)),
-        "fast" => Ok(ReplayPace::AsFast),
-        _ => match text.strip_suffix('x').map(str::parse::<f64>) {
-            Some(Ok(factor)) if factor.is_finite() && factor > 0.0 => Ok(ReplayPace::Recorded(factor)),
-            _ => Err(format!("{text:?} is no pace; give recorded, fast, or a multiple above 0 such as 2x or 0.5x")),
-        },
-    }
 }
 
 /// Reads `02:00:00:00:00:01`.
@@ -122,11 +113,8 @@ fn stamped(args: &Args) -> Result<Traffic> {
         PatternName::Ramp => {
             let (Some(to_pps), Some(_)) = (args.ramp_to, args.duration) else {
                 let missing = if args.ramp_to.is_none() { "--ramp-to" } else { "--duration" };
-                return Err(contradiction(
-                    "--pattern ramp",
-                    &format!("{missing} is missing"),
-                    "say where it ends and how long it lasts: --ramp-to RATE --duration TIME",
-                ));
+                let way_out = "say where it ends and how long it lasts: --ramp-to RATE --duration TIME";
+                return Err(contradiction("--pattern ramp", &format!("{missing} is missing"), way_out));
             };
             Pattern::Ramp { from_pps: pps, to_pps }
         }
@@ -156,11 +144,8 @@ fn replay(args: &Args) -> Result<Replay> {
         ("--stream", args.stream.is_some()),
     ];
     if let Some(option) = first_given(&stamped_only) {
-        return Err(contradiction(
-            option,
-            "a replay sends the packets of the file as they are",
-            "leave out this option or --replay",
-        ));
+        let cause = "a replay sends the packets of the file as they are";
+        return Err(contradiction(option, cause, "leave out this option or --replay"));
     }
     if args.backend == GeneratorBackend::Kernel {
         let way_out = "leave out --backend, or use --backend ring";
@@ -171,7 +156,9 @@ fn replay(args: &Args) -> Result<Replay> {
             return Err(contradiction("--pace", "--rate sets the pace already", "give one of the two"));
         }
         (Some(pps), None) => ReplayPace::Constant(pps),
-        (None, pace) => pace.unwrap_or(ReplayPace::Recorded(1.0)),
+        (None, None | Some(Pace::Recorded)) => ReplayPace::Recorded(1.0),
+        (None, Some(Pace::Multiplied(factor))) => ReplayPace::Recorded(factor),
+        (None, Some(Pace::AsFast)) => ReplayPace::AsFast,
     };
     let replay = Replay::new(&args.interface, args.replay.clone(), pace);
     Ok(Replay { passes: args.passes.unwrap_or(1), ..replay })
@@ -182,16 +169,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_paces_are_read_or_refused_with_a_way_out() {
+    fn sizes_and_names_are_read_or_refused_with_a_way_out() {
         assert_eq!(sizes("64, 1514").unwrap().0, [64, 1514]);
         for bad in ["", "64,", "x", "0", "64,-1"] {
             assert!(sizes(bad).unwrap_err().contains("such as"), "{bad}");
-        }
-        assert_eq!(pace("recorded"), Ok(ReplayPace::Recorded(1.0)));
-        assert_eq!(pace("0.5x"), Ok(ReplayPace::Recorded(0.5)));
-        assert_eq!(pace("fast"), Ok(ReplayPace::AsFast));
-        for bad in ["", "x", "0x", "-1x", "2", "infx", "NaNx", "slow"] {
-            assert!(pace(bad).unwrap_err().contains("such as"), "{bad}");
         }
         assert!(mac("02:00").unwrap_err().contains("such as"));
         assert!(backend("xdp").unwrap_err().contains("auto, kernel or ring"));

@@ -23,7 +23,9 @@ use serde_json::Value;
 /// The binary under test.
 pub const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
 /// Numbers that would otherwise be calibrated.
-pub const NUMBERS: [&str; 8] = ["--period", "500us", "--threshold", "10k", "--ring", "2048", "--spool", "4MiB"];
+pub const NUMBERS: [&str; 6] = ["--period", "500us", "--threshold", "10k", "--ring", "2048"];
+/// Enough for a recording of a test's packets.
+pub const SPOOL: [&str; 2] = ["--spool", "4MiB"];
 /// Longest a program may take to say something or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -114,7 +116,8 @@ impl Capture {
     pub fn begin(host: &Host, arguments: &[&str]) -> Self {
         let mut command = host.command(RINGTAP);
         command.args(["capture", "-i", host.interface(), "--json"]);
-        for pair in NUMBERS.chunks(2).filter(|pair| !arguments.contains(&pair[0])) {
+        let spool = SPOOL.chunks(2).filter(|_| arguments.contains(&"-w"));
+        for pair in NUMBERS.chunks(2).chain(spool).filter(|pair| !arguments.contains(&pair[0])) {
             command.args(pair);
         }
         command.args(arguments);

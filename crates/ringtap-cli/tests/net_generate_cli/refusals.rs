@@ -72,7 +72,7 @@ fn net_generate_cli_refuses_bad_input() {
         ("--rate 1k --size 0", "is nothing"),
         ("--rate 1k --duration 10", "has no unit"),
         ("--rate 1k --to-mac 1:2", "is no MAC address"),
-        ("--rate 1k --to nowhere", "invalid IP address"),
+        ("--rate 1k --to nowhere", "it is no address"),
         ("--rate 1k --priority 100", "100 is not in 0..=99"),
         ("--rate 1k --backend xdp", "auto, kernel or ring"),
         ("--replay x --pace 0x", "is no pace"),
@@ -90,7 +90,7 @@ fn net_generate_cli_refuses_what_the_system_does_not_allow() {
     let testbed = testbed("net_generate_cli_refuses_what_the_system_does_not_allow");
     let (host, interface) = (testbed.sender(), testbed.sender().interface());
     let run = |line: &str, code, words: &[&str]| refused(&output(start_as(host, "", line)), code, words, line);
-    run("generate -i nosuch0 --rate 1k --count 1", 1, &["\"nosuch0\"", "no such interface", interface]);
+    run("generate -i nosuch0 --rate 1k --count 1", 1, &["open interface nosuch0: ", "no such interface", interface]);
     // The loopback of a testbed goes nowhere, and has nobody at the other end.
     run("generate -i lo --rate 1k --count 1", 2, &["generate on lo", "no destination given", "--to ADDRESS"]);
     run("generate -i lo --rate 1k --count 1 --to 127.0.0.1", 2, &["no MAC address given for 127.0.0.1", "--to-mac"]);

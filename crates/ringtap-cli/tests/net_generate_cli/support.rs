@@ -60,6 +60,9 @@ pub(crate) fn texts(output: &Output) -> (String, String) {
     (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
+/// So long after the last packet there are no more: on a busy machine, what was sent waits for the receiver's NAPI.
+const QUIET: Duration = Duration::from_millis(150);
+
 /// libpcap on the receiver's interface.
 pub(crate) struct Listener {
     stop: Arc<AtomicBool>,
@@ -80,10 +83,16 @@ impl Listener {
         let (stopped, count) = (stop.clone(), got.clone());
         let body = move || {
             let mut packets = Vec::new();
+            let mut last = Instant::now();
             loop {
                 match capture.next_packet() {
-                    Ok(packet) => packets.push(packet.data.to_vec()),
-                    Err(pcap::Error::TimeoutExpired) if stopped.load(Ordering::Relaxed) => return packets,
+                    Ok(packet) => {
+                        packets.push(packet.data.to_vec());
+                        last = Instant::now();
+                    }
+                    Err(pcap::Error::TimeoutExpired) if stopped.load(Ordering::Relaxed) && last.elapsed() > QUIET => {
+                        return packets;
+                    }
                     Err(pcap::Error::TimeoutExpired) => std::thread::sleep(Duration::from_millis(1)),
                     Err(error) => panic!("libpcap: {error}"),
                 }

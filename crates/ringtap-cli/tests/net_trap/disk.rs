@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
+use nix::sys::socket::{setsockopt, sockopt};
 use ringtap_snmp::encode::{Item, Trap};
 use ringtap_station::store::Store;
 use ringtap_testbed::{RunningProgram, Testbed, TestbedConfig};
@@ -19,18 +20,28 @@ const TO: &str = "127.0.0.1:10162";
 
 /// A host whose mounts are its own, with a small disk at `at`, and a station that writes to it.
 fn start(test: &str, testbed: &Testbed, at: &Path) -> RunningProgram {
+    let station = start_with(test, testbed, at, &[]);
+    fill(testbed, at);
+    station
+}
+
+/// Until nothing more fits.
+fn fill(testbed: &Testbed, at: &Path) {
+    let fill = || {
+        let mut filler = File::create(at.join("filler")).unwrap();
+        while filler.write_all(&[0; 4096]).is_ok() {}
+    };
+    testbed.receiver().run(fill).unwrap();
+}
+
+/// The same with room on the disk.
+fn start_with(test: &str, testbed: &Testbed, at: &Path, more: &[&str]) -> RunningProgram {
     assert!(nix::unistd::geteuid().is_root(), "did not run: {test}: it needs root");
     let host = testbed.receiver();
     let mounted = host.run(|| mount(Some("tmpfs"), at, Some("tmpfs"), MsFlags::empty(), Some("size=4m")));
     mounted.unwrap().unwrap_or_else(|errno| panic!("did not run: {test}: mount tmpfs: {errno}"));
-    let station = start_on(host, &at.join("store"), &["--stats", "50ms", "--listen", TO, "--spool", "512KiB"]);
-    // Until nothing more fits.
-    host.run(|| {
-        let mut filler = File::create(at.join("filler")).unwrap();
-        while filler.write_all(&[0; 4096]).is_ok() {}
-    })
-    .unwrap();
-    station
+    let arguments = [&["--stats", "50ms", "--listen", TO, "--spool", "512KiB"], more].concat();
+    start_on(host, &at.join("store"), &arguments)
 }
 
 /// Sends informs of about `bytes` bytes; gives how many were answered within `wait` after the last.
@@ -38,6 +49,8 @@ fn inform(testbed: &Testbed, numbers: std::ops::Range<i32>, bytes: usize, wait: 
     let send = || {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        // Answers are as large as informs, and those to one job come at once.
+        setsockopt(&socket, sockopt::RcvBufForce, &(4 << 20)).unwrap();
         for number in numbers {
             let padding = Item::Text(vec![b'x'; bytes]);
             let trap = Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 3], 1).with(&[1, 3, 6, 1, 4, 1, 32473, 1, 2, 0], padding);
@@ -77,6 +90,27 @@ fn net_trap_waits_for_a_full_disk_and_acknowledges_nothing_meanwhile() {
     let stored =
         testbed.receiver().run(|| Store::open(&folder.path().join("store")).unwrap().notification_count().unwrap());
     assert_eq!(stored.unwrap(), 30);
+}
+
+#[test]
+fn net_trap_goes_on_by_itself_on_a_full_disk_when_what_it_keeps_may_go() {
+    const TEST: &str = "net_trap_goes_on_by_itself_on_a_full_disk_when_what_it_keeps_may_go";
+    let testbed = Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("did not run: {TEST}: {error}"));
+    let folder = tempfile::tempdir().unwrap();
+    let station = start_with(TEST, &testbed, folder.path(), &["--keep", "4s"]);
+    assert_eq!(inform(&testbed, 0..10, 20_000, Duration::from_millis(800)), 10);
+    fill(&testbed, folder.path());
+    // More than the file system has left; the first ones are old soon, and give their room.
+    let answered = inform(&testbed, 10..30, 20_000, Duration::from_secs(8));
+    // The disk is still full, which may be said; once it is not, a clean-up takes that back.
+    testbed.receiver().run(|| std::fs::remove_file(folder.path().join("filler")).unwrap()).unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let object = end(station);
+    assert_eq!(
+        (answered, &object["stored"], &object["unaccounted"], &object["error"]),
+        (20, &30.into(), &0.into(), &Value::Null),
+        "{object}"
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod disk;
 mod operation;
 mod outputs;
 mod ring;
+mod root_cause;
 mod senders;
 mod storm;
 mod support;

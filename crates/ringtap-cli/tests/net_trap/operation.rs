@@ -194,6 +194,21 @@ fn net_trap_alarms_are_cleared_by_hand_beside_a_station_and_without_one() {
 }
 
 #[test]
+fn net_trap_says_at_the_start_when_it_knows_no_sender() {
+    const TEST: &str = "net_trap_says_at_the_start_when_it_knows_no_sender";
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path(), "[trap]\nknown = [\"192.0.2.1\"]\n");
+    let (store, address) = (folder.path().join("store"), format!("127.0.0.1:{}", port()));
+    let arguments = ["trap", "--listen", &address, "--store", store.to_str().unwrap(), "--duration", "100ms"];
+    for (more, says) in [(&[][..], true), (&["--config", &config], false)] {
+        let output = run(TEST, RINGTAP, &[&arguments[..], more].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        assert_eq!(said.contains("no sender is known: ") && said.contains("`known`"), says, "{said}");
+    }
+}
+
+#[test]
 fn net_trap_names_come_from_mib_files() {
     const TEST: &str = "net_trap_names_come_from_mib_files";
     let folder = tempfile::tempdir().unwrap();

@@ -90,7 +90,9 @@ fn net_trap_posts_alarms_again_until_they_are_taken() {
         }
     });
     let folder = tempfile::tempdir().unwrap();
-    let config = config(folder.path(), &format!("[trap.webhook]\nurl = \"http://{to}/alarms\"\n"));
+    // By name: the sandbox lets it be looked up.
+    let url = format!("http://localhost:{}/alarms", to.port());
+    let config = config(folder.path(), &format!("[trap.webhook]\nurl = \"{url}\"\n"));
     let address = format!("127.0.0.1:{}", port());
     let station = Station::start(&folder.path().join("store"), &["--listen", &address, "--config", &config]);
     send(&link_down(), &address);
@@ -196,4 +198,20 @@ fn net_trap_ends_in_time_though_a_webhook_takes_and_never_answers() {
         (&COUNT.into(), &COUNT.into(), &COUNT.into(), &0.into()),
         "{object}"
     );
+}
+
+#[test]
+fn net_trap_says_that_a_full_disk_takes_no_alarms_and_fails_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("127.0.0.1:{}", port());
+    let station = Station::start(&folder.path().join("store"), &["--listen", &address, "--output", "/dev/full"]);
+    send(&link_down(), &address);
+    drop(station.wait_for(1));
+    let ended = station.end_anyhow();
+    assert!(!ended.succeeded, "{}", ended.errors);
+    let said: Vec<&str> = ended.errors.lines().filter(|line| line.contains("/dev/full")).collect();
+    assert_eq!(said.len(), 2, "once when it begins, once at the end: {}", ended.errors);
+    assert!(said.iter().all(|line| line.contains("ENOSPC") && line.contains("`ringtap alarms` has them")), "{said:?}");
+    let object = ended.said.last().unwrap();
+    assert_eq!((&object["stored"], &object["not_told"]), (&1.into(), &1.into()), "{object}");
 }

@@ -3,15 +3,16 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
+use std::process::Stdio;
 use std::time::Duration;
 
 use ringtap_snmp::encode::{Item, Trap};
 use ringtap_snmp::message::{self, Message, tag};
 use ringtap_station::store::Store;
-use ringtap_testbed::{Testbed, TestbedConfig};
+use ringtap_testbed::{Host, RunningProgram, Testbed, TestbedConfig};
 use serde_json::Value;
 
-use crate::support::{PATIENCE, end, sh, start_on};
+use crate::support::{PATIENCE, RINGTAP, end, sh, start_on};
 
 const LINK_DOWN: [u32; 10] = [1, 3, 6, 1, 6, 3, 1, 1, 5, 3];
 
@@ -55,15 +56,12 @@ fn one_of_each(backend: &str) -> Value {
 }
 
 #[test]
-fn net_trap_by_xdp_answers_informs_and_takes_what_comes_by_another_way_too() {
-    let object = one_of_each("xdp");
-    assert_eq!((&object["notifications"]["v2c"], &object["ledger"]["offered"]), (&2.into(), &3.into()), "{object}");
-}
-
-#[test]
-fn net_trap_by_a_packet_ring_takes_nothing_twice() {
-    let object = one_of_each("packet");
-    assert_eq!((&object["notifications"]["v2c"], &object["ledger"]["offered"]), (&1.into(), &2.into()), "{object}");
+fn net_trap_by_a_ring_answers_informs_and_takes_what_comes_by_another_way_too_and_nothing_twice() {
+    for backend in ["xdp", "packet"] {
+        let object = one_of_each(backend);
+        let counts = (&object["notifications"]["v2c"], &object["ledger"]["offered"]);
+        assert_eq!(counts, (&2.into(), &3.into()), "{backend}: {object}");
+    }
 }
 
 /// Datagrams over the MTU beside small ones: each is an alarm of one notification, whoever puts its fragments together.
@@ -128,16 +126,22 @@ fn net_trap_by_a_packet_ring_takes_what_came_in_fragments_once() {
     fragments("packet");
 }
 
+/// A process of this host, by whose number ip(8) finds the host's network namespace.
+fn process_of(host: &Host) -> (RunningProgram, u32) {
+    let mut sleep = host.command("sleep");
+    sleep.arg("60");
+    let mut running = host.start(sleep).unwrap();
+    let id = running.child().id();
+    (running, id)
+}
+
 /// Two interfaces, each with an account of its own, in the metrics too; when one goes away the other is taken from on.
 #[test]
 fn net_trap_by_two_rings_has_an_account_of_each_and_goes_on_with_one() {
     assert!(nix::unistd::geteuid().is_root(), "did not run: two rings: it needs root");
     let testbed = Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("{error}"));
     let (sender, receiver) = (testbed.sender(), testbed.receiver());
-    let mut sleep = receiver.command("sleep");
-    sleep.arg("60");
-    let mut holder = receiver.start(sleep).unwrap();
-    let namespace = holder.child().id();
+    let (holder, namespace) = process_of(receiver);
     sh(sender, &format!("ip link add second1 type veth peer name second0 netns {namespace}"));
     sh(sender, "ip address add 198.51.100.1/24 dev second1 && ip link set second1 up");
     sh(receiver, "ip address add 198.51.100.2/24 dev second0 && ip link set second0 up");
@@ -189,4 +193,75 @@ fn net_trap_by_two_rings_has_an_account_of_each_and_goes_on_with_one() {
         assert_eq!((&own["name"], &own["ledger"]["delivered"]), (&name.into(), &3.into()), "{object}");
         assert_eq!(own["unaccounted"], unaccounted, "{object}");
     }
+}
+
+/// What comes by an interface that no ring copies is the sockets', as is what comes by one with the number of a ring that is gone.
+#[test]
+fn net_trap_beside_rings_that_copy_takes_what_comes_by_other_interfaces() {
+    assert!(nix::unistd::geteuid().is_root(), "did not run: other interfaces: it needs root");
+    let testbed = Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("{error}"));
+    let (sender, receiver) = (testbed.sender(), testbed.receiver());
+    let (holder, namespace) = process_of(receiver);
+    // The other end in the sender's host; subnet and index are of that number.
+    let add = |number: u8| {
+        let pair = format!("far{number} type veth peer name near{number} index 10{number}");
+        sh(sender, &format!("ip link add {pair} netns {namespace}"));
+        sh(sender, &format!("ip address add 198.51.{number}.1/24 dev far{number} && ip link set far{number} up"));
+        sh(receiver, &format!("ip address add 198.51.{number}.2/24 dev near{number} && ip link set near{number} up"));
+    };
+    add(1);
+    add(2);
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["-i", receiver.interface(), "-i", "near1", "--backend", "packet", "--listen", "0.0.0.0:162"];
+    let station = start_on(receiver, &folder.path().join("store"), &arguments);
+    let send = |number: u8, count: i32| {
+        let socket = UdpSocket::bind((format!("198.51.{number}.1"), 0)).unwrap();
+        for id in 0..count {
+            let trap = Trap::new(&LINK_DOWN, 1).v2c(b"public", id);
+            socket.send_to(&trap, (format!("198.51.{number}.2"), 162)).unwrap();
+        }
+    };
+    sender.run(|| (send(1, 1), send(2, 2))).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    sh(receiver, "ip link del near1");
+    // Longer than it takes to hear of it.
+    std::thread::sleep(Duration::from_millis(500));
+    add(1);
+    sender.run(|| send(1, 4)).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let object = end(station);
+    drop(holder);
+    assert_eq!((&object["stored"], &object["waiting"]), (&7.into(), &0.into()), "{object}");
+    let own = |number: usize| &object["interfaces"][number]["ledger"]["delivered"];
+    assert_eq!((own(0), own(1)), (&0.into(), &1.into()), "{object}");
+}
+
+/// A socket is not told by which port a datagram came to the device above it.
+#[test]
+fn net_trap_refuses_to_copy_one_of_several_ports() {
+    assert!(nix::unistd::geteuid().is_root(), "did not run: several ports: it needs root");
+    let testbed = Testbed::new(TestbedConfig::default()).unwrap_or_else(|error| panic!("{error}"));
+    let receiver = testbed.receiver();
+    let interface = receiver.interface();
+    sh(receiver, "ip link add br0 type bridge && ip link set br0 up && ip link add port1 type veth peer name port2");
+    sh(
+        receiver,
+        &format!("ip link set {interface} master br0 && ip link set port1 master br0 && ip link set port1 up"),
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let start = |interfaces: &[&str]| {
+        let mut command = receiver.command(RINGTAP);
+        command.args(["trap", "--listen", "0.0.0.0:162", "--duration", "200ms", "--backend", "packet", "--store"]);
+        command.arg(folder.path().join("store")).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.args(interfaces.iter().flat_map(|name| ["-i", name]));
+        let mut station = receiver.start(command).unwrap();
+        let mut said = String::new();
+        station.child().stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (station.child().wait().unwrap().code(), said)
+    };
+    let (code, said) = start(&[interface]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains(interface) && said.contains("-i br0"), "{said}");
+    assert_eq!(start(&["br0"]).0, Some(0));
+    assert_eq!(start(&[interface, "port1"]).0, Some(0));
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
 
 use ringtap_snmp::encode::Trap;
 use ringtap_snmp::message::{FLAG_REPORTABLE, tag};
@@ -142,6 +143,41 @@ fn net_trap_takes_syslog_over_udp_and_tcp_in_both_framings() {
     assert_eq!((&object["stored"], &object["unaccounted"]), (&5.into(), &0.into()), "{object}");
     assert_eq!(object["refused"]["empty_syslog"], 1, "{object}");
     assert_eq!(object["refused"]["syslog_framing"], 1, "{object}");
+}
+
+#[test]
+fn net_trap_takes_syslog_within_tls_and_from_nobody_without() {
+    const TEST: &str = "net_trap_takes_syslog_within_tls_and_from_nobody_without";
+    let folder = tempfile::tempdir().unwrap();
+    let [certificate, key] = ["station.pem", "station.key"].map(|name| folder.path().join(name).display().to_string());
+    let words = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost";
+    let mut arguments: Vec<&str> = words.split(' ').collect();
+    arguments.extend(["-keyout", &key, "-out", &certificate]);
+    assert!(run(TEST, "openssl", &arguments).status.success());
+    let table = format!("[trap.tls]\ncertificate = \"{certificate}\"\nkey = \"{key}\"\n");
+    let (config, tls) = (config(folder.path(), &table), format!("127.0.0.1:{}", port()));
+    let station = Station::start(&folder.path().join("store"), &["--syslog-tls", &tls, "--config", &config]);
+    // Who speaks without TLS is not taken for a sender.
+    let mut plain = TcpStream::connect(&tls).unwrap();
+    plain.write_all(b"<27>Oct 11 22:14:15 core1 bgpd[7]: not sealed\n").unwrap();
+    let options = ["s_client", "-connect", &tls, "-servername", "localhost", "-CAfile", &certificate];
+    let mut sender = Command::new("openssl")
+        .args(options)
+        .args(["-verify_return_error", "-quiet", "-no_ign_eof"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Both framings of RFC 6587, which RFC 5425 has the first of.
+    let said = b"36 <27>Oct 11 22:14:15 core1 bgpd[7]: t<27>Oct 11 22:14:15 core1 bgpd[7]: two\n";
+    sender.stdin.as_mut().unwrap().write_all(said).unwrap();
+    drop(station.wait_for(2));
+    drop(sender.stdin.take());
+    let ended = sender.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let object = station.end();
+    assert_eq!((&object["stored"], &object["unaccounted"]), (&2.into(), &0.into()), "{object}");
 }
 
 #[test]

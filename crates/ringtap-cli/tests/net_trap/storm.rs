@@ -95,16 +95,7 @@ fn storm(test: &str, case: Case<'_>) -> Value {
 
     let mut command = testbed.sender().command(RINGTAP);
     command.args(["generate", "-i", testbed.sender().interface(), "--traps", "core-router-fails", "--json"]);
-    command.args([
-        "--count",
-        &case.count.to_string(),
-        "--rate",
-        case.rate,
-        "--nodes",
-        &case.nodes.to_string(),
-        "--backend",
-        "ring",
-    ]);
+    command.args(["--count", &case.count.to_string(), "--rate", case.rate, "--nodes", &case.nodes.to_string()]);
     if case.ipv6 {
         command.args(["--to", &testbed.receiver().link().ipv6.to_string()]);
     }

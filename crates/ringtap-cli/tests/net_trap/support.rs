@@ -161,18 +161,24 @@ impl Station {
         child.wait().unwrap();
     }
 
-    /// Ends it by SIGINT; its last object.
-    pub fn end(mut self) -> Value {
+    /// Ends it by SIGINT, well; its last object.
+    pub fn end(self) -> Value {
+        let mut ended = self.end_anyhow();
+        assert!(ended.succeeded, "{}", ended.errors);
+        ended.said.pop().unwrap_or_else(|| panic!("it said nothing; {}", ended.errors))
+    }
+
+    /// Ends it by SIGINT.
+    pub fn end_anyhow(mut self) -> Ended {
         let mut child = self.child.take().unwrap();
         kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
         let lines: Vec<String> =
             BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap()).collect();
         let mut errors = String::new();
         child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
-        let status = child.wait().unwrap();
-        assert!(status.success(), "{status}: {errors}");
-        let last = lines.last().unwrap_or_else(|| panic!("it said nothing; {errors}"));
-        serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {last}"))
+        let succeeded = child.wait().unwrap().success();
+        let said = lines.iter().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")));
+        Ended { succeeded, said: said.collect(), errors }
     }
 
     /// Notifications in the store, seen from beside, once there are `count`.

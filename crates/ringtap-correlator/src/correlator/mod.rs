@@ -4,34 +4,43 @@
 
 mod late;
 mod rebuild;
+mod registered;
+#[cfg(test)]
+mod registered_tests;
 #[cfg(test)]
 mod tests;
 mod watermark;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use ringtap::Result;
-use ringtap_sigma::{Automaton, Identity, Output};
+use ringtap_sigma::{Automaton, Identity, IncidentId, Output, State};
 
 use crate::engine::{Bounds, Engine, Finding, Forgotten, Provisional, Taken};
 use crate::event::Event;
 use crate::identity::Numbers;
 use crate::log::Log;
-use crate::store::{Batch, Judged, Store};
+use crate::sensors::{Gaps, Now, Registered, SensorState, Sensors, Timing, What, is_from_the_future};
+use crate::store::{Batch, Judged, Retention, Store};
 pub use late::Late;
+pub use ringtap_event::incident::Found;
 use watermark::Watermark;
 
 /// Events between two watermarks in the log, at most: what a restart lets wait at once.
 const PER_WATERMARK: u32 = 4096;
+/// Changes of incidents that wait for a store which can't be written.
+const MAX_BATCH: usize = 1 << 16;
+/// Writes of the store between two looks at what may go.
+const PER_RETENTION: u32 = 32;
 /// The log reaches so much farther back than any rule looks, so that late events and incidents can be looked at, ns.
 const KEEP_NS: i64 = 24 * 3600 * 1_000_000_000;
 /// Sensors that are told apart in counts; senders may make up any number.
 const MAX_SENSORS: usize = 4096;
 
 /// Bounds of a correlator.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Events may come so much later than the latest, ns.
     pub disorder_ns: i64,
@@ -39,13 +48,33 @@ pub struct Settings {
     pub bounds: Bounds,
     /// Events that may wait for the watermark, once for each key.
     pub waiting: usize,
-    /// Tell certain matches before the watermark has come.
+    /// Tell certain matches before the watermark has come: events come as they happen.
     pub early: bool,
+    /// Files may be given again that the log has from an earlier run.
+    pub reads_again: bool,
+    /// Sensors that are known by their keys.
+    pub sensors: Vec<Registered>,
+    /// How long is waited for them.
+    pub timing: Timing,
+    /// Bytes of the log beyond which its oldest segments go.
+    pub log_bytes: u64,
+    /// What the store keeps.
+    pub retention: Retention,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { disorder_ns: 5_000_000_000, bounds: Bounds::default(), waiting: 1 << 20, early: false }
+        Self {
+            disorder_ns: 5_000_000_000,
+            bounds: Bounds::default(),
+            waiting: 1 << 20,
+            early: false,
+            reads_again: true,
+            sensors: Vec::new(),
+            timing: Timing { gap_wait_ns: 20_000_000, silence_ns: 10_000_000_000 },
+            log_bytes: u64::MAX,
+            retention: Retention::default(),
+        }
     }
 }
 
@@ -65,12 +94,18 @@ pub struct SensorCounts {
     pub name: Arc<str>,
     /// Events accepted.
     pub events: u64,
-    /// Events behind the watermark among them.
+    /// Those among them that came behind the watermark, or behind an event of their key that was judged before its time.
     pub late: u64,
     /// Events from the future, which were refused.
     pub future: u64,
     /// The greatest event time, ns.
     pub last_ns: i64,
+}
+
+impl SensorCounts {
+    fn new(name: Arc<str>) -> Self {
+        Self { name, last_ns: i64::MIN, ..Self::default() }
+    }
 }
 
 /// What a correlator counted beside its engine.
@@ -88,19 +123,49 @@ pub struct Counts {
     pub not_judged: u64,
     /// Times at which the watermark went on early, as too many events waited.
     pub pushed: u64,
+    /// Events of senders without a key that found no room: beside registered sensors, or with a stamp ahead of their
+    /// receipt, of which too many of one key wait.
+    pub no_room: u64,
+    /// Events without a seal that named a registered sensor as theirs.
+    pub unsealed: u64,
+    /// Segments of the log that went for its size while a rule could still look back to them.
+    pub log_cut: u64,
+    /// Changes of incidents that are not in the store, as it could not be written for too long.
+    pub not_stored: u64,
+    /// Incidents that were closed as their rule is used no longer.
+    pub removed: u64,
     /// How far the stored watermark was ahead of the clock, ns.
     pub set_back_ns: i64,
     /// By sensor; those beyond a number are counted together.
     pub sensors: BTreeMap<u64, SensorCounts>,
     /// Incidents that opened, by rule.
     pub incidents: Vec<u64>,
+    /// Incidents that are told by themselves and open now, those of late events aside.
+    pub open: u64,
+}
+
+/// An incident whose rule is used no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removed {
+    /// Its id.
+    pub id: IncidentId,
+    /// What others call the rule.
+    pub rule: String,
+    /// Whether it was told that the incident opened.
+    pub announces: bool,
+    /// When it closed, ns.
+    pub at_ns: i64,
 }
 
 /// What is to be told to the outside.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
-    /// An incident opened, went on or closed; true: found as a late event was judged again.
-    Incident(Output, bool),
+    /// An incident opened, went on or closed.
+    Incident(Output, Found),
+    /// An open incident is closed, as its rule is used no longer.
+    Removed(Removed),
+    /// Something happened to a registered sensor, by its number.
+    Sensor(u64, What),
     /// A detection that is told by itself matched; true: an event that came late.
     Match(Finding, bool),
     /// Certain, and not confirmed yet.
@@ -124,8 +189,16 @@ pub struct Correlator {
     log_ends: i64,
     /// Equal records of files up to there.
     read_again: Numbers,
-    /// The time that was given last, ns since 1970.
-    now_ns: i64,
+    /// The time that was given last.
+    now: Now,
+    /// Registered sensors, where there are any, with their places by number.
+    sensors: Option<Sensors>,
+    places: HashMap<u64, usize>,
+    /// When an event of another input came last, monotonic ns.
+    others_heard_ns: Option<i64>,
+    gaps: Gaps,
+    /// What is missing of registered sensors, to be told.
+    lacking: BTreeMap<u64, registered::Lacking>,
     late: Late,
     findings: Vec<Finding>,
     batch: Batch,
@@ -139,31 +212,43 @@ struct Disk {
     store: Store,
     since_watermark: u32,
     judged: Judged,
+    /// Writes since the store was last looked at for what may go.
+    since_retention: u32,
 }
 
 impl Correlator {
-    /// Begins, or goes on from what `folder` holds, at `now_ns` since 1970.
+    /// Begins, or goes on from what `folder` holds.
     ///
     /// # Errors
     /// Log or store can't be read or written.
-    pub fn open(automaton: Arc<Automaton>, settings: Settings, folder: Option<&Path>, now_ns: i64) -> Result<Self> {
-        let rules = automaton.rules().len();
+    pub fn open(automaton: Arc<Automaton>, settings: Settings, folder: Option<&Path>, now: Now) -> Result<Self> {
+        let (rules, now_ns) = (automaton.rules().len(), now.wall_ns);
+        let (registered, timing) = (settings.sensors.len(), settings.timing);
+        // With names from the beginning, for what is told of one that never said anything.
+        let named = settings.sensors.iter().map(|it| (it.number, SensorCounts::new(Arc::clone(&it.name))));
+        let counts = Counts { incidents: vec![0; rules], sensors: named.collect(), ..Counts::default() };
+        let places = settings.sensors.iter().enumerate().map(|(place, sensor)| (sensor.number, place)).collect();
         let mut this = Self {
+            sensors: (registered > 0).then(|| Sensors::new(registered, timing, now)),
+            places,
+            others_heard_ns: None,
+            gaps: Gaps::default(),
+            lacking: BTreeMap::new(),
             engine: Engine::new(automaton, settings.bounds, settings.early),
-            settings,
             watermark: Watermark::new(settings.disorder_ns),
+            settings,
             numbers: Numbers::default(),
             disk: None,
             in_log: HashSet::new(),
             log_begins: i64::MIN,
             log_ends: i64::MIN,
             read_again: Numbers::default(),
-            now_ns,
+            now,
             late: Late::default(),
             findings: Vec::new(),
             batch: Batch::default(),
             told: Vec::new(),
-            counts: Counts { incidents: vec![0; rules], ..Counts::default() },
+            counts,
         };
         if let Some(folder) = folder {
             let store = Store::open(folder)?;
@@ -175,11 +260,19 @@ impl Correlator {
             this.counts.set_back_ns = judged.watermark.saturating_sub(now_ns).max(0);
             judged.watermark = judged.watermark.min(now_ns);
             judged.greatest_ns = judged.greatest_ns.min(now_ns);
-            this.disk = Some(Disk { log, store, since_watermark: 0, judged });
+            this.disk = Some(Disk { log, store, since_watermark: 0, judged, since_retention: 0 });
+            let named = this.settings.sensors.iter().map(|it| (it.number, Arc::clone(&it.name)));
+            this.batch.sensors.extend(named);
             // Also without a mark of the store: a crash may have come before the first.
             this.rebuild()?;
         }
         Ok(this)
+    }
+
+    /// Whether there is a log to build windows from.
+    #[must_use]
+    pub fn has_store(&self) -> bool {
+        self.disk.is_some()
     }
 
     /// The rules.
@@ -214,13 +307,32 @@ impl Correlator {
         Some((log.bytes(), lost, damaged))
     }
 
-    /// Takes an event that came at `now_ns` since 1970.
+    /// What was counted of registered sensors, with their names.
+    pub fn registered(&self) -> impl Iterator<Item = (&Registered, SensorState)> {
+        self.settings.sensors.iter().zip(self.sensors.iter().flat_map(Sensors::counts))
+    }
+
+    /// Takes an event of an input without heartbeats, that came at `now_ns` since 1970.
     pub fn event(&mut self, mut event: Event, way: Way, now_ns: i64) {
         self.counts.events += 1;
-        self.now_ns = now_ns;
+        self.now.wall_ns = now_ns;
         let time = event.mark.time_ns;
-        if watermark::is_from_the_future(&event.mark, now_ns) {
+        if self.places.contains_key(&event.mark.identity.sensor) {
+            // Only its key proves that it is its.
+            self.counts.unsealed += 1;
+            return;
+        }
+        if is_from_the_future(time, event.mark.clock.error_us, now_ns) {
             self.sensor(&event).future += 1;
+            return;
+        }
+        // Who has no key must not move the watermark of those who have one: half of the room is theirs alone.
+        let most = if self.sensors.is_some() { self.settings.waiting / 2 } else { self.settings.waiting };
+        let is_full = self.engine.waiting().max(self.numbers.len()) > most;
+        // Nor let time pass for one of their keys.
+        let would_force = time > now_ns && self.engine.would_force(&event);
+        if would_force || is_full && self.sensors.is_some() {
+            self.counts.no_room += 1;
             return;
         }
         if way == Way::File && time <= self.log_ends {
@@ -237,32 +349,46 @@ impl Correlator {
         } else {
             self.numbers.number(&mut event.mark, self.engine.watermark());
         }
+        self.others_heard_ns = Some(self.now.monotonic_ns);
+        if self.accept(event) {
+            // A sender whose clock is ahead, or who says so, must not make what others send late.
+            self.watermark.event(time.min(now_ns));
+        }
+        self.go_on(self.reached());
+        if is_full {
+            self.push();
+        }
+    }
+
+    /// Logs an event and gives it to the engine; false: it is late.
+    fn accept(&mut self, event: Event) -> bool {
+        let time = event.mark.time_ns;
         let taken = self.engine.event(&event);
         let is_late = taken == Taken::Late;
         let counts = self.sensor(&event);
         counts.events += 1;
-        counts.late += u64::from(is_late);
+        counts.late += u64::from(taken != Taken::InTime);
         counts.last_ns = counts.last_ns.max(time);
         if let Some(disk) = &mut self.disk {
+            // One that was overtaken is in time for other rules: a restart finds out again.
             disk.log.event(&event, is_late);
             disk.since_watermark += 1;
         }
-        if is_late {
+        if taken != Taken::InTime {
             self.told.extend(self.engine.take_late_matches().into_iter().map(|found| Told::Match(found, true)));
-            if self.disk.is_none() {
-                self.counts.not_judged += u64::from(self.engine.went_to_a_rule());
-            } else if self.engine.went_to_a_rule() && !self.late.push(event) {
+            let matters = self.engine.went_to_a_rule();
+            if matters && (self.disk.is_none() || !self.late.push(event)) {
                 self.counts.not_judged += 1;
             }
-            return;
         }
-        // A sender whose clock is ahead, or who says so, must not make what others send late.
-        self.watermark.event(time.min(now_ns));
         self.told.extend(self.engine.take_provisional().into_iter().map(Told::Provisional));
-        self.go_on(self.watermark.now());
-        if self.engine.waiting() > self.settings.waiting {
-            self.push();
-        }
+        !is_late
+    }
+
+    /// The log reaches back so far, ns.
+    fn reach(&self) -> i64 {
+        let horizon = self.engine.automaton().horizon_ns();
+        self.engine.watermark().min(self.now.wall_ns).saturating_sub(horizon).saturating_sub(KEEP_NS)
     }
 
     fn sensor(&mut self, event: &Event) -> &mut SensorCounts {
@@ -276,13 +402,16 @@ impl Correlator {
         if is_new && number == event.mark.identity.sensor && self.disk.is_some() {
             self.batch.sensors.push((number, Arc::clone(&event.sensor)));
         }
-        sensors.entry(number).or_insert_with(|| SensorCounts { name, last_ns: i64::MIN, ..SensorCounts::default() })
+        sensors.entry(number).or_insert_with(|| SensorCounts::new(name))
     }
 
     /// Too many events wait: the watermark goes on to where one of them is judged.
     fn push(&mut self) {
         self.counts.pushed += 1;
-        if let Some(next) = self.engine.next_ns() {
+        // Beside registered sensors never ahead of the clock: what has no room there is forgotten with its key.
+        let most = if self.sensors.is_some() { self.now.wall_ns } else { i64::MAX };
+        if let Some(next) = [self.engine.next_ns(), self.numbers.first_ns()].into_iter().flatten().min() {
+            let next = next.min(most);
             self.watermark.push(next);
             self.go_on(next);
         }
@@ -312,24 +441,48 @@ impl Correlator {
                 found @ Finding::Match { .. } => self.told.push(Told::Match(found, false)),
             }
         }
-        self.told.extend(self.engine.take_forgotten().into_iter().map(Told::Forgotten));
+        let forgotten = self.engine.take_forgotten();
+        if !forgotten.is_empty() {
+            let now = self.engine.watermark();
+            self.gaps.add(now.saturating_sub(self.engine.automaton().horizon_ns()), now);
+        }
+        self.told.extend(forgotten.into_iter().map(Told::Forgotten));
+    }
+
+    /// Counts what is open, after states were built again.
+    fn count_open(&mut self) {
+        let rules = self.engine.automaton().rules();
+        let is_open = |rule: u16, state: &State| rules[usize::from(rule)].announces && state.incident().is_some();
+        self.counts.open = self.engine.states().filter(|(rule, _, state)| is_open(*rule, state)).count() as u64;
     }
 
     fn incident(&mut self, output: Output, late: bool) {
-        let rule = match &output {
+        let (rule, at_ns, start_ns) = match &output {
             Output::Opened(it) => {
                 self.counts.incidents[usize::from(it.rule)] += 1;
-                it.rule
+                (it.rule, it.at_ns, it.start_ns)
             }
-            Output::Extended(it) => it.rule,
-            Output::Closed(it) => it.rule,
+            Output::Extended(it) => (it.rule, it.at_ns, it.at_ns),
+            Output::Closed(it) => (it.rule, it.at_ns, it.at_ns),
             Output::Hit(_) | Output::Late { .. } | Output::Forced { .. } | Output::Duplicate { .. } => return,
         };
-        if self.engine.automaton().rules()[usize::from(rule)].announces {
-            self.told.push(Told::Incident(output.clone(), late));
+        let rule = &self.engine.automaton().rules()[usize::from(rule)];
+        let from_ns = start_ns.min(at_ns.saturating_sub(rule.reach_ns));
+        let incomplete = self.gaps.touch(from_ns, at_ns) || self.sensors.as_ref().is_some_and(|it| it.are_blind(at_ns));
+        let found = Found { late, incomplete };
+        if rule.announces {
+            match &output {
+                Output::Opened(_) if !late => self.counts.open += 1,
+                Output::Closed(_) if !late => self.counts.open = self.counts.open.saturating_sub(1),
+                _ => {}
+            }
+            self.told.push(Told::Incident(output.clone(), found));
         }
         if self.disk.is_some() {
-            self.batch.outputs.push((output, late));
+            match self.batch.outputs.len() < MAX_BATCH {
+                true => self.batch.outputs.push((output, found)),
+                false => self.counts.not_stored += 1,
+            }
         }
     }
 
@@ -340,7 +493,7 @@ impl Correlator {
         {
             disk.log.silence(since_ns);
         }
-        self.go_on(self.watermark.now());
+        self.go_on(self.reached());
     }
 
     /// What is to be told since this was asked last. It is told before [`sync`](Self::sync), so that a crash in between
@@ -354,7 +507,7 @@ impl Correlator {
     /// # Errors
     /// The disk is full or broken. What was not stored is stored with the next call; it can go on.
     pub fn sync(&mut self) -> Result<()> {
-        self.judge_late()?;
+        self.judge_late(!self.settings.early)?;
         let watermark = self.engine.watermark();
         self.write(watermark)
     }
@@ -365,8 +518,9 @@ impl Correlator {
             disk.log.watermark(watermark);
         }
         let logged = disk.log.sync();
-        self.batch.progress = self.engine.take_progress();
-        self.batch.incomplete = self.engine.counts().forgotten.iter().any(|count| *count > 0);
+        self.batch
+            .progress
+            .extend(self.engine.take_progress().into_iter().map(|(id, told, matches)| (id, (told, matches))));
         // What was found is on the disk at once; else how far it went is enough now and then.
         let judged = Judged {
             watermark,
@@ -378,10 +532,25 @@ impl Correlator {
             disk.store.write(self.engine.automaton(), &self.batch, judged)?;
             disk.judged = judged;
             self.batch = Batch::default();
-            let horizon = self.engine.automaton().horizon_ns();
-            disk.log.prune(watermark.min(self.now_ns).saturating_sub(horizon).saturating_sub(KEEP_NS));
+            self.retain()?;
         }
         logged
+    }
+
+    /// Lets go of what is too old, or too much.
+    fn retain(&mut self) -> Result<()> {
+        let (reach, wall_ns) = (self.reach(), self.now.wall_ns);
+        let horizon = self.engine.automaton().horizon_ns();
+        let Some(disk) = &mut self.disk else { return Ok(()) };
+        self.counts.log_cut += disk.log.prune(reach, self.settings.log_bytes);
+        disk.since_retention += 1;
+        if disk.since_retention >= PER_RETENTION {
+            disk.since_retention = 0;
+            // What may still be told again keeps its id.
+            let known_ns = disk.judged.watermark.min(wall_ns).saturating_sub(horizon);
+            disk.store.retain(self.settings.retention, wall_ns, known_ns)?;
+        }
+        Ok(())
     }
 
     /// The inputs have ended: nothing follows, and everything is certain.
@@ -389,14 +558,21 @@ impl Correlator {
     /// # Errors
     /// The disk is full or broken.
     pub fn end(&mut self) -> Result<()> {
-        self.judge_late()?;
+        // What is found is told, whatever the disk says.
+        let judged = self.judge_late(true);
         // A later run goes on from the last event, as if this one had not ended.
-        let Some(greatest) = self.watermark.greatest_ns() else { return self.write(self.engine.watermark()) };
+        let Some(greatest) = self.watermark.greatest_ns() else {
+            return judged.and(self.write(self.engine.watermark()));
+        };
         let resumes_at = greatest.max(self.engine.watermark());
         self.go_on(resumes_at);
-        self.write(resumes_at)?;
+        // What was overtaken waited for this.
+        let judged = judged.and(self.judge_late(true));
+        self.counts.not_judged += self.late.len() as u64;
+        let written = self.write(resumes_at);
         self.go_on(i64::MAX);
-        self.write(resumes_at)
+        let last = self.write(resumes_at);
+        judged.and(written).and(last)
     }
 
     /// Stops without saying that nothing follows: what waits is judged in a later run.
@@ -404,6 +580,7 @@ impl Correlator {
     /// # Errors
     /// The disk is full or broken.
     pub fn stop(&mut self) -> Result<()> {
+        self.tell_lacking(true);
         self.sync()
     }
 }

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use ringtap::Result;
-use ringtap_sigma::{Automaton, Output};
+use ringtap_sigma::{Automaton, Identity, Output, Version};
 
-use super::Correlator;
-use crate::engine::{Engine, Finding, Known as _};
+use super::{Correlator, Removed, Told};
+use crate::engine::{Engine, Finding, Known as _, Taken};
 use crate::log::Record;
-use crate::store::{Found, KnownIncidents};
+use crate::sensors::{Sensors, What};
+use crate::store::{KnownIncidents, Which};
 
 impl Correlator {
     /// Goes through the log: up to the stored watermark without telling anything, from there on as if it came now.
@@ -17,7 +18,7 @@ impl Correlator {
         let Some(disk) = &mut self.disk else { return Ok(()) };
         let judged = disk.judged;
         let oldest = judged.watermark.saturating_sub(self.engine.automaton().horizon_ns());
-        let known = disk.store.known(oldest, Found::InTime)?;
+        let known = disk.store.known(oldest, Which::InTime)?;
         if judged.watermark > i64::MIN {
             self.log_begins = oldest;
             self.watermark.push(judged.watermark);
@@ -27,39 +28,52 @@ impl Correlator {
         }
         let mut before = Vec::new();
         let mut has_crossed = false;
-        for (place, record) in disk.log.read_from(oldest) {
+        let mut reached = i64::MIN;
+        for (at, record) in disk.log.read_from(oldest) {
             match record {
                 Record::Event { event, late } => {
                     let mark = event.mark;
+                    let place = self.places.get(&mark.identity.sensor).copied();
+                    let Identity { epoch, sequence, .. } = mark.identity;
+                    note(&mut self.sensors, place, epoch, Some(sequence), mark.time_ns);
                     if mark.time_ns < oldest {
                         continue;
                     }
-                    self.in_log.insert((mark.time_ns, mark.identity));
+                    if self.settings.reads_again {
+                        self.in_log.insert((mark.time_ns, mark.identity));
+                    }
                     self.log_ends = self.log_ends.max(mark.time_ns);
-                    if late {
-                        if place >= judged.late {
-                            self.late.push(event);
-                        }
+                    let is_behind = late || self.engine.event(&event) == Taken::Overtaken;
+                    if is_behind && at >= judged.late && !self.late.push(event) {
+                        self.counts.not_judged += 1;
+                    }
+                    if late || place.is_some() {
                         continue;
                     }
-                    self.engine.event(&event);
-                    self.watermark.event(mark.time_ns.min(self.now_ns));
+                    self.watermark.event(mark.time_ns.min(self.now.wall_ns));
                     if mark.time_ns > judged.watermark {
                         self.numbers.note(&mark);
                     }
                 }
                 Record::Watermark(at) if at <= judged.watermark => {
+                    reached = at;
                     self.engine.advance_knowing(at, &known, &mut before);
                 }
                 Record::Watermark(at) => {
-                    let at = at.min(self.now_ns);
+                    let at = at.min(self.now.wall_ns);
+                    reached = at;
                     if !std::mem::replace(&mut has_crossed, true) {
                         cross(&mut self.engine, judged.watermark, &known, &mut before, &mut self.findings);
                     }
                     self.engine.advance(at, &mut self.findings);
                     self.watermark.push(at);
                 }
-                Record::Silence { .. } | Record::End(_) => {}
+                Record::Sensor { what: What::Missing { from_ns, to_ns, .. }, .. } => self.gaps.add(from_ns, to_ns),
+                Record::Sensor { number, what: What::Began { epoch } } => {
+                    let place = self.places.get(&number).copied();
+                    note(&mut self.sensors, place, epoch, None, reached);
+                }
+                Record::Sensor { .. } | Record::Silence { .. } | Record::End(_) => {}
             }
         }
         if !has_crossed {
@@ -67,8 +81,26 @@ impl Correlator {
         }
         self.engine.take_provisional();
         self.engine.take_forgotten();
+        if let Some(sensors) = self.sensors.as_mut().filter(|_| self.engine.watermark() > i64::MIN) {
+            sensors.go_on_from(self.engine.watermark());
+        }
+        // Of rules that are used no longer.
+        let versions: Vec<Version> = self.engine.automaton().rules().iter().map(|rule| rule.version).collect();
+        let Some(disk) = &self.disk else { return Ok(()) };
+        let removed = disk.store.open_of_others(&versions, self.engine.watermark().max(judged.watermark))?;
+        self.remove(removed);
         self.collect();
+        self.count_open();
         Ok(())
+    }
+
+    /// Closes incidents of rules that are used no longer.
+    fn remove(&mut self, removed: Vec<Removed>) {
+        self.counts.removed += removed.len() as u64;
+        if self.disk.is_some() {
+            self.batch.removed.extend(removed.iter().map(|it| (it.id, it.at_ns)));
+        }
+        self.told.extend(removed.into_iter().filter(|it| it.announces).map(Told::Removed));
     }
 
     /// Goes on with other rules. What means the same goes on as it is; what is new is built from the log, where there is
@@ -77,12 +109,13 @@ impl Correlator {
     /// # Errors
     /// Log or store can't be read or written; the rules stay what they were.
     pub fn reload(&mut self, automaton: Arc<Automaton>) -> Result<()> {
-        self.sync()?;
+        // Late events that wait are judged by the new rules: what is told belongs to the rules that are used then.
         let watermark = self.engine.watermark();
+        self.write(watermark)?;
         let mut engine = Engine::new(Arc::clone(&automaton), self.settings.bounds, self.settings.early);
         if let Some(disk) = &mut self.disk {
             let oldest = watermark.saturating_sub(automaton.horizon_ns());
-            let known = disk.store.known(oldest, Found::InTime)?;
+            let known = disk.store.known(oldest, Which::InTime)?;
             let mut before = Vec::new();
             for (_, record) in disk.log.read_from(oldest) {
                 match record {
@@ -100,6 +133,13 @@ impl Correlator {
         engine.take_provisional();
         engine.take_forgotten();
         let old = std::mem::replace(&mut self.engine, engine);
+        let is_gone = |version: &Version| !automaton.rules().iter().any(|rule| rule.version == *version);
+        let removed = old.states().filter_map(|(number, _, state)| {
+            let rule = &old.automaton().rules()[usize::from(number)];
+            let (id, announces) = (state.incident().filter(|_| is_gone(&rule.version))?, rule.announces);
+            Some(Removed { id, rule: rule.head.label().to_owned(), announces, at_ns: watermark })
+        });
+        let removed = removed.collect();
         let mut incidents = vec![0; automaton.rules().len()];
         for (rule, count) in automaton.rules().iter().zip(&mut incidents) {
             let same = old.automaton().rules().iter().find(|other| other.version == rule.version);
@@ -107,8 +147,17 @@ impl Correlator {
         }
         self.counts.incidents = incidents;
         self.engine.adopt(old);
+        self.remove(removed);
         self.collect();
+        self.count_open();
         Ok(())
+    }
+}
+
+/// Notes what the log says of a registered sensor, if it is one still.
+fn note(sensors: &mut Option<Sensors>, place: Option<usize>, epoch: u64, sequence: Option<u64>, time_ns: i64) {
+    if let Some((sensors, place)) = sensors.as_mut().zip(place) {
+        sensors.note(place, epoch, sequence, time_ns);
     }
 }
 

@@ -3,29 +3,19 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use ringtap_sigma::{Limits, RuleSet};
 
 use super::*;
 use crate::input::parse::{Parser, Wanted};
+use crate::samples::{RULES, automaton, event};
 use crate::store::{Incident, MemberRow};
 
-const RULES: &str = include_str!("../../tests/rules/kinds.yml");
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_700_000_000 * SECOND;
 /// Later than all events.
 const NOW: i64 = START + 1_000_000 * SECOND;
 
-fn automaton(rules: &str) -> Arc<Automaton> {
-    let mut set = RuleSet::new();
-    set.add("test", rules);
-    let (automaton, rejected) = set.compile(Limits::default());
-    assert!(rejected.is_empty(), "{rejected:?}");
-    Arc::new(automaton)
-}
-
-fn event(time_ns: i64, kind: &str, user: &str, value: u8) -> Event {
-    let line = format!(r#"{{"time":{time_ns},"kind":"{kind}","user":"{user}","value":"v{value}"}}"#);
-    Parser::new(Wanted::Json, "in").event(line.as_bytes()).unwrap()
+fn at(wall_ns: i64) -> Now {
+    Now { wall_ns, monotonic_ns: wall_ns }
 }
 
 /// All that a store says.
@@ -38,7 +28,7 @@ fn content(folder: &Path) -> Content {
 }
 
 fn whole(rules: &str, events: &[Event], folder: &Path) -> Content {
-    let mut correlator = Correlator::open(automaton(rules), Settings::default(), Some(folder), NOW).unwrap();
+    let mut correlator = Correlator::open(automaton(rules), Settings::default(), Some(folder), at(NOW)).unwrap();
     events.iter().for_each(|event| correlator.event(event.clone(), Way::File, NOW));
     correlator.end().unwrap();
     content(folder)
@@ -67,7 +57,7 @@ proptest! {
         let expected = whole(RULES, &events, &folder.path().join("whole"));
         let path = folder.path().join("cut");
         for (cut, every) in cuts {
-            let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(&path), NOW).unwrap();
+            let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(&path), at(NOW)).unwrap();
             for (number, event) in events.iter().take(cut).enumerate() {
                 correlator.event(event.clone(), Way::File, NOW);
                 if number % 12 == every {
@@ -103,7 +93,7 @@ fn equal_records_are_several_and_read_again_they_are_known() {
     let events = vec![event(START, "a", "alice", 0); 3];
     let first = whole(RULES, &events, folder.path());
     assert_eq!(first.values().filter(|(incident, _)| incident.rule == "three").count(), 1);
-    let mut again = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), NOW).unwrap();
+    let mut again = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), at(NOW)).unwrap();
     events.iter().for_each(|event| again.event(event.clone(), Way::File, NOW));
     again.end().unwrap();
     assert_eq!((again.counts().known, content(folder.path())), (3, first));
@@ -112,7 +102,7 @@ fn equal_records_are_several_and_read_again_they_are_known() {
 #[test]
 fn a_late_event_is_judged_again() {
     let folder = tempfile::tempdir().unwrap();
-    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), NOW).unwrap();
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), at(NOW)).unwrap();
     for (seconds, kind) in [(0, "a"), (2, "c"), (60, "b")] {
         correlator.event(event(START + seconds * SECOND, kind, "alice", 0), Way::File, NOW);
     }
@@ -123,7 +113,7 @@ fn a_late_event_is_judged_again() {
         .take_told()
         .iter()
         .filter_map(|told| match told {
-            Told::Incident(Output::Opened(it), true) => {
+            Told::Incident(Output::Opened(it), Found { late: true, .. }) => {
                 Some(correlator.automaton().rules()[usize::from(it.rule)].head.label().to_owned())
             }
             _ => None,
@@ -138,13 +128,13 @@ fn a_late_event_is_judged_again() {
     assert!(!correlator.take_told().iter().any(|told| matches!(told, Told::Incident(Output::Opened(_), _))));
     let before = content(folder.path());
     drop(correlator);
-    drop(Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), NOW).unwrap());
+    drop(Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), at(NOW)).unwrap());
     assert_eq!(content(folder.path()), before);
 }
 
 #[test]
 fn without_a_log_late_events_are_only_counted() {
-    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None, NOW).unwrap();
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None, at(NOW)).unwrap();
     correlator.event(event(START + 60 * SECOND, "a", "alice", 0), Way::File, NOW);
     correlator.event(event(START, "a", "alice", 0), Way::File, NOW);
     correlator.sync().unwrap();
@@ -154,7 +144,7 @@ fn without_a_log_late_events_are_only_counted() {
 
 #[test]
 fn silence_lets_the_watermark_go_on_and_the_future_is_refused() {
-    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None, NOW).unwrap();
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None, at(NOW)).unwrap();
     for kind in ["a", "b", "c"] {
         correlator.event(event(START, kind, "alice", 0), Way::Stream, START);
     }
@@ -177,7 +167,7 @@ correlation: {type: event_count, rules: a, group-by: user, timespan: 10s, condit
     for (path, expected) in
         [(Some(folder.path()), vec!["two", "together", "ordered"]), (None, vec!["together", "ordered"])]
     {
-        let mut correlator = Correlator::open(automaton(RULES), Settings::default(), path, NOW).unwrap();
+        let mut correlator = Correlator::open(automaton(RULES), Settings::default(), path, at(NOW)).unwrap();
         for value in 0..2 {
             correlator.event(event(START, "a", "alice", value), Way::File, NOW);
         }
@@ -193,7 +183,7 @@ correlation: {type: event_count, rules: a, group-by: user, timespan: 10s, condit
             .take_told()
             .iter()
             .filter_map(|told| match told {
-                Told::Incident(Output::Opened(it), false) => {
+                Told::Incident(Output::Opened(it), Found { late: false, .. }) => {
                     Some(correlator.automaton().rules()[usize::from(it.rule)].head.label().to_owned())
                 }
                 _ => None,
@@ -219,7 +209,7 @@ fn matches(correlator: &mut Correlator, late: bool) -> usize {
 #[test]
 fn a_late_match_is_told_as_one() {
     let rules = automaton(&format!("{RULES}{ALONE}"));
-    let mut correlator = Correlator::open(rules, Settings::default(), None, NOW).unwrap();
+    let mut correlator = Correlator::open(rules, Settings::default(), None, at(NOW)).unwrap();
     correlator.event(event(START + 60 * SECOND, "a", "alice", 0), Way::File, NOW);
     correlator.event(event(START, "d", "alice", 0), Way::File, NOW);
     assert_eq!(matches(&mut correlator, true), 1);
@@ -230,7 +220,7 @@ fn matches_that_wait_outlive_other_rules() {
     let folder = tempfile::tempdir().unwrap();
     for path in [Some(folder.path()), None] {
         let rules = automaton(&format!("{RULES}{ALONE}"));
-        let mut correlator = Correlator::open(rules, Settings::default(), path, NOW).unwrap();
+        let mut correlator = Correlator::open(rules, Settings::default(), path, at(NOW)).unwrap();
         correlator.event(event(START, "d", "alice", 0), Way::File, NOW);
         // The same detection by another number.
         correlator
@@ -244,7 +234,8 @@ fn matches_that_wait_outlive_other_rules() {
 #[test]
 fn stamps_from_the_future_are_refused_in_files_too() {
     let folder = tempfile::tempdir().unwrap();
-    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), START).unwrap();
+    let mut correlator =
+        Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), at(START)).unwrap();
     for time in [START, i64::MAX, START + 3600 * SECOND, START] {
         correlator.event(event(time, "a", "alice", 0), Way::File, START);
     }
@@ -253,14 +244,14 @@ fn stamps_from_the_future_are_refused_in_files_too() {
     let late = |correlator: &Correlator| correlator.counts().sensors.values().map(|it| it.late).sum::<u64>();
     assert_eq!((future(&correlator), late(&correlator)), (2, 0));
     drop(correlator);
-    let mut next = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), NOW).unwrap();
+    let mut next = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), at(NOW)).unwrap();
     next.event(event(START + SECOND, "b", "alice", 0), Way::Stream, START + SECOND);
     assert_eq!((future(&next), late(&next), next.counts().set_back_ns), (0, 0, 0));
 }
 
 #[test]
 fn a_sender_ahead_of_time_makes_nobody_late() {
-    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None, START).unwrap();
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None, at(START)).unwrap();
     correlator.event(event(START + 60 * SECOND, "c", "mallory", 0), Way::Stream, START);
     for seconds in 0..10 {
         let time = START + seconds * SECOND;
@@ -273,12 +264,12 @@ fn a_sender_ahead_of_time_makes_nobody_late() {
 #[test]
 fn a_store_from_the_future_is_set_back() {
     let folder = tempfile::tempdir().unwrap();
-    let mut ahead = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), NOW).unwrap();
+    let mut ahead = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), at(NOW)).unwrap();
     ahead.event(event(NOW, "a", "alice", 0), Way::Stream, NOW);
     ahead.end().unwrap();
     drop(ahead);
     let now = START + 10 * SECOND;
-    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), now).unwrap();
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), at(now)).unwrap();
     assert_eq!(correlator.counts().set_back_ns, NOW - now);
     for kind in ["a", "b", "c"] {
         correlator.event(event(now + SECOND, kind, "bob", 0), Way::Stream, now + SECOND);
@@ -288,7 +279,7 @@ fn a_store_from_the_future_is_set_back() {
 
 #[test]
 fn names_that_anybody_makes_up_take_no_memory() {
-    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None, NOW).unwrap();
+    let mut correlator = Correlator::open(automaton(RULES), Settings::default(), None, at(NOW)).unwrap();
     let mut parser = Parser::new(Wanted::Json, "in");
     for number in 0..3 * MAX_SENSORS {
         let line = format!(r#"{{"time":{START},"kind":"x","sensor":"s{}"}}"#, number.min(2 * MAX_SENSORS));

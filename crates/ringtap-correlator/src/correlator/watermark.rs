@@ -1,18 +1,6 @@
 //! Owns: how far event time has come: every event up to it is here, as far as anybody can say.
 //! Does not: look at a clock.
 
-use ringtap_sigma::Mark;
-
-/// An event is from the future beyond the receipt, the error of its clock and this, ns.
-const FUTURE_NS: i64 = 1_000_000_000;
-
-/// Whether an event's stamp lies in the future of the time it was received at. Without a known error of the sensor's
-/// clock a minute is allowed: clocks that nobody sets are seldom farther off.
-pub(super) fn is_from_the_future(mark: &Mark, now_ns: i64) -> bool {
-    let error_ns = mark.clock.error_us.map_or(60_000_000_000, |error| i64::from(error) * 1000);
-    mark.time_ns > now_ns.saturating_add(error_ns).saturating_add(FUTURE_NS)
-}
-
 /// The watermark of inputs without heartbeats.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watermark {
@@ -48,6 +36,11 @@ impl Watermark {
         self.pushed_ns = self.pushed_ns.max(to_ns);
     }
 
+    /// Where silence or lack of room has brought it.
+    pub(super) fn pushed(&self) -> i64 {
+        self.pushed_ns
+    }
+
     /// Goes on by the clock; the event time since which there is silence, the first time.
     pub(super) fn silent_for(&mut self, elapsed_ns: i64) -> Option<i64> {
         let since = self.greatest_ns?;
@@ -70,13 +63,5 @@ mod tests {
         assert_eq!((watermark.silent_for(10), watermark.silent_for(20), watermark.now()), (Some(100), None, 115));
         watermark.event(130);
         assert_eq!((watermark.now(), watermark.silent_for(1)), (124, Some(130)));
-    }
-
-    #[test]
-    fn stamps_from_the_future() {
-        let mut mark = Mark { time_ns: 62_000_000_000, ..Mark::default() };
-        assert!(!is_from_the_future(&mark, 1_000_000_000) && is_from_the_future(&mark, 999_999_999));
-        mark.clock.error_us = Some(1000);
-        assert!(is_from_the_future(&mark, 60_000_000_000) && !is_from_the_future(&mark, 60_999_000_000));
     }
 }

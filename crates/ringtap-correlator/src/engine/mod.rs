@@ -4,8 +4,11 @@
 //! It does what `ringtap_sigma::Run` does, with tables for millions of keys, and says what follows in an order of its
 //! own: by time, level, rule and id. So what is told depends on the events and not on how they came.
 
+mod calendar;
+mod foresight;
+mod key;
 mod keys;
-mod scopes;
+mod slab;
 #[cfg(test)]
 mod tests;
 
@@ -13,12 +16,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ringtap_sigma::limits::MAX_CHAIN;
-use ringtap_sigma::{Automaton, Certain, Identity, IncidentId, Matcher, Matches, Output, State, Version, Why};
+use ringtap_sigma::{
+    Automaton, Certain, Filling, Identity, IncidentId, Matcher, Matches, Output, Rule, State, Version, Why,
+};
 
 use crate::event::Event;
+use foresight::Foresight;
 use keys::Keys;
 pub use keys::{Bounds, Forgotten};
-use scopes::Scopes;
+use ringtap_event::scopes::Scopes;
 
 /// Something that became certain.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +58,9 @@ pub struct Provisional {
 pub enum Taken {
     /// It was judged, or waits for the watermark.
     InTime,
+    /// It came before the watermark, and behind an event of its key that had to be judged before its time, as too many
+    /// waited: one rule or several did not take it.
+    Overtaken,
     /// It came behind the watermark.
     Late,
 }
@@ -86,6 +95,8 @@ pub struct Engine {
     matches: Matches,
     scopes: Scopes,
     keys: Keys,
+    /// Of the keys that an event goes to.
+    hashes: Vec<u32>,
     watermark: i64,
     out: Vec<Output>,
     /// Matches that are told by themselves, until the watermark has passed them.
@@ -93,6 +104,7 @@ pub struct Engine {
     /// Matches of late events that are told by themselves.
     late_matches: Vec<Finding>,
     provisional: Option<Vec<Provisional>>,
+    foresight: Foresight,
     counts: Counts,
 }
 
@@ -111,6 +123,7 @@ impl Engine {
             matcher: Matcher::new(&automaton),
             scopes: Scopes::new(&automaton),
             keys: Keys::new(rules, bounds),
+            hashes: Vec::new(),
             automaton,
             matches: Matches::default(),
             watermark: i64::MIN,
@@ -118,6 +131,7 @@ impl Engine {
             told: BTreeSet::new(),
             late_matches: Vec::new(),
             provisional: early.then(Vec::new),
+            foresight: Foresight::default(),
             counts,
         }
     }
@@ -152,19 +166,44 @@ impl Engine {
         self.keys.bytes()
     }
 
+    /// Keys that were looked at to find those which are forgotten: the work that forgetting takes.
+    #[must_use]
+    pub fn looked_at(&self) -> u64 {
+        self.keys.looked_at()
+    }
+
     /// Events that wait for the watermark, once for each key they go to.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.keys.waiting() + self.told.len()
     }
 
-    /// Takes an event.
-    pub fn event(&mut self, event: &Event) -> Taken {
+    /// Whether an event goes to any correlation. It is not taken.
+    pub fn is_wanted(&mut self, event: &Event) -> bool {
+        self.look(event);
+        self.went_to_a_rule()
+    }
+
+    /// Whether taking an event would judge another of one of its keys before its time, as too many wait there already.
+    pub fn would_force(&mut self, event: &Event) -> bool {
+        self.look(event);
+        let Self { matches, keys, automaton, .. } = self;
+        let is_full = |it: &Filling| keys.is_full(&automaton.rules()[usize::from(it.rule)], &it.key);
+        matches.fillings().iter().any(is_full)
+    }
+
+    /// Finds what an event matches.
+    fn look(&mut self, event: &Event) {
         let scope = self.scopes.of(&self.automaton, event);
         let Self { matcher, matches, automaton, .. } = self;
-        self.scopes.columns(event.format).with_row(&event.content, &event.line, |row| {
+        self.scopes.columns(event.format).with_row(event, |row| {
             matcher.matches(automaton, &scope, row, event.mark, matches);
         });
+    }
+
+    /// Takes an event.
+    pub fn event(&mut self, event: &Event) -> Taken {
+        self.look(event);
         let matches = std::mem::take(&mut self.matches);
         self.counts.matched += u64::from(!matches.detections.is_empty());
         for skipped in &matches.skipped {
@@ -175,23 +214,35 @@ impl Engine {
             };
             self.counts.skipped[usize::from(skipped.rule)][why] += 1;
         }
-        let taken = if event.mark.time_ns <= self.watermark { Taken::Late } else { Taken::InTime };
-        for filling in matches.fillings() {
-            match taken {
-                Taken::Late => self.counts.late[usize::from(filling.rule)] += 1,
-                Taken::InTime => {
-                    self.call(filling.rule, &filling.key, Some(filling), self.watermark, self.watermark);
-                    self.look_ahead(filling.rule, &filling.key);
-                }
+        let mut taken = if event.mark.time_ns <= self.watermark { Taken::Late } else { Taken::InTime };
+        let mut hashes = std::mem::take(&mut self.hashes);
+        self.keys.hashes(matches.fillings(), &mut hashes);
+        for (filling, hash) in matches.fillings().iter().zip(&hashes) {
+            if taken == Taken::Late {
+                self.counts.late[usize::from(filling.rule)] += 1;
+                continue;
             }
+            let (from, watermark) = (self.out.len(), self.watermark);
+            let rule = &self.automaton.rules()[usize::from(filling.rule)];
+            let place = self.keys.place_of(rule, &filling.key, *hash);
+            self.step(filling.rule, place, Some(filling), watermark);
+            if self.out[from..]
+                .iter()
+                .any(|output| matches!(output, Output::Late { mark, .. } if *mark == filling.mark))
+            {
+                taken = Taken::Overtaken;
+            }
+            self.settle(from, watermark);
+            self.look_ahead(filling, place);
         }
+        self.hashes = hashes;
         let (at_ns, identity) = (event.mark.time_ns, event.mark.identity);
         for &detection in &matches.detections {
             if !self.automaton.detections()[usize::from(detection)].announces {
                 continue;
             }
             match taken {
-                Taken::InTime => drop(self.told.insert((at_ns, identity, detection))),
+                Taken::InTime | Taken::Overtaken => drop(self.told.insert((at_ns, identity, detection))),
                 Taken::Late => self.late_matches.push(Finding::Match { detection, at_ns, identity }),
             }
         }
@@ -211,10 +262,13 @@ impl Engine {
             return;
         }
         let before = std::mem::replace(&mut self.watermark, watermark);
+        self.foresight.advance(watermark);
         for level in 0..MAX_CHAIN as u8 {
-            while let Some((rule, key)) = self.keys.due(level, watermark) {
+            while let Some((rule, place)) = self.keys.due(level, watermark) {
+                let from = self.out.len();
+                self.step(rule, place, None, watermark);
                 // What is handed up belongs to the time that is passing now: above, it is not late.
-                self.call(rule, &key, None, watermark, before);
+                self.settle(from, before);
             }
         }
         let from = findings.len();
@@ -232,7 +286,7 @@ impl Engine {
 
     /// The earliest time at which something would happen if the watermark came to it.
     #[must_use]
-    pub fn next_ns(&self) -> Option<i64> {
+    pub fn next_ns(&mut self) -> Option<i64> {
         [self.keys.next_ns(), self.told.first().map(|first| first.0)].into_iter().flatten().min()
     }
 
@@ -257,7 +311,7 @@ impl Engine {
     }
 
     /// States by rule and key.
-    pub fn states(&self) -> impl Iterator<Item = (u16, &Arc<[u8]>, &State)> {
+    pub fn states(&self) -> impl Iterator<Item = (u16, &[u8], &State)> {
         self.keys.states()
     }
 
@@ -300,9 +354,10 @@ impl Engine {
         // Level by level, as an id from below is part of those above.
         if watermark > self.watermark {
             let before = std::mem::replace(&mut self.watermark, watermark);
+            self.foresight.advance(watermark);
             for level in 0..MAX_CHAIN as u8 {
-                while let Some((rule, key)) = self.keys.due(level, watermark) {
-                    self.call_knowing(rule, &key, watermark, before, known);
+                while let Some((rule, place)) = self.keys.due(level, watermark) {
+                    self.call_knowing(rule, place, watermark, before, known);
                 }
             }
             findings.extend(self.out.drain(..).map(Finding::Incident));
@@ -310,22 +365,17 @@ impl Engine {
         }
     }
 
-    fn call(&mut self, rule: u16, key: &[u8], event: Option<&ringtap_sigma::Filling>, watermark: i64, above: i64) {
+    fn call_knowing(&mut self, rule: u16, place: u32, watermark: i64, above: i64, known: &dyn Known) {
         let from = self.out.len();
-        self.step(rule, key, event, watermark);
-        self.settle(from, above);
-    }
-
-    fn call_knowing(&mut self, rule: u16, key: &[u8], watermark: i64, above: i64, known: &dyn Known) {
-        let from = self.out.len();
-        self.step(rule, key, None, watermark);
+        let key = self.keys.key(place).to_vec();
+        self.step(rule, place, None, watermark);
         let version = self.automaton.rules()[usize::from(rule)].version;
         // A state may open and close several incidents in one step.
         let mut real: Vec<(IncidentId, IncidentId)> = Vec::new();
         for output in &mut self.out[from..] {
             match output {
                 Output::Opened(opened) => {
-                    if let Some((id, ..)) = known.open_at(&version, key, opened.at_ns) {
+                    if let Some((id, ..)) = known.open_at(&version, &key, opened.at_ns) {
                         real.push((opened.id, id));
                         opened.id = id;
                     }
@@ -336,13 +386,14 @@ impl Engine {
                 _ => {}
             }
         }
-        self.keys.rename(rule, key, &real, watermark);
+        self.keys.rename(place, &real, watermark);
         self.settle(from, above);
     }
 
-    fn step(&mut self, rule: u16, key: &[u8], event: Option<&ringtap_sigma::Filling>, watermark: i64) {
-        let it = &self.automaton.rules()[usize::from(rule)];
-        if let Some(evicted) = self.keys.step(&self.automaton, it, key, event, watermark, &mut self.out) {
+    fn step(&mut self, rule: u16, place: u32, event: Option<&Filling>, watermark: i64) {
+        let Self { automaton, keys, out, .. } = self;
+        let it = &automaton.rules()[usize::from(rule)];
+        if let Some(evicted) = keys.step(automaton, it, place, event, watermark, out) {
             evicted.into_iter().for_each(|rule| self.counts.forgotten[usize::from(rule)] += 1);
         }
     }
@@ -358,7 +409,10 @@ impl Engine {
                 Output::Hit(hit) => {
                     self.automaton.rise(&hit, &mut rising);
                     for filling in rising.fillings() {
-                        self.call(filling.rule, &filling.key, Some(filling), above, above);
+                        let from = self.out.len();
+                        let place = self.keys.place(&self.automaton.rules()[usize::from(filling.rule)], &filling.key);
+                        self.step(filling.rule, place, Some(filling), above);
+                        self.settle(from, above);
                     }
                 }
                 Output::Late { rule, .. } => self.counts.late[usize::from(rule)] += 1,
@@ -369,16 +423,52 @@ impl Engine {
         }
     }
 
-    fn look_ahead(&mut self, rule: u16, key: &[u8]) {
-        let it = &self.automaton.rules()[usize::from(rule)];
-        if let Some(provisional) = &mut self.provisional
-            && it.announces
-            && it.level == 0
-            && let Some((key, certain)) = self.keys.preview(it, key)
+    /// Tells what an event makes certain, and what that makes certain above. `place`: of its key.
+    fn look_ahead(&mut self, filling: &Filling, place: u32) {
+        let Some(provisional) = &mut self.provisional else { return };
+        let Self { automaton, keys, foresight, .. } = self;
+        let it = &automaton.rules()[usize::from(filling.rule)];
+        if it.announces
+            && let Some((key, certain)) = keys.preview(it, place)
         {
-            provisional.push(Provisional { rule, key, certain });
+            provisional.push(Provisional { rule: filling.rule, key, certain });
+        }
+        if !it.is_consumed() {
+            return;
+        }
+        let (mut rising, mut hits) = (Matches::default(), vec![filling.clone()]);
+        while let Some(filling) = hits.pop() {
+            let rule = &automaton.rules()[usize::from(filling.rule)];
+            let ahead = foresight.of(filling.rule, &filling.key);
+            let Some(hit) = state_of(keys, rule, &filling.key).foresee(rule, ahead, &filling) else { continue };
+            automaton.rise(&hit, &mut rising);
+            for above in rising.fillings() {
+                if !foresight.add(above) {
+                    continue;
+                }
+                let rule = &automaton.rules()[usize::from(above.rule)];
+                let ahead = foresight.of(above.rule, &above.key);
+                let certain = rule.announces.then(|| state_of(keys, rule, &above.key).preview(rule, ahead)).flatten();
+                if let Some(mut certain) = certain
+                    && foresight.is_first(above.rule, &above.key)
+                {
+                    // Incidents beneath that are not open yet have no id.
+                    let unknown = Some(IncidentId::default());
+                    certain.members.iter_mut().filter(|it| it.via == unknown).for_each(|it| it.via = None);
+                    provisional.push(Provisional { rule: above.rule, key: above.key.as_slice().into(), certain });
+                }
+                if rule.is_consumed() {
+                    hits.push(above.clone());
+                }
+            }
         }
     }
+}
+
+/// What is remembered of a key, if that is nothing too.
+fn state_of<'k>(keys: &'k Keys, rule: &Rule, key: &[u8]) -> std::borrow::Cow<'k, State> {
+    use std::borrow::Cow;
+    keys.state(rule.number, key).map_or_else(|| Cow::Owned(State::new(rule)), Cow::Borrowed)
 }
 
 fn renamed(real: &[(IncidentId, IncidentId)], id: IncidentId) -> IncidentId {

@@ -4,26 +4,16 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use ringtap_sigma::{Limits, RuleSet, Run};
+use ringtap_sigma::Run;
 
 use super::*;
-use crate::input::parse::{Parser, Wanted};
+use crate::samples::{self, RULES, automaton};
 
-const RULES: &str = include_str!("../../tests/rules/kinds.yml");
 const SECOND: i64 = 1_000_000_000;
 const DISORDER: i64 = 5 * SECOND;
 
-fn automaton(rules: &str) -> Arc<Automaton> {
-    let mut set = RuleSet::new();
-    set.add("test", rules);
-    let (automaton, rejected) = set.compile(Limits::default());
-    assert!(rejected.is_empty(), "{rejected:?}");
-    Arc::new(automaton)
-}
-
 fn event(time_ns: i64, kind: &str, user: &str, value: u8, sequence: u64) -> Event {
-    let line = format!(r#"{{"time":{time_ns},"kind":"{kind}","user":"{user}","value":"v{value}"}}"#);
-    let mut event = Parser::new(Wanted::Json, "in").event(line.as_bytes()).unwrap();
+    let mut event = samples::event(time_ns, kind, user, value);
     event.mark.identity.sequence = sequence;
     event.mark.time_ns = time_ns;
     event
@@ -95,7 +85,7 @@ proptest! {
         let (mut out, scope) = (Vec::new(), automaton.scope(|_| true));
         let columns = crate::fields::Columns::new(automaton.fields(), crate::event::Format::Json);
         for event in &sorted {
-            columns.with_row(&event.content, &event.line, |row| {
+            columns.with_row(event, |row| {
                 run.event(&scope, row, event.mark, &mut out);
             });
         }
@@ -109,13 +99,17 @@ proptest! {
     }
 
     #[test]
-    fn what_is_told_early_is_told_again((_, arrived) in shuffled()) {
+    fn what_is_told_early_is_told_again((_, arrived) in shuffled(), goes_on in any::<bool>()) {
         let automaton = automaton(RULES);
         let mut engine = Engine::new(Arc::clone(&automaton), Bounds::default(), true);
-        let (mut early, mut findings) = (Vec::new(), Vec::new());
+        let (mut early, mut findings, mut greatest) = (Vec::new(), Vec::new(), i64::MIN);
         for event in &arrived {
             engine.event(event);
             early.extend(engine.take_provisional());
+            greatest = greatest.max(event.mark.time_ns);
+            if goes_on {
+                engine.advance(greatest - DISORDER - 1, &mut findings);
+            }
         }
         engine.advance(i64::MAX, &mut findings);
         for provisional in early {
@@ -124,6 +118,47 @@ proptest! {
             prop_assert!(findings.iter().any(is_open_then), "{:?}", provisional);
         }
     }
+}
+
+/// Wherever the watermark is: a chain is told with the event that completes its last stage, once.
+#[test]
+fn a_chain_is_told_at_its_last_stages_event() {
+    let automaton = automaton(RULES);
+    let chain = automaton.rules().iter().find(|rule| rule.head.name == "chain").unwrap().number;
+    let start = 1_700_000_000 * SECOND;
+    let told = |watermarks: [Option<i64>; 6], last: bool| {
+        let mut engine = Engine::new(Arc::clone(&automaton), Bounds::default(), true);
+        let (mut findings, mut told) = (Vec::new(), Vec::new());
+        let events = [("a", 0), ("a", 0), ("a", 0), ("b", 1), if last { ("b", 2) } else { ("b", 1) }, ("b", 3)];
+        for (number, (kind, value)) in events.into_iter().enumerate() {
+            let at = number as i64 * SECOND;
+            engine.event(&event(start + at, kind, "alice", value, number as u64));
+            let of = engine.take_provisional().into_iter().filter(|it| it.rule == chain);
+            told.extend(of.map(|it| (number, it.certain.at_ns - start, it.certain.start_ns - start)));
+            if let Some(watermark) = watermarks[number] {
+                engine.advance(start + watermark, &mut findings);
+            }
+        }
+        engine.advance(i64::MAX, &mut findings);
+        let opened = findings.iter().filter_map(|finding| match finding {
+            Finding::Incident(Output::Opened(it)) if it.rule == chain => Some((it.at_ns - start, it.start_ns - start)),
+            _ => None,
+        });
+        (told, opened.collect::<Vec<_>>())
+    };
+    let found = (4 * SECOND, 2 * SECOND);
+    let (early, opened) = (vec![(4, found.0, found.1)], vec![found]);
+    for watermarks in [
+        [None; 6],
+        // Behind the first stage; in the middle of it; just before the last event; behind all of them.
+        [None, None, None, Some(2 * SECOND), None, None],
+        [None, Some(SECOND), None, None, None, None],
+        [None, None, None, Some(4 * SECOND - 1), None, None],
+        [None, None, None, None, Some(4 * SECOND), None],
+    ] {
+        assert_eq!(told(watermarks, true), (early.clone(), opened.clone()), "{watermarks:?}");
+    }
+    assert_eq!(told([None; 6], false).0, [(5, 5 * SECOND, 2 * SECOND)]);
 }
 
 #[test]
@@ -159,4 +194,21 @@ fn late_and_impossible_events_change_nothing() {
     engine.event(&event(i64::MAX, "a", "alice", 0, 0));
     engine.advance(i64::MAX, &mut findings);
     assert_eq!(engine.keys(), 0);
+}
+
+#[test]
+fn forgetting_looks_at_few_keys_also_when_all_of_them_wait() {
+    let automaton = automaton(RULES);
+    let mut engine = Engine::new(Arc::clone(&automaton), Bounds { bytes: 1 << 20 }, false);
+    let mut findings = Vec::new();
+    let start = 1_700_000_000 * SECOND;
+    for number in 0..10_000 {
+        engine.event(&event(start + number, "a", &format!("user{number}"), 0, 0));
+        // Time goes on, and passes none of them.
+        engine.advance(start - 20_000 + number, &mut findings);
+    }
+    let forgotten = engine.counts().forgotten.iter().sum::<u64>();
+    assert!(forgotten > 10_000 && engine.waiting() > 1000, "{forgotten}");
+    // Each once when it is put into its place, and once when it goes.
+    assert!(engine.looked_at() <= 3 * forgotten + 20_000, "{} for {forgotten}", engine.looked_at());
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bad lines of one input that are told one by one.
+/// Bad lines of one input, and failures, that are told one by one.
 const TOLD: u64 = 10;
 
 /// What one input counted; one thread writes, any reads.
@@ -18,6 +18,8 @@ pub struct InputCounts {
     pub bad: AtomicU64,
     /// Times that reading failed.
     pub failed: AtomicU64,
+    /// Datagrams that the kernel dropped for want of room.
+    pub dropped: AtomicU64,
 }
 
 impl InputCounts {
@@ -25,6 +27,13 @@ impl InputCounts {
     #[must_use]
     pub fn new(name: &str) -> Arc<Self> {
         Arc::new(Self { name: name.to_owned(), ..Self::default() })
+    }
+
+    /// Counts that reading failed; the first times are told. Who connects can do it as often as it wants.
+    pub(super) fn failed(&self, error: &std::io::Error) {
+        if self.failed.fetch_add(1, Ordering::Relaxed) < TOLD {
+            ringtap_run::notes::say(&format!("read {}: {error}", self.name));
+        }
     }
 
     /// Counts a bad line; the first are told, with their number.

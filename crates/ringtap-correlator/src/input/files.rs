@@ -7,21 +7,25 @@ use std::io::{Read, stdin};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use ringtap::{Error, Result};
 
+use super::channel::{self, Came, Receiver};
 use super::counts::InputCounts;
 use super::parse::{Parser, Wanted};
 use super::reader;
 use crate::event::Event;
 
+/// Bytes of one file that may wait: each has its own, as all have to go on for the earliest to be found.
+const WAITING: usize = 16 << 20;
+
 /// What comes next.
 #[derive(Debug)]
 pub enum Next {
-    /// An event; true: of a file, which is read from its beginning each time.
-    Event(Box<Event>, bool),
+    /// Something; true: of a file, which is read from its beginning each time.
+    Came(Box<Came>, bool),
     /// Nothing yet.
     Nothing,
     /// Nothing any more.
@@ -29,7 +33,7 @@ pub enum Next {
 }
 
 struct Input {
-    events: Receiver<Vec<Event>>,
+    events: Receiver,
     heads: VecDeque<Event>,
     is_file: bool,
     has_ended: bool,
@@ -48,7 +52,8 @@ impl Files {
     /// One can't be opened.
     pub fn open(paths: &[PathBuf], wanted: Wanted) -> Result<Self> {
         let mut this = Self { inputs: Vec::new(), counts: Vec::new() };
-        for path in paths {
+        let names: Vec<String> = paths.iter().map(|path| base_name(path)).collect();
+        for (number, path) in paths.iter().enumerate() {
             let failed = |error| Error::os("read", path.display().to_string(), &error);
             if path == Path::new("-") {
                 this.start("stdin", false, wanted, || Some(stdin().lock()))?;
@@ -60,8 +65,9 @@ impl Files {
                     Error::usage("read", path.display().to_string(), "it is a folder").way_out("name its files")
                 );
             }
-            // The same file is the same sensor, wherever it lies.
-            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+            // The same file is the same sensor, wherever it lies; of several with one name each is its own.
+            let is_alone = names.iter().filter(|name| **name == names[number]).count() == 1;
+            let name = if is_alone { names[number].clone() } else { path.display().to_string() };
             if kind.is_fifo() {
                 let path = path.clone();
                 this.start(&name, false, wanted, move || File::open(path).ok())?;
@@ -80,12 +86,15 @@ impl Files {
         wanted: Wanted,
         open: impl FnOnce() -> Option<R> + Send + 'static,
     ) -> Result<()> {
-        let (sender, events) = mpsc::sync_channel(reader::WAITING);
-        let (counts, parser) = (InputCounts::new(name), Parser::new(wanted, name));
+        let (sender, events) = channel::channel(WAITING);
+        let (counts, mut parser) = (InputCounts::new(name), Parser::new(wanted, name));
         self.counts.push(Arc::clone(&counts));
         self.inputs.push(Input { events, heads: VecDeque::new(), is_file, has_ended: false });
         let work = move || match open() {
-            Some(input) => reader::read(input, parser, &counts, &sender),
+            Some(input) => {
+                let understand = |line: &[u8]| parser.event(line).map(|event| Some(Came::Event(event)));
+                reader::read(reader::buffered(input), understand, &counts, &sender);
+            }
             None => drop(counts.failed.fetch_add(1, std::sync::atomic::Ordering::Relaxed)),
         };
         std::thread::Builder::new()
@@ -107,7 +116,7 @@ impl Files {
         for (number, input) in self.inputs.iter_mut().enumerate() {
             if input.heads.is_empty() && !input.has_ended {
                 match input.events.recv_timeout(wait) {
-                    Ok(events) => input.heads = events.into(),
+                    Ok(batch) => input.heads.extend(batch.into_iter().filter_map(event)),
                     Err(RecvTimeoutError::Timeout) => return Next::Nothing,
                     Err(RecvTimeoutError::Disconnected) => input.has_ended = true,
                 }
@@ -120,7 +129,21 @@ impl Files {
         }
         let Some((_, number)) = earliest else { return Next::End };
         let input = &mut self.inputs[number];
-        input.heads.pop_front().map_or(Next::Nothing, |event| Next::Event(Box::new(event), input.is_file))
+        let is_file = input.is_file;
+        input.heads.pop_front().map_or(Next::Nothing, |event| Next::Came(Box::new(Came::Event(event)), is_file))
+    }
+}
+
+/// A file's name without its folder.
+fn base_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// Files have nothing but events.
+fn event(came: Came) -> Option<Event> {
+    match came {
+        Came::Event(event) => Some(event),
+        Came::Alarm { .. } | Came::Beat { .. } => None,
     }
 }
 
@@ -145,7 +168,8 @@ mod tests {
         let mut seen = Vec::new();
         loop {
             match files.next(Duration::from_secs(60)) {
-                Next::Event(event, is_file) => {
+                Next::Came(came, is_file) => {
+                    let event = event(*came).unwrap();
                     assert!(is_file);
                     seen.push((event.mark.time_ns / 1_000_000_000, event.sensor.to_string()));
                 }
@@ -157,6 +181,17 @@ mod tests {
         assert_eq!(seen, [(1, "one"), (2, "two"), (3, "one"), (2, "one"), (5, "two")]);
         let bad: Vec<u64> = files.counts().iter().map(|counts| counts.bad.load(Ordering::Relaxed)).collect();
         assert_eq!(bad, [1, 1]);
+        // Two of one name are two sensors.
+        fs::create_dir(folder.path().join("other")).unwrap();
+        let [one, two] = [write("one", "{\"time\":1}"), write("other/one", "{\"time\":1}")];
+        let mut files = Files::open(&[one, two], Wanted::Auto).unwrap();
+        let sensors: std::collections::HashSet<u64> = (0..2)
+            .map(|_| match files.next(Duration::from_secs(60)) {
+                Next::Came(came, _) => event(*came).unwrap().mark.clock.domain,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(sensors.len(), 2);
         assert!(Files::open(&[folder.path().to_owned()], Wanted::Auto).is_err());
         assert!(Files::open(&[folder.path().join("none")], Wanted::Auto).is_err());
     }

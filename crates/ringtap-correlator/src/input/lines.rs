@@ -3,8 +3,7 @@
 
 use std::io::{self, BufRead};
 
-/// Longest line, bytes: far beyond any alert, so that a file without line feeds takes no more memory than this.
-pub const MAX_LINE: usize = 1 << 20;
+pub use ringtap_event::parse::MAX_LINE;
 
 /// What a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

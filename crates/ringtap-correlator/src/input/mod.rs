@@ -1,11 +1,20 @@
-//! Inputs: what comes in, as events.
+//! Inputs: what comes in, as events and heartbeats.
 //!
-//! `lines` cuts bytes into lines, `parse` makes events of them, `reader` does both for one input; [`files`] and [`listen`]
-//! open inputs and have the threads that read.
+//! `lines` cuts bytes into lines, `parse` makes events of them, `keyring` opens what registered sensors have sealed, `reader`
+//! goes through one input; [`files`] and [`listen`] open inputs and have the threads that read, `datagrams` and `connections`
+//! are their sockets, and all hand over by `channel`.
 
+mod channel;
+mod connections;
 pub mod counts;
+mod datagrams;
 pub mod files;
+pub mod keyring;
 pub mod lines;
 pub mod listen;
-pub mod parse;
+pub mod own;
 mod reader;
+pub(crate) mod source;
+
+pub use channel::Came;
+pub use ringtap_event::parse;

@@ -1,31 +1,38 @@
-//! Owns: reading one input to its end: lines into events, in batches, into a bounded channel.
+//! Owns: reading one input to its end: lines, and what becomes of each, in batches, into a bounded channel.
 //! Does not: open anything, or number equal records.
 
 use std::io::{BufReader, Read};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::SyncSender;
 
+use super::channel::{Came, Sender};
 use super::counts::InputCounts;
 use super::lines;
-use super::parse::{Bad, Parser};
-use crate::event::Event;
+use super::parse::Bad;
 
-/// Events handed over at once.
+/// What is handed over at once.
 const BATCH: usize = 256;
-/// Batches that may wait: of lines as long as they may be this is much, so it is little.
-pub(super) const WAITING: usize = 8;
+/// Bytes that are handed over at once, or a line more.
+const BATCH_BYTES: usize = 1 << 20;
 const BUFFER: usize = 256 << 10;
 
-/// Reads to the end, or until whoever takes the events has gone.
-pub(super) fn read(input: impl Read, mut parser: Parser, counts: &InputCounts, sender: &SyncSender<Vec<Event>>) {
-    let mut reader = BufReader::with_capacity(BUFFER, input);
-    let (mut line, mut events, mut number) = (Vec::new(), Vec::new(), 0);
+/// A file or stream, ready to be read.
+pub(super) fn buffered<R: Read>(input: R) -> BufReader<R> {
+    BufReader::with_capacity(BUFFER, input)
+}
+
+/// Reads to the end, or until whoever takes it has gone. `understand` makes something of a line, or nothing.
+pub(super) fn read(
+    mut reader: BufReader<impl Read>,
+    mut understand: impl FnMut(&[u8]) -> Result<Option<Came>, Bad>,
+    counts: &InputCounts,
+    sender: &Sender,
+) {
+    let (mut line, mut batch, mut bytes, mut number) = (Vec::new(), Vec::new(), 0, 0);
     loop {
         let read = match lines::next(&mut reader, &mut line) {
             Ok(read) => read,
             Err(error) => {
-                counts.failed.fetch_add(1, Ordering::Relaxed);
-                ringtap_run::notes::say(&format!("read {}: {error}", counts.name));
+                counts.failed(&error);
                 lines::Read::End
             }
         };
@@ -34,21 +41,27 @@ pub(super) fn read(input: impl Read, mut parser: Parser, counts: &InputCounts, s
             lines::Read::End => break,
             lines::Read::TooLong => counts.bad(number, &Bad::TooLong),
             lines::Read::Line if line.iter().all(u8::is_ascii_whitespace) => {}
-            lines::Read::Line => match parser.event(&line) {
-                Ok(event) => events.push(event),
+            lines::Read::Line => match understand(&line) {
+                Ok(came) => {
+                    bytes += came.as_ref().map_or(0, Came::weight);
+                    batch.extend(came);
+                }
                 Err(bad) => counts.bad(number, &bad),
             },
         }
         counts.lines.fetch_add(1, Ordering::Relaxed);
         // Who writes slowly is not kept waiting.
-        if (events.len() >= BATCH || reader.buffer().is_empty())
-            && !events.is_empty()
-            && sender.send(std::mem::take(&mut events)).is_err()
+        if (batch.len() >= BATCH || bytes >= BATCH_BYTES || reader.buffer().is_empty())
+            && !batch.is_empty()
+            && !sender.send(std::mem::take(&mut batch))
         {
             return;
         }
+        if batch.is_empty() {
+            bytes = 0;
+        }
     }
-    if !events.is_empty() {
-        let _ = sender.send(events);
+    if !batch.is_empty() {
+        sender.send(batch);
     }
 }

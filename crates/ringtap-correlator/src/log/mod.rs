@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use ringtap::{Error, Result};
 
 use crate::event::Event;
+use crate::sensors::What;
 pub use read::Reader;
 use record::RecordRef;
 pub use record::{Record, Span};
@@ -108,6 +109,7 @@ impl Log {
             (log.file, log.place.offset, log.span) = (Some(file), sound, span);
         }
         if log.place.offset < MAGIC.len() as u64 {
+            log.place.offset = MAGIC.len() as u64;
             log.begin().map_err(failed)?;
         }
         Ok(log)
@@ -148,6 +150,11 @@ impl Log {
         self.append(&RecordRef::Silence { since_ns });
     }
 
+    /// Appends what happened to a registered sensor.
+    pub fn sensor(&mut self, number: u64, what: What) {
+        self.append(&RecordRef::Sensor { number, what });
+    }
+
     fn append(&mut self, record: &RecordRef<'_>) {
         self.is_dirty = true;
         self.place.offset += record::write(record, &mut self.buffer) as u64;
@@ -158,17 +165,16 @@ impl Log {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if self.file.is_none() {
-            // A new segment: part of the buffer may be in the old one.
+        if self.file.is_none()
+            && let Err(error) = self.begin()
+        {
+            // The next time the same one is tried.
             self.drop_buffer();
-            self.place = Place { segment: self.place.segment + 1, offset: 0 };
-            self.span = Span::EMPTY;
-            return self.begin();
+            return Err(error);
         }
         let written = self.file.as_mut().map_or(Ok(()), |file| file.write_all(&self.buffer));
         if let Err(error) = written {
-            self.drop_buffer();
-            self.file = None;
+            self.leave();
             return Err(error);
         }
         self.buffer.clear();
@@ -176,9 +182,28 @@ impl Log {
         Ok(())
     }
 
+    /// Leaves a segment that takes no more; what it has already is sound, and stays.
+    fn leave(&mut self) {
+        let Place { segment: number, offset } = self.place;
+        let bytes = offset - self.buffer.len() as u64;
+        if let Some(file) = self.file.take() {
+            // Where that fails, readers find the damaged end.
+            let _ = file.set_len(bytes);
+        }
+        // One that has nothing is begun again: a disk that stays full makes no row of them.
+        if bytes > MAGIC.len() as u64 {
+            self.complete.push(Segment { number, path: self.path(number), span: self.span, bytes });
+            self.place.segment = number + 1;
+        }
+        self.drop_buffer();
+    }
+
+    /// Gives up what is in the buffer, of a segment without anything else.
     fn drop_buffer(&mut self) {
         self.lost += std::mem::take(&mut self.buffered);
         self.buffer.clear();
+        self.place.offset = MAGIC.len() as u64;
+        self.span = Span::EMPTY;
     }
 
     /// Puts all that was appended on the disk, and begins a new segment where this one is full.
@@ -199,7 +224,10 @@ impl Log {
             }
             Ok(())
         };
-        write().map_err(|error: io::Error| failed(&self.folder, &error))
+        let written: io::Result<()> = write();
+        // Tried again also where nothing more is appended.
+        self.is_dirty = written.is_err();
+        written.map_err(|error| failed(&self.folder, &error))
     }
 
     /// Ends the segment and begins the next.
@@ -207,12 +235,13 @@ impl Log {
         let span = self.span;
         self.place.offset += record::write(&RecordRef::End(span), &mut self.buffer) as u64;
         self.flush()?;
-        if let Some(file) = self.file.take() {
+        if let Some(file) = &self.file {
             file.sync_data()?;
         }
+        self.file = None;
         let Place { segment: number, offset: bytes } = self.place;
         self.complete.push(Segment { number, path: self.path(number), span, bytes });
-        self.place = Place { segment: number + 1, offset: 0 };
+        self.place = Place { segment: number + 1, offset: MAGIC.len() as u64 };
         self.span = Span::EMPTY;
         self.begin()
     }
@@ -225,7 +254,6 @@ impl Log {
         file.sync_data()?;
         File::open(&self.folder)?.sync_data()?;
         self.file = Some(file);
-        self.place.offset = MAGIC.len() as u64;
         Ok(())
     }
 
@@ -233,15 +261,36 @@ impl Log {
         self.folder.join(format!("log-{number:08}"))
     }
 
-    /// Deletes segments whose events are all before `oldest_ns`.
-    pub fn prune(&mut self, oldest_ns: i64) {
-        self.complete.retain(|segment| segment.span.last_ns >= oldest_ns || fs::remove_file(&segment.path).is_err());
+    /// Deletes segments whose events are all before `oldest_ns`, and then the oldest ones until all take `most` bytes at
+    /// most; returns how many of these. The segment that is written stays.
+    pub fn prune(&mut self, oldest_ns: i64, most: u64) -> u64 {
+        let gone = |segment: &Segment| fs::remove_file(&segment.path).is_ok();
+        self.complete.retain(|segment| segment.span.last_ns >= oldest_ns || !gone(segment));
+        let (mut bytes, mut cut) = (self.bytes(), 0);
+        self.complete.retain(|segment| {
+            if bytes <= most || !gone(segment) {
+                return true;
+            }
+            bytes -= segment.bytes;
+            cut += 1;
+            false
+        });
+        cut
     }
 
     /// Reads what has events from `oldest_ns` on, and all that was written later. What is in the buffer is written first.
     pub fn read_from(&mut self, oldest_ns: i64) -> Reader {
+        self.read(|span| span.last_ns >= oldest_ns)
+    }
+
+    /// Reads the segments that have events in this time, both ends within; others of theirs come too.
+    pub fn read_between(&mut self, from_ns: i64, to_ns: i64) -> Reader {
+        self.read(|span| span.last_ns >= from_ns && span.first_ns <= to_ns)
+    }
+
+    fn read(&mut self, is_wanted: impl Fn(&Span) -> bool) -> Reader {
         let _ = self.flush();
-        let wanted = self.complete.iter().filter(|segment| segment.span.last_ns >= oldest_ns);
+        let wanted = self.complete.iter().filter(|segment| is_wanted(&segment.span));
         let mut paths: Vec<(u64, PathBuf)> = wanted.map(|segment| (segment.number, segment.path.clone())).collect();
         paths.push((self.place.segment, self.path(self.place.segment)));
         Reader::new(paths)

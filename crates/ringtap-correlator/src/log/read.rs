@@ -47,7 +47,7 @@ pub(super) fn sound(path: &Path) -> io::Result<(u64, Span)> {
         match record {
             Record::Event { event, .. } => span.add(event.mark.time_ns),
             // What a crash kept from going on: the segment goes on.
-            Record::End(_) | Record::Watermark(_) | Record::Silence { .. } => {}
+            Record::End(_) | Record::Watermark(_) | Record::Silence { .. } | Record::Sensor { .. } => {}
         }
     }
     Ok((records.offset, span))
@@ -76,11 +76,18 @@ pub(super) fn span(path: &Path) -> io::Result<(u64, Span, bool)> {
 pub struct Reader {
     paths: std::vec::IntoIter<(u64, PathBuf)>,
     now: Option<(u64, Records)>,
+    bytes: u64,
 }
 
 impl Reader {
     pub(super) fn new(paths: Vec<(u64, PathBuf)>) -> Self {
-        Self { paths: paths.into_iter(), now: None }
+        Self { paths: paths.into_iter(), now: None, bytes: 0 }
+    }
+
+    /// Bytes of the records that were read.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 
@@ -91,7 +98,9 @@ impl Iterator for Reader {
         loop {
             if let Some((segment, records)) = &mut self.now {
                 let place = Place { segment: *segment, offset: records.offset };
-                match records.next() {
+                let record = records.next();
+                self.bytes += records.offset - place.offset;
+                match record {
                     Some(Record::End(_)) => {}
                     Some(record) => return Some((place, record)),
                     None => self.now = None,

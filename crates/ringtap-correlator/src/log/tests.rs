@@ -62,7 +62,7 @@ fn segments_are_found_by_time_and_deleted() {
     let late = times(&mut log, 90);
     assert!(late.len() < 30 && late.ends_with(&[90, 91, 92, 93, 94, 95, 96, 97, 98, 99]), "{late:?}");
     let bytes = log.bytes();
-    log.prune(50);
+    assert_eq!(log.prune(50, u64::MAX), 0);
     assert!(log.bytes() < bytes);
     let mut again = Log::with_segments(folder.path(), 1000).unwrap();
     let left = times(&mut again, i64::MIN);
@@ -77,4 +77,57 @@ fn segments_are_found_by_time_and_deleted() {
     bytes[len / 2] ^= 1;
     fs::write(&path, bytes).unwrap();
     assert_eq!(Log::with_segments(folder.path(), 1000).unwrap().faults(), (0, 1));
+}
+
+#[test]
+fn the_oldest_go_when_it_is_too_large() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = Log::with_segments(folder.path(), 1000).unwrap();
+    for time in 0..100 {
+        log.event(&event(time), false);
+        log.sync().unwrap();
+    }
+    let before = log.complete.len() as u64;
+    let cut = log.prune(i64::MIN, 3000);
+    assert!(cut > 0 && log.bytes() <= 3000 && log.complete.len() as u64 == before - cut);
+    assert_eq!(times(&mut log, i64::MIN).last(), Some(&99));
+    // What lies elsewhere is not read.
+    let mut between = log.read_between(i64::MIN, log.complete[0].span.last_ns);
+    let read = between.by_ref().count();
+    assert!(read > 0 && between.bytes() < log.bytes(), "{read}");
+    // The one that is written stays, however large.
+    log.prune(i64::MIN, 0);
+    assert!(log.complete.is_empty() && log.bytes() > 0);
+}
+
+#[test]
+fn a_full_disk_costs_only_what_it_could_not_take() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = Log::open(folder.path()).unwrap();
+    (0..5).for_each(|time| log.event(&event(time), false));
+    log.sync().unwrap();
+    let (bytes, old) = (log.bytes(), fs::read(folder.path().join("log-00000001")).unwrap());
+    log.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+    log.event(&event(5), false);
+    assert!(log.sync().is_err());
+    assert_eq!((log.faults().0, log.bytes()), (1, bytes + MAGIC.len() as u64));
+    log.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+    log.event(&event(5), false);
+    assert!(log.sync().is_err() && log.place().segment == 2, "it has nothing yet");
+    // No new segment can be begun for a while.
+    let elsewhere = std::mem::replace(&mut log.folder, folder.path().join("none"));
+    for time in 6..9 {
+        log.event(&event(time), false);
+        assert!(log.sync().is_err());
+    }
+    assert!(log.sync().is_err(), "it is tried again");
+    assert_eq!((log.faults().0, log.place()), (5, Place { segment: 2, offset: MAGIC.len() as u64 }));
+    log.folder = elsewhere;
+    log.event(&event(9), false);
+    log.sync().unwrap();
+    assert_eq!(times(&mut log, i64::MIN), [0, 1, 2, 3, 4, 9]);
+    assert_eq!(times(&mut log, 6), [9], "the first one has nothing of that time");
+    assert_eq!(fs::read(folder.path().join("log-00000001")).unwrap(), old);
+    let mut again = Log::open(folder.path()).unwrap();
+    assert_eq!((times(&mut again, i64::MIN), again.place()), (vec![0, 1, 2, 3, 4, 9], log.place()));
 }

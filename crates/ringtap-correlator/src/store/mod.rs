@@ -5,10 +5,11 @@
 //! Everything is written by id, so that the same incident written again changes nothing.
 
 mod query;
+mod retention;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -16,12 +17,14 @@ use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
 use ringtap::{Error, Result};
-use ringtap_sigma::{Automaton, IncidentId, Member, Opened, Output, Rule, Version, key_parts};
+use ringtap_sigma::{Automaton, IncidentId, Member, Opened, Output, Rule, Version};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
+use crate::correlator::Found;
 use crate::engine::Known;
 use crate::log::Place;
 pub use query::{Incident, MemberRow};
+pub use retention::Retention;
 
 const DATABASE: &str = "ringtap-correlate.db";
 /// How long to wait for another process's transaction.
@@ -43,24 +46,27 @@ CREATE TABLE member (
     PRIMARY KEY (incident, time_ns, sensor, epoch, sequence, step)) WITHOUT ROWID;
 ";
 
+/// By this retention finds what may go.
+const INDEX: &str = "CREATE INDEX IF NOT EXISTS incident_closed ON incident (closed_ns)";
+
 /// What goes into the store at once.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Incidents that opened, went on or closed, in their order; true: found late.
-    pub outputs: Vec<(Output, bool)>,
+    /// Incidents that opened, went on or closed, in their order.
+    pub outputs: Vec<(Output, Found)>,
+    /// Incidents of rules that are used no longer, and when they closed, ns.
+    pub removed: Vec<(IncidentId, i64)>,
     /// Members told and matches of incidents that went on.
-    pub progress: Vec<(IncidentId, u32, u64)>,
+    pub progress: BTreeMap<IncidentId, (u32, u64)>,
     /// Sensors by number.
     pub sensors: Vec<(u64, std::sync::Arc<str>)>,
-    /// Windows that an incident rests on may lack events.
-    pub incomplete: bool,
 }
 
 impl Batch {
     /// Whether there is nothing in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.outputs.is_empty() && self.progress.is_empty() && self.sensors.is_empty()
+        self.outputs.is_empty() && self.removed.is_empty() && self.progress.is_empty() && self.sensors.is_empty()
     }
 }
 
@@ -77,7 +83,7 @@ pub struct Judged {
 
 /// Which incidents are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Which {
     /// Those of events in time: what states are built again from.
     InTime,
     /// Those of late events, too.
@@ -101,7 +107,11 @@ impl Store {
     pub fn open(folder: &Path) -> Result<Self> {
         let name = folder.display().to_string();
         let failed = |error: std::io::Error| Error::os("open the store", &name, &error);
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        if folder.exists() && !folder.is_dir() {
+            return Err(Error::failed("open the store", &name, "it is no folder").way_out("name a folder for it alone"));
+        }
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| failed(error).way_out("name a folder that you may make and write to"))?;
         let private = |path: PathBuf| {
             OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(path).map_err(failed)
         };
@@ -125,6 +135,7 @@ impl Store {
             VERSION => {}
             other => return Err(other_version(&name, other)),
         }
+        connection.execute_batch(INDEX).map_err(wrong)?;
         Ok(Self { connection, folder: folder.to_owned(), _lock: Some(lock) })
     }
 
@@ -135,6 +146,12 @@ impl Store {
     pub fn open_beside(folder: &Path) -> Result<Self> {
         let name = folder.display().to_string();
         let path = folder.join(DATABASE);
+        // What may not be looked at is not absent.
+        if let Err(error) = path.metadata()
+            && error.kind() == std::io::ErrorKind::PermissionDenied
+        {
+            return Err(Error::os("open the store", &name, &error).way_out("run as the user who owns it"));
+        }
         if !path.is_file() {
             return Err(Error::failed("open the store", &name, "there is no store of incidents")
                 .way_out("name the directory that `ringtap correlate --store` writes to"));
@@ -194,18 +211,18 @@ impl Store {
     ///
     /// # Errors
     /// The database can't be read.
-    pub fn known(&self, oldest_ns: i64, found: Found) -> Result<KnownIncidents> {
+    pub fn known(&self, oldest_ns: i64, found: Which) -> Result<KnownIncidents> {
         query::known(&self.connection, oldest_ns, found).map_err(|error| self.wrong("read", &error))
     }
 }
 
 fn write(connection: &mut Connection, automaton: &Automaton, batch: &Batch, judged: &str) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    for (output, late) in &batch.outputs {
+    for (output, found) in &batch.outputs {
         match output {
             Output::Opened(opened) => {
                 let Some(rule) = automaton.rules().get(usize::from(opened.rule)) else { continue };
-                open(&transaction, rule, opened, *late, batch.incomplete)?;
+                open(&transaction, rule, opened, *found)?;
                 members(&transaction, opened.id, &opened.members)?;
             }
             Output::Extended(it) => members(&transaction, it.id, &it.members)?,
@@ -217,7 +234,12 @@ fn write(connection: &mut Connection, automaton: &Automaton, batch: &Batch, judg
             Output::Hit(_) | Output::Late { .. } | Output::Forced { .. } | Output::Duplicate { .. } => {}
         }
     }
-    for (id, told, matches) in &batch.progress {
+    for (id, at_ns) in &batch.removed {
+        transaction
+            .prepare_cached("UPDATE incident SET closed_ns = ?2 WHERE id = ?1 AND closed_ns IS NULL")?
+            .execute(params![&id.0[..], at_ns])?;
+    }
+    for (id, (told, matches)) in &batch.progress {
         transaction
             .prepare_cached("UPDATE incident SET told = ?2, matches = max(matches, ?3) WHERE id = ?1")?
             .execute(params![&id.0[..], told, matches])?;
@@ -231,7 +253,7 @@ fn write(connection: &mut Connection, automaton: &Automaton, batch: &Batch, judg
     transaction.commit()
 }
 
-fn open(connection: &Connection, rule: &Rule, it: &Opened, late: bool, incomplete: bool) -> rusqlite::Result<()> {
+fn open(connection: &Connection, rule: &Rule, it: &Opened, found: Found) -> rusqlite::Result<()> {
     let names = serde_json::to_string(&rule.group_by).unwrap_or_default();
     // One that is there is the same, or was closed by the end of a file and goes on.
     connection
@@ -252,8 +274,8 @@ fn open(connection: &Connection, rule: &Rule, it: &Opened, late: bool, incomplet
             it.start_ns,
             !it.doubt.order,
             !it.doubt.timespan,
-            late,
-            incomplete,
+            found.late,
+            found.incomplete,
             it.members.len() as u32,
         ])
         .map(drop)
@@ -306,12 +328,6 @@ impl Known for KnownIncidents {
     }
 }
 
-/// The values of a key with the names of its fields, as one object.
-#[must_use]
-pub fn key_object(names: &[String], key: &[u8]) -> serde_json::Map<String, serde_json::Value> {
-    names.iter().cloned().zip(key_parts(key).map(Into::into)).collect()
-}
-
 fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
@@ -325,7 +341,9 @@ fn explain(operation: &str, object: &str, error: &rusqlite::Error) -> Error {
     let error_is = error.sqlite_error_code();
     let error = Error::failed(operation, object, error);
     match error_is {
-        Some(rusqlite::ErrorCode::DiskFull) => error.way_out("make room; the log has what is not stored yet"),
+        Some(rusqlite::ErrorCode::DiskFull | rusqlite::ErrorCode::SystemIoFailure) => {
+            error.way_out("make room, or mend the disk; the log has what is not stored yet")
+        }
         Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
             error.way_out("move the directory away and begin a new store")
         }

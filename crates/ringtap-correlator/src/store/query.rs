@@ -4,11 +4,13 @@
 use std::collections::HashMap;
 
 use ringtap::Result;
-use ringtap_sigma::{Identity, IncidentId};
+use ringtap_event::incident::key_object;
+use ringtap_sigma::{Identity, IncidentId, Version};
 use rusqlite::{Connection, Row, params};
 use serde_json::Value as Json;
 
-use super::{Found, KnownIncidents, Open, Store, key_object};
+use super::{KnownIncidents, Open, Store, Which};
+use crate::correlator::Removed;
 
 /// A stored incident. Times are nanoseconds since 1970.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,6 +128,29 @@ impl Store {
         read().map_err(|error| self.wrong("read", &error))
     }
 
+    /// Incidents that are open and of none of these rule versions, as closed at `at_ns`.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn open_of_others(&self, versions: &[Version], at_ns: i64) -> Result<Vec<Removed>> {
+        let read = || -> rusqlite::Result<Vec<Removed>> {
+            let mut statement = self.connection.prepare_cached(
+                "SELECT id, rule, announces, version FROM incident WHERE closed_ns IS NULL ORDER BY id",
+            )?;
+            let mut rows = statement.query([])?;
+            let mut removed = Vec::new();
+            while let Some(row) = rows.next()? {
+                let version = row.get::<_, Vec<u8>>(3)?;
+                if !versions.iter().any(|own| own[..] == version[..]) {
+                    let (id, rule, announces) = (id(row, 0)?, row.get(1)?, row.get(2)?);
+                    removed.push(Removed { id, rule, announces, at_ns });
+                }
+            }
+            Ok(removed)
+        };
+        read().map_err(|error| self.wrong("read", &error))
+    }
+
     /// Whether there is an incident with this id.
     ///
     /// # Errors
@@ -142,13 +167,13 @@ fn id(row: &Row<'_>, at: usize) -> rusqlite::Result<IncidentId> {
     Ok(IncidentId(row.get::<_, Vec<u8>>(at)?.try_into().unwrap_or_default()))
 }
 
-pub(super) fn known(connection: &Connection, oldest_ns: i64, found: Found) -> rusqlite::Result<KnownIncidents> {
+pub(super) fn known(connection: &Connection, oldest_ns: i64, found: Which) -> rusqlite::Result<KnownIncidents> {
     let mut known = KnownIncidents::default();
     let mut statement = connection.prepare_cached(
         "SELECT id, version, key, opened_ns, closed_ns, told, matches FROM incident
          WHERE late <= ?2 AND (closed_ns IS NULL OR closed_ns > ?1)",
     )?;
-    let mut rows = statement.query(params![oldest_ns, found == Found::Ever])?;
+    let mut rows = statement.query(params![oldest_ns, found == Which::Ever])?;
     while let Some(row) = rows.next()? {
         let version = row.get::<_, Vec<u8>>(1)?.try_into().unwrap_or_default();
         let open = Open {

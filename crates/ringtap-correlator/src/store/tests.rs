@@ -38,10 +38,10 @@ fn what_is_written_twice_is_there_once() {
     let opened = opened(&automaton, 100);
     let closed = Closed { id: opened.id, rule: opened.rule, at_ns: 200, matches: 4 };
     let batch = Batch {
-        outputs: vec![(Output::Opened(opened.clone()), false), (Output::Closed(closed), false)],
-        progress: vec![(opened.id, 2, 3)],
+        outputs: vec![(Output::Opened(opened.clone()), Found::default()), (Output::Closed(closed), Found::default())],
+        removed: Vec::new(),
+        progress: [(opened.id, (2, 3))].into(),
         sensors: vec![(u64::MAX, "s1".into())],
-        incomplete: false,
     };
     for _ in 0..2 {
         store.write(&automaton, &batch, judged).unwrap();
@@ -57,11 +57,11 @@ fn what_is_written_twice_is_there_once() {
         assert_eq!(store.judged().unwrap(), Some(judged));
     }
     let version = automaton.rules()[0].version;
-    let known = store.known(100, Found::InTime).unwrap();
+    let known = store.known(100, Which::InTime).unwrap();
     assert_eq!(known.open_at(&version, &opened.key, 150), Some((opened.id, 100, 2, 4)));
     assert_eq!(known.open_at(&version, &opened.key, 200), None);
     assert_eq!(known.open_at(&version, &opened.key, 99), None);
-    assert!(store.known(200, Found::Ever).unwrap().open_at(&version, &opened.key, 150).is_none());
+    assert!(store.known(200, Which::Ever).unwrap().open_at(&version, &opened.key, 150).is_none());
 }
 
 #[test]
@@ -77,4 +77,55 @@ fn one_writes_and_others_read() {
     drop(store);
     let error = Store::open(folder.path()).unwrap_err().to_string();
     assert!(error.contains("99") && error.contains("another version"), "{error}");
+}
+
+/// Incidents of this rule that open and close one after the other, and one that stays open.
+fn many(store: &mut Store, automaton: &Automaton, count: u16) {
+    let mut batch = Batch::default();
+    for number in 0..count {
+        let at_ns = i64::from(number) * 1000;
+        let opened = Opened { id: IncidentId((u128::from(number) + 1).to_be_bytes()), ..opened(automaton, at_ns) };
+        let closed = Closed { id: opened.id, rule: opened.rule, at_ns: at_ns + 500, matches: 2 };
+        batch.outputs.push((Output::Opened(opened), Found::default()));
+        batch.outputs.push((Output::Closed(closed), Found::default()));
+    }
+    batch.outputs.push((Output::Opened(opened(automaton, 1)), Found::default()));
+    store.write(automaton, &batch, Judged::default()).unwrap();
+}
+
+#[test]
+fn closed_incidents_go_by_age_and_by_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let automaton = automaton();
+    let mut store = Store::open(folder.path()).unwrap();
+    many(&mut store, &automaton, 3000);
+    let left = |store: &Store| store.incidents().unwrap().len();
+    let by_age = Retention { age_ns: Some(1_000_000), bytes: None };
+    // Only what nothing can tell again.
+    store.retain(by_age, 2_000_000, 100_000).unwrap();
+    assert_eq!(left(&store), 3001 - 100);
+    store.retain(by_age, 2_000_000, i64::MAX).unwrap();
+    assert_eq!(left(&store), 3001 - 1000);
+    let members: i64 = store.connection.query_row("SELECT count(*) FROM member", [], |row| row.get(0)).unwrap();
+    assert_eq!(members, 2 * 2001);
+    let by_size = Retention { age_ns: None, bytes: Some(200_000) };
+    store.retain(by_size, 0, i64::MAX).unwrap();
+    assert!(store.used_bytes().unwrap() <= 200_000 && left(&store) > 1);
+    store.retain(Retention { age_ns: None, bytes: Some(0) }, 0, i64::MAX).unwrap();
+    assert!(store.incidents().unwrap().iter().all(|it| it.closed_ns.is_none()), "what is open stays");
+}
+
+#[test]
+fn incidents_of_rules_that_are_gone_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let automaton = automaton();
+    let mut store = Store::open(folder.path()).unwrap();
+    many(&mut store, &automaton, 2);
+    let versions: Vec<Version> = automaton.rules().iter().map(|rule| rule.version).collect();
+    assert_eq!(store.open_of_others(&versions, 9).unwrap(), []);
+    let removed = store.open_of_others(&versions[1..], 9).unwrap();
+    assert_eq!((removed.len(), removed[0].id, removed[0].at_ns), (1, IncidentId([7; 16]), 9));
+    let batch = Batch { removed: vec![(removed[0].id, 9)], ..Batch::default() };
+    store.write(&automaton, &batch, Judged::default()).unwrap();
+    assert_eq!(store.open_of_others(&[], 9).unwrap(), []);
 }

@@ -88,6 +88,7 @@ impl<'a> Decoded<'a> {
                 protocol: extension.next_header(),
                 identification: fragment.identification,
                 vlan: self.vlan,
+                level: self.level,
                 offset: fragment.offset,
                 more: fragment.more,
                 payload,

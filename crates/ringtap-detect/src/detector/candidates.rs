@@ -4,6 +4,7 @@
 use super::evaluate::Context;
 use super::{Track, Work};
 use crate::program::Program;
+use crate::protocol::Stage;
 
 impl Work {
     /// Puts the rules that may match among the candidates, each once, in their order.
@@ -19,7 +20,7 @@ impl Work {
                 candidates.push(rule);
             }
         };
-        for event in packet.events.iter() {
+        for event in packet.events.iter().filter(|_| context.is_packet) {
             program.by_event[event as usize].iter().for_each(|&rule| add(rule));
         }
         if context.is_packet {
@@ -61,12 +62,31 @@ impl Work {
                 program.addresses[class as usize].scan(source, destination, &mut add);
             }
         }
-        for (buffer, value) in self.values.iter() {
-            if let Some(patterns) = &program.app[buffer.index()] {
+        self.add_of_values(program, Stage::Start);
+        self.candidates.sort_unstable();
+    }
+
+    /// The same for the rules that are looked at when a message has come to this stage.
+    pub(super) fn choose_at(&mut self, program: &Program, stage: Stage) {
+        self.round += 1;
+        self.candidates.clear();
+        self.add_of_values(program, stage);
+        self.candidates.sort_unstable();
+    }
+
+    fn add_of_values(&mut self, program: &Program, stage: Stage) {
+        let Self { values, stamps, candidates, round, .. } = self;
+        let mut add = |rule: u32| {
+            if std::mem::replace(&mut stamps[rule as usize], *round) != *round {
+                candidates.push(rule);
+            }
+        };
+        let of_stage = &program.stages[stage as usize];
+        for (buffer, value) in values.iter() {
+            if let Some(patterns) = &of_stage.patterns[buffer.index()] {
                 patterns.scan(value, &mut add);
             }
-            program.app_plain.iter().filter(|(of, _)| *of == buffer).for_each(|&(_, rule)| add(rule));
+            of_stage.plain[buffer.index()].iter().for_each(|&rule| add(rule));
         }
-        self.candidates.sort_unstable();
     }
 }

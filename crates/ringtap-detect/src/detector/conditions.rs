@@ -1,10 +1,11 @@
 //! Owns: what a rule asks of headers, of the flow and of bits, and the bits that a match writes.
 //! Does not: look into bytes (`buffers.rs`).
 
-use ringtap_wire::Ip;
+use ringtap_wire::{Ip, Ipv4};
 
 use super::Track;
 use super::evaluate::Context;
+use crate::event::Event;
 use crate::rules::rule::*;
 
 /// Whether everything fits that the rule asks but bytes.
@@ -14,6 +15,7 @@ pub(super) fn fit(rule: &Rule, track: &mut Track, context: &Context<'_>) -> bool
         && flow_fits(&rule.flow, track, context)
         && rule.headers.iter().all(|test| header_fits(test, track, context))
         && track.bits_fit(rule, context)
+        && track.ints_fit(rule, context)
 }
 
 fn protocol_fits(protocol: Protocol, track: &Track, context: &Context<'_>) -> bool {
@@ -99,8 +101,7 @@ fn header_fits(test: &HeaderTest, track: &Track, context: &Context<'_>) -> bool 
         HeaderTest::IcmpId(id) => packet.icmp_query().is_some_and(|(found, _)| found == *id),
         HeaderTest::IcmpSequence(sequence) => packet.icmp_query().is_some_and(|(_, found)| found == *sequence),
         HeaderTest::IpProtocol(compare) => packet.ip.is_some() && compare.fits(packet.protocol.into()),
-        HeaderTest::IpOption(kind) => v4()
-            .is_some_and(|header| header.options().flatten().any(|option| kind.is_none_or(|kind| option.kind == kind))),
+        HeaderTest::IpOption(kind) => v4().is_some_and(|header| has_option(header, *kind)),
         HeaderTest::FragmentBits { set, how } => v4().is_some_and(|header| {
             let word = header.header().get(6).map_or(0, |byte| byte >> 5);
             flags_fit(*how, word, *set)
@@ -122,12 +123,53 @@ fn header_fits(test: &HeaderTest, track: &Track, context: &Context<'_>) -> bool 
         HeaderTest::StreamSize(side, compare) => {
             flow().is_some_and(|flow| sides_fit(*side, *compare, flow.session.streams.map(|stream| stream.size())))
         }
+        HeaderTest::Application(app, negated) => {
+            let speaks = context.flow.and_then(|(index, _)| track.flows.get(index).app);
+            speaks.is_some_and(|speaks| (speaks == *app) != *negated)
+        }
+        HeaderTest::Recognised => context.is_packet && flow().is_some_and(|flow| flow.app_is_new),
+        HeaderTest::Checksum(version, valid) => match version {
+            None => v4().is_some() && packet.events.has(Event::Ipv4BadChecksum) != *valid,
+            Some(version) => {
+                packet.version() == Some(*version)
+                    && packet.protocol == 6
+                    && packet.transport_is_checked
+                    && packet.bad_checksum != *valid
+            }
+        },
         HeaderTest::FlowAge(compare) => {
             flow().is_some_and(|flow| compare.fits(flow.last_ns.saturating_sub(flow.first_ns) / 1_000_000_000))
         }
         HeaderTest::FlowPackets(side, compare) => flow().is_some_and(|flow| sides_fit(*side, *compare, flow.packets)),
         HeaderTest::FlowBytes(side, compare) => flow().is_some_and(|flow| sides_fit(*side, *compare, flow.bytes)),
+        HeaderTest::Reputation { whose, list, scores } => {
+            let fits = |address| match (list.score(address), scores) {
+                (Some(score), Some(wanted)) => wanted.fits(score.into()),
+                (score, wanted) => score.is_none() && wanted.is_none(),
+            };
+            match whose {
+                Reputed::Source => fits(context.source),
+                Reputed::Destination => fits(context.destination),
+                Reputed::Any => fits(context.source) || fits(context.destination),
+                Reputed::Both => fits(context.source) && fits(context.destination),
+            }
+        }
     }
+}
+
+/// Whether a header has an option of this kind, or any. The end of options is one where something is behind it.
+fn has_option(header: Ipv4<'_>, kind: Option<u8>) -> bool {
+    const END: u8 = 0;
+    const NO_OPERATION: u8 = 1;
+    if kind != Some(END) {
+        return header.options().flatten().any(|option| kind.is_none_or(|kind| option.kind == kind));
+    }
+    let mut len = Ipv4::MIN_LEN;
+    for option in header.options() {
+        let Ok(option) = option else { return false };
+        len += if option.kind == NO_OPERATION { 1 } else { 2 + option.data.len() };
+    }
+    len < header.header_len()
 }
 
 impl Track {
@@ -145,7 +187,20 @@ impl Track {
         })
     }
 
+    fn ints_fit(&mut self, rule: &Rule, context: &Context<'_>) -> bool {
+        rule.ints.is_empty()
+            || context.flow.is_some_and(|(index, _)| {
+                let flow = self.flows.get(index).id;
+                rule.ints.iter().all(|int| self.ints.check(flow, int))
+            })
+    }
+
+    /// Bits and integers.
     pub(super) fn write_bits(&mut self, rule: &Rule, context: &Context<'_>) {
+        if let Some((index, _)) = context.flow {
+            let flow = self.flows.get(index).id;
+            rule.ints.iter().for_each(|int| self.ints.apply(flow, int, context.now_ns));
+        }
         for bits in &rule.bits {
             if bits.owner != BitOwner::Flow {
                 self.hosts.apply(bits, context.packet, context.now_ns);

@@ -3,12 +3,14 @@
 
 use std::time::Instant;
 
-use super::Detector;
+use super::{Detector, Track, records};
 use crate::alert::{Alert, FlowView, Origin, Sink};
 use crate::decode::{Decoded, Transport};
 use crate::program::Class;
+use crate::protocol::dialog::ExchangeKey;
+use crate::protocol::http::MessageKey;
 use crate::rules::address_number;
-use crate::rules::rule::Action;
+use crate::rules::rule::{Action, Rule};
 
 /// What is in `work.chunk`: bytes of a stream in order.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +19,8 @@ pub(super) struct Chunk {
     pub(super) base: u64,
     /// Bytes inspected before.
     pub(super) kept: usize,
+    /// From here on they were inspected before, too.
+    pub(super) new_to: usize,
     pub(super) len: usize,
     /// The packet's payload is in the stream, now or later.
     pub(super) added: bool,
@@ -39,9 +43,40 @@ pub(super) struct Context<'a> {
     pub(super) source: u128,
     pub(super) destination: u128,
     pub(super) now_ns: u64,
+    /// The message that has come to a new stage; `None` where a packet or a stream is looked at.
+    pub(super) message: Option<MessageKey>,
+    /// It is a message, of which all of the chunk may be.
+    pub(super) is_message: bool,
+    /// The exchange that the message belongs to.
+    pub(super) exchange: Option<ExchangeKey>,
+    /// Bytes of the chunk before this place were read when the message came to its stage; the rest may be of its head.
+    pub(super) read_to: usize,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// Of a packet, or of a stream's bytes.
+    pub(super) fn new(
+        packet: &'a Decoded<'a>,
+        flow: Option<(usize, usize)>,
+        chunk: Option<Chunk>,
+        origin: Origin,
+        now_ns: u64,
+    ) -> Self {
+        Self {
+            packet,
+            flow,
+            chunk: chunk.filter(|chunk| chunk.added || chunk.has_new()),
+            is_packet: matches!(origin, Origin::Packet | Origin::Fragments),
+            source: address_number(packet.source),
+            destination: address_number(packet.destination),
+            now_ns,
+            message: None,
+            is_message: false,
+            exchange: None,
+            read_to: usize::MAX,
+        }
+    }
+
     /// Whether rules about streams look at the packet's payload instead.
     pub(super) fn stream_is_packet(&self) -> bool {
         self.is_packet && !self.chunk.is_some_and(|chunk| chunk.added)
@@ -80,29 +115,27 @@ impl Detector {
             self.counters.passed += 1;
             return true;
         }
-        let context = Context {
-            packet,
-            flow,
-            chunk: chunk.filter(|chunk| chunk.added || chunk.has_new()),
-            is_packet: matches!(origin, Origin::Packet | Origin::Fragments),
-            source: address_number(packet.source),
-            destination: address_number(packet.destination),
-            now_ns,
-        };
+        let context = Context::new(packet, flow, chunk, origin, now_ns);
         // Before the rules: the packet that sets a tag is told by its alert.
         if context.is_packet {
             self.tell_tagged(&context, sink);
         }
-        self.work.budget = self.limits.budget;
+        self.work.budget.left = self.limits.budget;
         self.work.choose(&self.program, &mut self.track, &context);
-        if self.test_candidates(&context) {
-            if let Some((index, _)) = flow {
+        self.conclude(&context, origin, sink)
+    }
+
+    /// Tests the candidates and tells of those that match; returns whether one let the flow pass, or a packet that is in no stream.
+    pub(super) fn conclude(&mut self, context: &Context<'_>, origin: Origin, sink: &mut impl Sink) -> bool {
+        let passed = self.test_candidates(context);
+        if passed == Some(true) {
+            if let Some((index, _)) = context.flow {
                 self.track.flows.get_mut(index).passed = true;
             }
             return true;
         }
-        self.tell_matches(&context, origin, sink);
-        false
+        self.tell_matches(context, origin, sink);
+        passed.is_some() && context.chunk.is_none()
     }
 
     fn tell_tagged(&mut self, context: &Context<'_>, sink: &mut impl Sink) {
@@ -115,40 +148,61 @@ impl Detector {
         }
     }
 
-    /// Tests the candidates in their order and keeps those that match; returns whether a pass rule is among them, behind which
-    /// none is tested.
-    fn test_candidates(&mut self, context: &Context<'_>) -> bool {
+    /// Tests the candidates in their order and keeps those that match. Returns whether a pass rule matched, and whether that
+    /// one is about the flow: behind it none is tested. Behind one about this packet alone, matches in its stream are kept.
+    fn test_candidates(&mut self, context: &Context<'_>) -> Option<bool> {
         let Self { program, track, work, counters, limits, .. } = self;
         let candidates = std::mem::take(&mut work.candidates);
         work.matched.clear();
-        let mut passed = false;
+        let mut passed = None;
         for &index in &candidates {
+            if work.told.contains(&index) {
+                continue;
+            }
             let prepared = &program.rules[index as usize];
-            let before = work.budget;
+            let before = work.budget.left;
             let began = limits.timed.then(Instant::now);
             let found = work.test(prepared, track, context);
             let profile = &mut work.profile[index as usize];
             profile.checks += 1;
-            profile.steps += u64::from(before - work.budget);
+            let used = before - work.budget.left;
+            profile.steps += u64::from(used);
             profile.elapsed_ns += began.map_or(0, |began| began.elapsed().as_nanos() as u64);
             let Some(in_stream) = found else {
-                if work.budget == 0 {
-                    counters.budget_hits += 1;
+                counters.budget_hits += u64::from(used >= before.min(work.share));
+                if work.budget.left == 0 {
                     break;
                 }
                 continue;
             };
+            let sid = prepared.rule.meta.sid;
+            if context.message.is_some_and(|key| !track.http.is_first_match(key, sid, prepared.is_of_file)) {
+                continue;
+            }
+            if context.exchange.is_some_and(|key| !track.dialogs.is_first_match(key, sid)) {
+                continue;
+            }
             profile.matches += 1;
             track.write_bits(&prepared.rule, context);
             if prepared.rule.action == Action::Pass {
-                passed = true;
-                break;
-            }
-            if work.matched.len() == limits.alerts {
-                counters.alerts_over += 1;
+                passed = Some(prepared.is_of_flow || in_stream);
+                if passed == Some(true) {
+                    break;
+                }
                 continue;
             }
-            work.matched.push((index, in_stream));
+            // What lets a packet pass says nothing of the stream that it belongs to.
+            if passed.is_some() && !in_stream {
+                continue;
+            }
+            // Places are for what is told.
+            if prepared.rule.silent {
+                counters.suppressed += u64::from(!track.admits(&prepared.rule, context));
+            } else if work.matched.len() == limits.alerts {
+                counters.alerts_over += 1;
+            } else {
+                work.matched.push((index, in_stream));
+            }
         }
         work.candidates = candidates;
         passed
@@ -158,20 +212,19 @@ impl Detector {
     fn tell_matches(&mut self, context: &Context<'_>, origin: Origin, sink: &mut impl Sink) {
         let Self { program, track, work, counters, .. } = self;
         let &Context { packet, flow, now_ns, .. } = context;
-        let flow_id = flow.map(|(index, _)| track.flows.get(index).id);
+        if work.matched.is_empty() {
+            return;
+        }
+        let stream = context.chunk.map_or(&[][..], |chunk| &work.chunk[..chunk.len]);
+        let read_to =
+            if context.message.is_some() { context.read_to } else { context.chunk.map_or(0, |chunk| chunk.kept) };
+        let new = stream.get(read_to..).unwrap_or_default();
+        let transaction = records::at_hand(track, context, &work.values, new, &mut work.heads);
+        let file = records::file(&work.values).filter(|_| context.is_message);
         for &(index, in_stream) in &work.matched {
             let rule = &program.rules[index as usize].rule;
-            if let Some(threshold) = &rule.threshold {
-                // By sid, so that counts outlive a reload.
-                if !track.thresholds.admits(rule.meta.sid, threshold, packet, flow_id, now_ns) {
-                    counters.suppressed += 1;
-                    continue;
-                }
-            }
-            if let Some(tag) = &rule.tag {
-                track.tags.set(tag, &rule.meta, packet, flow_id, now_ns);
-            }
-            if rule.silent {
+            if !track.admits(rule, context) {
+                counters.suppressed += 1;
                 continue;
             }
             counters.alerts += 1;
@@ -180,7 +233,44 @@ impl Detector {
                 FlowView::new(track.flows.get(index))
             });
             let to_server = flow.is_none_or(|(_, from)| from == 0);
-            sink.alert(&Alert { rule, packet, flow: view, to_server, origin, in_stream, now_ns });
+            sink.alert(&Alert {
+                rule,
+                packet,
+                flow: view,
+                to_server,
+                origin,
+                in_stream,
+                file,
+                transaction,
+                stream,
+                now_ns,
+            });
         }
+    }
+}
+
+impl Track {
+    /// Whether a match gets past what keeps alerts of its rule in; what the rule tags is tagged then.
+    fn admits(&mut self, rule: &Rule, context: &Context<'_>) -> bool {
+        let &Context { packet, now_ns, .. } = context;
+        let flow_id = context.flow.map(|(index, _)| self.flows.get(index).id);
+        if rule.suppressed.iter().any(|list| list.has(context.source, context.destination)) {
+            return false;
+        }
+        // By sid, so that counts outlive a reload.
+        if let Some(rate) = &rule.rate
+            && self.thresholds.is_over_rate(rule.meta.sid, rate, packet, now_ns)
+        {
+            return false;
+        }
+        if let Some(threshold) = &rule.threshold
+            && !self.thresholds.admits(rule.meta.sid, threshold, packet, flow_id, now_ns)
+        {
+            return false;
+        }
+        if let Some(tag) = &rule.tag {
+            self.tags.set(tag, &rule.meta, packet, flow_id, now_ns);
+        }
+        true
     }
 }

@@ -1,11 +1,13 @@
 //! Owns: one frame's levels: the packet, the packet inside a tunnel, and the packet put together from fragments.
 //! Does not: match; each level goes the same way.
 
-use ringtap_wire::{Header, Ip, Layers, LinkType, Stop, Transport as Kind, Tunnel, port};
+use ringtap_wire::{Direction, FlowKey, Header, Ip, Layers, LinkType, Stop, Transport as Kind, Tunnel, port};
 
 use super::{Detector, MAX_LINK};
 use crate::alert::{FlowEnd, Origin, Sink};
-use crate::decode::{Decoded, Level, Transport};
+use crate::decode::{Decoded, Level, Outer, Transport};
+use crate::track::segment::Segment;
+use crate::track::session::{State, is_opening};
 
 /// Ports of Teredo (RFC 4380 §2.7).
 const TEREDO_PORT: u16 = 3544;
@@ -31,31 +33,42 @@ impl Detector {
             self.counters.invalid += 1;
         }
         let checksums = self.limits.checksums && !nesting.unchecked;
-        let rebuilt = nesting.rebuilt;
+        let (rebuilt, mut tunnel) = (nesting.rebuilt, nesting.tunnel);
         if layers.ip_count() > 1 {
             let mut outer = Decoded::empty(wire_len);
-            outer.read(&layers, data, Level::Outer, checksums);
             outer.rebuilt = rebuilt;
-            // Passed as a whole, with what is inside.
-            if self.level(&mut outer, now_ns, sink) {
-                return;
-            }
+            outer.read(&layers, data, Level::Outer, nesting.level, checksums);
+            outer.tunnel = tunnel;
+            tunnel = tunnel.or(Some(Outer::of(&outer)));
+            // A rule that lets it pass says nothing of what is inside.
+            self.level(&mut outer, now_ns, sink);
             self.counters.tunnelled += 1;
         }
         let mut inner = Decoded::empty(wire_len);
-        inner.read(&layers, data, Level::Inner, checksums);
+        let level = nesting.level + layers.ip_count().saturating_sub(1) as u8;
         inner.rebuilt = rebuilt;
+        inner.tunnel = tunnel;
+        inner.read(&layers, data, Level::Inner, level, checksums);
         if let Some(vlan) = nesting.vlan {
             inner.vlan = [vlan, inner.vlan[0]];
         }
         let whole = self.put_together(&layers, data, &mut inner, now_ns);
-        if self.level(&mut inner, now_ns, sink) || nesting.depth == MAX_NESTED {
+        self.level(&mut inner, now_ns, sink);
+        if nesting.depth == MAX_NESTED {
             return;
         }
-        let deeper = Nesting { depth: nesting.depth + 1, rebuilt, vlan: None, ..nesting };
+        let deeper = Nesting { depth: nesting.depth + 1, rebuilt, vlan: None, tunnel, ..nesting };
         if let Some((frame, frame_link, vlan)) = tunnelled(&layers, data, &inner) {
             self.counters.tunnelled += 1;
-            self.nested(frame, frame_link, wire_len, now_ns, sink, Nesting { vlan, ..deeper });
+            let tunnel = tunnel.or(Some(Outer::of(&inner)));
+            self.nested(
+                frame,
+                frame_link,
+                wire_len,
+                now_ns,
+                sink,
+                Nesting { vlan, level: level + 1, tunnel, ..deeper },
+            );
         } else if whole {
             let packet = std::mem::take(&mut self.rebuilt);
             let len = packet.len() as u32;
@@ -64,45 +77,73 @@ impl Detector {
         }
     }
 
-    /// One level: flow, stream, rules. Returns whether a pass rule matched.
-    fn level(&mut self, packet: &mut Decoded<'_>, now_ns: u64, sink: &mut impl Sink) -> bool {
-        let flow = packet.flow.map(|(key, direction)| {
-            if let Some(index) = self.track.flows.find(&key) {
-                // Its time may be over without the sweep having come by.
-                if !self.track.flows.is_over(index, now_ns) && !self.begins_anew(index, packet) {
-                    return (index, direction);
-                }
-                self.end_flow(index, FlowEnd::Timeout, now_ns, sink);
-            }
-            if let Some(oldest) = self.track.flows.in_the_way() {
-                self.end_flow(oldest, FlowEnd::Evicted, now_ns, sink);
-            }
-            (self.track.flows.begin(key, direction, now_ns), direction)
-        });
+    /// One level: flow, stream, rules.
+    fn level(&mut self, packet: &mut Decoded<'_>, now_ns: u64, sink: &mut impl Sink) {
+        let flow = packet.flow.map(|(key, direction)| (self.flow(packet, key, direction, now_ns, sink), direction));
         let origin = if packet.rebuilt { Origin::Fragments } else { Origin::Packet };
         match flow {
             Some((index, direction)) => {
                 let from = usize::from(direction != self.track.flows.get(index).client);
-                self.track.flows.packet(index, from, packet.wire_len, now_ns);
+                let hops = packet.ip.map(|ip| match ip {
+                    Ip::V4(header) => header.ttl(),
+                    Ip::V6(header) => header.hop_limit(),
+                });
+                self.track.flows.packet(index, from, packet.wire_len, hops, now_ns);
                 if matches!(packet.transport, Transport::Tcp(_)) {
-                    self.segment(index, from, packet, origin, now_ns, sink)
+                    self.segment(index, from, packet, origin, now_ns, sink);
+                    self.track.flows.prove(index);
                 } else {
+                    self.track.flows.prove(index);
                     Self::tell_anomalies(packet, now_ns, sink);
-                    self.datagram(index, from, packet, origin, now_ns, sink)
+                    self.datagram(index, from, packet, origin, now_ns, sink);
                 }
             }
             None => {
                 Self::tell_anomalies(packet, now_ns, sink);
-                self.inspect(packet, None, None, origin, now_ns, sink)
+                self.inspect(packet, None, None, origin, now_ns, sink);
             }
         }
     }
 
-    /// A SYN with another beginning, in a flow whose session has ended.
-    fn begins_anew(&self, index: usize, packet: &Decoded<'_>) -> bool {
-        use ringtap_wire::tcp_flag::{ACK, SYN};
-        let closed = self.track.flows.get(index).session.state == crate::track::session::State::Closed;
-        closed && packet.tcp().is_some_and(|tcp| tcp.flags() & (SYN | ACK) == SYN)
+    /// The flow of a packet, new if need be.
+    fn flow(
+        &mut self,
+        packet: &Decoded<'_>,
+        key: FlowKey,
+        direction: Direction,
+        now_ns: u64,
+        sink: &mut impl Sink,
+    ) -> usize {
+        // What the receiver discards begins nothing.
+        let segment = packet.tcp().filter(|_| !packet.bad_checksum).map(|tcp| Segment::new(tcp, packet.payload));
+        let opens = segment.as_ref().is_some_and(is_opening);
+        let (mut client, mut answered) = (direction, None);
+        if let Some(index) = self.track.flows.find(&key, packet.level) {
+            let flow = self.track.flows.get(index);
+            let from = usize::from(direction != flow.client);
+            answered = segment.and_then(|segment| flow.session.answers_anew(from, &segment));
+            let begins = answered.is_some() || (opens && flow.session.has_finished());
+            let unopened = flow.session.state == State::None;
+            // Its time may be over without the sweep having come by.
+            if !begins && !self.track.flows.is_over(index, now_ns) {
+                if opens && unopened && from == 1 {
+                    self.track.flows.turn(index, direction);
+                }
+                return index;
+            }
+            if answered.is_some() {
+                client = if direction == Direction::Forward { Direction::Reverse } else { Direction::Forward };
+            }
+            self.end_flow(index, FlowEnd::Timeout, now_ns, sink);
+        }
+        if let Some(oldest) = self.track.flows.in_the_way() {
+            self.end_flow(oldest, FlowEnd::Evicted, now_ns, sink);
+        }
+        let index = self.track.flows.begin(key, packet.level, client, now_ns);
+        if let Some(greeting) = answered {
+            self.track.flows.get_mut(index).session.open(greeting);
+        }
+        index
     }
 
     /// Adds a fragment; whether a whole packet now is in `self.rebuilt`.
@@ -156,6 +197,10 @@ pub(super) struct Nesting {
     depth: u8,
     rebuilt: bool,
     vlan: Option<u16>,
+    /// IP headers around it.
+    level: u8,
+    /// The outermost packet, inside a tunnel.
+    tunnel: Option<Outer>,
     /// Its checksum is still to be computed.
     unchecked: bool,
 }

@@ -1,12 +1,26 @@
 //! Owns: what goes to the rules besides the packet: its stream's bytes in order, and what applications say in them.
 //! Does not: match.
 
-use crate::alert::{Origin, Sink};
+use crate::alert::{FlowView, Origin, Sink};
 use crate::decode::{Decoded, Transport};
-use crate::protocol::{App, Progress, Side};
+use crate::event::Event;
+use crate::protocol::{App, Progress, Side, Stage};
+use crate::track::segment::Segment;
+use crate::track::session::Memory;
 
-use super::Detector;
-use super::evaluate::Chunk;
+use super::evaluate::{Chunk, Context};
+use super::{Detector, Track};
+
+/// With so many bytes of a stream every protocol has been recognised that is going to be.
+const FIRST_BYTES: usize = 14;
+/// So many ends of lines before them may belong to a request of HTTP, as its servers skip them.
+const MAX_EMPTY: usize = 1024;
+
+/// Whether these first bytes of a side are enough to know that they are no protocol's that we have.
+fn are_enough(bytes: &[u8]) -> bool {
+    let empty = bytes.iter().take(MAX_EMPTY).take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    bytes.len() >= empty + FIRST_BYTES
+}
 
 impl Detector {
     /// A packet of a flow other than TCP's.
@@ -18,15 +32,17 @@ impl Detector {
         origin: Origin,
         now_ns: u64,
         sink: &mut impl Sink,
-    ) -> bool {
+    ) {
         self.work.values.clear();
         if matches!(packet.transport, Transport::Udp(_))
-            && let Some(app) = App::of_datagram(packet.ports)
+            && let Some(app) = App::of_datagram(packet.ports, packet.payload)
         {
-            self.track.flows.get_mut(index).app = Some(app);
-            app.read_datagram(packet.payload, &mut self.work.values);
+            let flow = self.track.flows.get_mut(index);
+            flow.app_is_new = flow.app.replace(app).is_none();
+            app.read_datagram(packet.payload, from == 0, &mut self.work.values);
         }
-        self.inspect(packet, Some((index, from)), None, origin, now_ns, sink)
+        self.inspect(packet, Some((index, from)), None, origin, now_ns, sink);
+        self.tell_transactions(index, now_ns, sink);
     }
 
     /// A TCP segment.
@@ -38,41 +54,86 @@ impl Detector {
         origin: Origin,
         now_ns: u64,
         sink: &mut impl Sink,
-    ) -> bool {
+    ) {
         self.work.values.clear();
-        let Some(tcp) = packet.tcp().copied() else { return false };
+        self.track.flows.get_mut(index).app_is_new = false;
+        let Some(tcp) = packet.tcp().copied() else { return };
         if packet.bad_checksum {
             self.counters.bad_checksums += 1;
             Self::tell_anomalies(packet, now_ns, sink);
-            return self.inspect(packet, Some((index, from)), None, origin, now_ns, sink);
+            self.inspect(packet, Some((index, from)), None, origin, now_ns, sink);
+            return;
         }
-        let payload = packet.payload;
-        let kept = self.begin_chunk(index, from, !payload.is_empty());
-        let flow = self.track.flows.get_mut(index);
-        let before = flow.session.streams[from].next;
-        let (policies, receiver, out) = (&self.limits.policies, packet.destination, &mut self.work.chunk);
-        let newer = || policies.of(receiver).of_segments();
-        let effect = flow.session.take(from, &tcp, payload, &mut self.track.reassembly, &mut packet.events, newer, out);
+        let segment = Segment::new(&tcp, packet.payload);
+        let now_s = (now_ns / 1_000_000_000) as u32;
+        let is_tunnelled = self.track.flows.owner(index).is_tunnelled;
+        let Track { flows, reassembly, windows, .. } = &mut self.track;
+        let mut memory = Memory { reassembly, windows, is_tunnelled };
+        if flows.get_mut(index).session.takes_beginning(from, &segment, now_s, &mut memory) {
+            self.follow(index, 0, packet, now_ns, sink);
+            self.work.values.clear();
+        }
+        let kept = self.begin_chunk(index, from, !segment.payload.is_empty());
+        let Self { track, work, limits, .. } = self;
+        let flow = track.flows.get_mut(index);
+        let old = [0, 1].map(|side| (flow.session.streams[side].next, flow.session.streams[side].begun));
+        let had_end = flow.session.streams[from].end.is_some();
+        let receiver = packet.destination;
+        let newer = || limits.policies.of(receiver).of_segments();
+        let mut memory = Memory { reassembly: &mut track.reassembly, windows: &mut track.windows, is_tunnelled };
+        let effect = flow.session.take(from, &segment, now_s, &mut memory, &mut packet.events, newer, &mut work.chunk);
         self.counters.segments_refused += u64::from(effect.refused);
-        self.counters.gaps += u64::from(effect.gap);
+        self.counters.segments_discarded += u64::from(effect.discarded);
+        self.counters.gaps += effect.gaps.iter().flatten().count() as u64;
+        let (before, kept) = self.begun_again(index, from, &old, kept);
+        let aside = self.other_bytes(index, from, before, &segment, &effect);
+        if aside.is_some_and(|aside| aside.position < before) && !effect.discarded {
+            packet.events.add(Event::StreamOverlapDifferent);
+        }
         Self::tell_anomalies(packet, now_ns, sink);
         let chunk = self.end_chunk(index, from, kept, before, effect.added);
         let passed = self.inspect(packet, Some((index, from)), Some(chunk), origin, now_ns, sink);
+        self.tell_transactions(index, now_ns, sink);
+        self.listen_on(index, from, packet, chunk, origin, now_ns, sink);
+        self.converse(index, from, packet, chunk, origin, now_ns, sink);
+        self.talk(index, from, packet, chunk, origin, now_ns, sink);
         self.keep_window(index, from, chunk);
-        // More that is in order now than one chunk holds.
-        if chunk.has_new() {
-            self.follow(index, from, packet, now_ns, sink);
+        if !passed {
+            self.side_lines(index, from, packet, &segment, (before, chunk), &effect, aside, now_ns, sink);
         }
-        if effect.gap {
-            // The other side's bytes behind the gap.
-            let window = &mut self.track.flows.get_mut(index).session.streams[1 - from].window;
-            self.track.windows.free(window);
-            self.follow(index, 1 - from, packet, now_ns, sink);
+        for (of, gap) in effect.gaps.into_iter().enumerate() {
+            if let Some(gap) = gap {
+                self.leave_gap(index, of, gap);
+            }
+            // More that is in order now than one chunk holds, or that lies behind the gap.
+            if gap.is_some() || (of == from && chunk.has_new()) {
+                self.follow(index, of, packet, now_ns, sink);
+            }
         }
         if effect.ended {
             self.drain(index, now_ns, sink);
+        } else if self.track.flows.get(index).session.streams[from].end.is_some() && !had_end {
+            self.pause(index, from, packet, origin, now_ns, sink);
         }
-        passed
+    }
+
+    /// Where the stream was before a segment, and how many of its bytes are kept in the chunk: nothing and none if it has begun
+    /// again by it. What applications said in a stream that has begun again is nobody's.
+    fn begun_again(&mut self, index: usize, from: usize, old: &[(u64, u8); 2], kept: usize) -> (u64, usize) {
+        let Track { flows, http, handshakes, dialogs, .. } = &mut self.track;
+        let flow = flows.get_mut(index);
+        let is_other = [0, 1].map(|side| flow.session.streams[side].begun != old[side].1);
+        if (0..2).any(|side| is_other[side] && old[side].0 > 0) {
+            (flow.app, flow.app_done, flow.app_next, flow.app_last) = (None, [false; 2], [0; 2], [0; 2]);
+            http.forget(index);
+            handshakes.forget(index);
+            dialogs.forget(index);
+        }
+        if !is_other[from] {
+            return (old[from].0, kept);
+        }
+        self.work.chunk.drain(..kept);
+        (0, 0)
     }
 
     /// Puts the bytes kept of a stream into the chunk; returns how many.
@@ -87,7 +148,8 @@ impl Detector {
 
     /// Describes the chunk, and reads what the application says in it.
     fn end_chunk(&mut self, index: usize, from: usize, kept: usize, before: u64, added: bool) -> Chunk {
-        let chunk = Chunk { base: before - kept as u64, kept, len: self.work.chunk.len(), added };
+        let len = self.work.chunk.len();
+        let chunk = Chunk { base: before - kept as u64, kept, new_to: len, len, added };
         if chunk.has_new() {
             self.counters.chunks += 1;
             self.listen(index, from, chunk);
@@ -97,8 +159,9 @@ impl Detector {
 
     fn keep_window(&mut self, index: usize, from: usize, chunk: Chunk) {
         if chunk.has_new() {
+            let is_tunnelled = self.track.flows.owner(index).is_tunnelled;
             let window = &mut self.track.flows.get_mut(index).session.streams[from].window;
-            self.track.windows.keep(window, &self.work.chunk);
+            self.track.windows.keep(window, &self.work.chunk, is_tunnelled);
         }
     }
 
@@ -119,6 +182,7 @@ impl Detector {
     /// Inspects what is left of both streams, gaps between or not.
     pub(super) fn drain(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) {
         for from in 0..2 {
+            self.settle(index, from, now_ns, sink);
             loop {
                 self.work.chunk.clear();
                 let session = &mut self.track.flows.get_mut(index).session;
@@ -132,6 +196,31 @@ impl Detector {
                 self.rest(index, from, 0, before, 0, Origin::FlowEnd, now_ns, sink);
             }
         }
+        self.end_conversation(index, now_ns, sink);
+    }
+
+    /// A side whose first bytes told nothing when it ended: they are what was announced, if anything was.
+    fn settle(&mut self, index: usize, from: usize, now_ns: u64, sink: &mut impl Sink) {
+        let flow = self.track.flows.get(index);
+        let is_open = flow.app.is_none() && !flow.app_done[from] && !flow.passed;
+        let (next, is_forward) =
+            (flow.session.streams[from].next, (flow.client == ringtap_wire::Direction::Forward) == (from == 0));
+        if !is_open || next == 0 || self.begin_chunk(index, from, true) as u64 != next {
+            return;
+        }
+        self.take_announced(index, from);
+        let flow = self.track.flows.get(index);
+        if flow.app.is_none() {
+            return;
+        }
+        let len = self.work.chunk.len();
+        let packet = Decoded::of_flow(&flow.key, flow.level, is_forward, 0);
+        // The rules have looked at the bytes themselves before.
+        let chunk = Chunk { base: 0, kept: len, new_to: len, len, added: false };
+        self.work.values.clear();
+        self.inspect(&packet, Some((index, from)), Some(chunk), Origin::FlowEnd, now_ns, sink);
+        let chunk = Chunk { kept: 0, ..chunk };
+        self.talk(index, from, &packet, chunk, Origin::FlowEnd, now_ns, sink);
     }
 
     /// Inspects a chunk that is not a packet's: told with the flow's addresses.
@@ -150,30 +239,112 @@ impl Detector {
         self.work.values.clear();
         let chunk = self.end_chunk(index, from, kept, before, true);
         let flow = self.track.flows.get(index);
-        let packet =
-            Decoded::of_flow(&flow.key, (flow.client == ringtap_wire::Direction::Forward) == (from == 0), wire_len);
+        let packet = Decoded::of_flow(
+            &flow.key,
+            flow.level,
+            (flow.client == ringtap_wire::Direction::Forward) == (from == 0),
+            wire_len,
+        );
         self.inspect(&packet, Some((index, from)), Some(chunk), origin, now_ns, sink);
+        self.tell_transactions(index, now_ns, sink);
+        self.listen_on(index, from, &packet, chunk, origin, now_ns, sink);
+        self.converse(index, from, &packet, chunk, origin, now_ns, sink);
+        self.talk(index, from, &packet, chunk, origin, now_ns, sink);
         self.keep_window(index, from, chunk);
     }
 
     /// What the application says in a chunk.
     fn listen(&mut self, index: usize, from: usize, chunk: Chunk) {
+        let owner = self.track.flows.owner(index);
         let flow = self.track.flows.get_mut(index);
         if flow.app_done[from] {
             return;
         }
-        let bytes = &self.work.chunk[..];
-        if flow.app.is_none() && chunk.base == 0 {
-            flow.app = App::of_stream(bytes, flow.key.ports());
+        let is_open = flow.app.is_none_or(App::is_announced) && !are_enough(&self.work.chunk[..chunk.kept]);
+        if is_open && chunk.base == 0 {
+            self.recognise(index, from);
         }
+        let flow = self.track.flows.get_mut(index);
+        let bytes = &self.work.chunk[..];
         flow.app_done[from] = match flow.app {
             // Once the first bytes are gone, or are no protocol's that we have, there is nothing to wait for.
-            None => chunk.base != 0 || bytes.len() >= 4,
+            None => chunk.base != 0 || are_enough(bytes),
+            Some(app) if app.has_transactions() || app.talk().is_some() => false,
+            Some(app) if app.has_handshake() => {
+                let (next, end) = (flow.app_next[from], chunk.base + chunk.len as u64);
+                flow.app_next[from] = end;
+                match next.checked_sub(chunk.base).and_then(|start| bytes.get(start as usize..)) {
+                    Some(new) => {
+                        let handshakes = &mut self.track.handshakes;
+                        handshakes.read(owner, from, new, &mut self.work.values) == Progress::Done
+                    }
+                    // Nothing can be told behind missing bytes.
+                    None => true,
+                }
+            }
             Some(app) => {
                 let next = &mut flow.app_next[from];
-                let mut side = Side { bytes, base: chunk.base, from_client: from == 0, next };
-                app.read_stream(&mut side, &mut self.work.values) == Progress::Done
+                let was = *next;
+                let mut side = Side { bytes, base: chunk.base, next };
+                let progress = app.read_stream(&mut side, &mut self.work.values);
+                if flow.app_next[from] > was {
+                    flow.app_last[from] = was;
+                }
+                progress == Progress::Done
             }
         };
+    }
+
+    /// Messages of the chunk whose values found no room among those before them, and the rules of these.
+    #[expect(clippy::too_many_arguments, reason = "two callers; all of it describes one chunk")]
+    fn listen_on(
+        &mut self,
+        index: usize,
+        from: usize,
+        packet: &Decoded<'_>,
+        chunk: Chunk,
+        origin: Origin,
+        now_ns: u64,
+        sink: &mut impl Sink,
+    ) {
+        let last = self.track.flows.get(index).app_last[from];
+        // They share what one packet may cost.
+        self.work.budget.left = self.limits.budget;
+        let context = Context::new(packet, Some((index, from)), Some(chunk), origin, now_ns);
+        while self.work.values.has_more && !self.track.flows.get(index).passed {
+            self.work.values.clear();
+            self.listen(index, from, chunk);
+            self.work.choose_at(&self.program, Stage::Start);
+            self.conclude(&context, origin, sink);
+            self.tell_transactions(index, now_ns, sink);
+        }
+        // What lies beside the chunk is read from its first message on.
+        self.track.flows.get_mut(index).app_last[from] = last;
+    }
+
+    /// What the first bytes of a side say of both, though the other side's said nothing and were taken for what was announced.
+    fn recognise(&mut self, index: usize, from: usize) {
+        let flow = self.track.flows.get_mut(index);
+        if let Some(app) = App::of_stream(&self.work.chunk, flow.key.ports()) {
+            if flow.app.replace(app).is_some() {
+                (flow.app_next, flow.app_last) = ([0; 2], [0; 2]);
+                self.track.dialogs.forget(index);
+            }
+            flow.app_is_new = true;
+        } else if flow.app.is_none() && are_enough(&self.work.chunk) {
+            self.take_announced(index, from);
+        }
+    }
+
+    /// First bytes that are no protocol's are of the one that another connection has announced, if it has. What they say themselves
+    /// goes before: whoever announces may want that nobody looks.
+    fn take_announced(&mut self, index: usize, from: usize) {
+        let owner = self.track.flows.owner(index);
+        let Track { flows, expected, dialogs, .. } = &mut self.track;
+        let flow = flows.get_mut(index);
+        flow.app_done[from] = true;
+        let Some((app, state)) = expected.take(&FlowView::new(flow)) else { return };
+        dialogs.begin(owner, state);
+        (flow.app, flow.app_is_new, flow.app_done[from]) = (Some(app), true, false);
     }
 }

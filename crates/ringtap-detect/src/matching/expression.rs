@@ -44,7 +44,7 @@ impl Compiled {
     /// Neither engine takes it.
     pub(crate) fn new(expression: &Expression) -> Result<Self, String> {
         let pattern = std::str::from_utf8(&expression.pattern).map_err(|_| "is not UTF-8".to_owned())?;
-        let engine = match linear(pattern, &expression.flags) {
+        let engine = match linear(pattern, &expression.flags, WhichCaptures::Implicit) {
             Some(regex) => Engine::Linear(regex),
             None => Engine::Limited(limited(pattern, &expression.flags)?),
         };
@@ -77,8 +77,21 @@ impl Compiled {
     }
 }
 
+/// An expression whose groups can be found.
+///
+/// # Errors
+/// The linear-time engine does not take it.
+pub(super) fn with_groups(expression: &Expression) -> Result<meta::Regex, String> {
+    let pattern = std::str::from_utf8(&expression.pattern).map_err(|_| "is not UTF-8".to_owned())?;
+    let regex = linear(pattern, &expression.flags, WhichCaptures::All);
+    let regex = regex.ok_or_else(|| "takes more than linear time".to_owned())?;
+    // A first search takes its working memory.
+    regex.search_slots(&Input::new(b"").range(0..0), &mut [None; 4]);
+    Ok(regex)
+}
+
 /// The linear-time engine, for expressions that mean the same to both.
-fn linear(pattern: &str, flags: &str) -> Option<meta::Regex> {
+fn linear(pattern: &str, flags: &str, groups: WhichCaptures) -> Option<meta::Regex> {
     if flags.contains(['x', 'G']) || means_something_else(pattern) {
         return None;
     }
@@ -113,7 +126,7 @@ fn linear(pattern: &str, flags: &str) -> Option<meta::Regex> {
     // in one pass, an expression takes half of the memory.
     let how = meta::Config::new()
         .utf8_empty(false)
-        .which_captures(WhichCaptures::Implicit)
+        .which_captures(groups)
         .onepass(false)
         .nfa_size_limit(Some(SIZE_LIMIT))
         .hybrid_cache_capacity(CACHE_LIMIT);

@@ -3,7 +3,9 @@
 //!
 //! Owns no packet and no state of flows.
 
+pub(crate) mod base64;
 pub(crate) mod expression;
 pub(crate) mod groups;
 pub(crate) mod inspect;
 pub(crate) mod patterns;
+pub(crate) mod transform;

@@ -5,7 +5,8 @@ use aho_corasick::automaton::{Automaton, StateID};
 use aho_corasick::nfa::{contiguous, noncontiguous};
 use aho_corasick::{Anchored, MatchKind, StartKind, dfa};
 
-use crate::rules::rule::{Buffer, Content, Rule, Test, Value};
+use crate::protocol::Stage;
+use crate::rules::rule::{Buffer, Content, Rule, Test, Transform, Value};
 
 /// A table with one step per byte is built where it takes at most so many bytes: larger ones fall out of the cache, and
 /// their steps are no faster than those of the compact form.
@@ -226,9 +227,16 @@ impl Position {
 /// The pattern that stands for a rule: the one its author chose, else the one that is least likely to occur by chance, of
 /// those that must be there.
 pub(crate) fn fast_pattern(rule: &Rule) -> Option<FastPattern> {
+    // A pattern is looked for in the value itself, which other transforms change.
+    let dot_only = |chain: u8| rule.transforms[usize::from(chain)] == [Transform::DotPrefix];
+    let is_seen = |buffer: Buffer| match buffer {
+        Buffer::Transformed(_, chain) => dot_only(chain),
+        Buffer::Base64 => false,
+        _ => true,
+    };
     let contents = rule.buffers.iter().flat_map(|(buffer, tests)| {
         tests.iter().filter_map(move |test| match test {
-            Test::Content(content) if !content.negated => Some((*buffer, content)),
+            Test::Content(content) if !content.negated && is_seen(*buffer) => Some((*buffer, content)),
             _ => None,
         })
     });
@@ -237,9 +245,21 @@ pub(crate) fn fast_pattern(rule: &Rule) -> Option<FastPattern> {
         let is_app = buffer.of_app().is_some();
         (content.fast, is_app, rarity(&content.bytes), content.bytes.len(), Position::of(content, 0) != Position::ANY)
     })?;
-    let (from, len) = content.chop.unwrap_or((0, content.bytes.len()));
+    let (mut from, mut len) = content.chop.unwrap_or((0, content.bytes.len()));
+    // The dot before a value is put there for the tests; a pattern is looked for in the value itself.
+    let is_dotted = matches!(buffer, Buffer::Transformed(..));
+    if is_dotted && from == 0 && content.bytes[0] == b'.' {
+        if len == 1 {
+            return None;
+        }
+        (from, len) = (1, len - 1);
+    }
     let bytes = content.bytes[from..from + len].to_vec();
-    Some(FastPattern { buffer, bytes, position: Position::of(content, content.bytes.len() - from - len) })
+    // A window of a content begins anywhere.
+    let is_window = buffer.of_app().is_some_and(|buffer| buffer.stage() == Stage::Body);
+    let position =
+        if is_dotted || is_window { Position::ANY } else { Position::of(content, content.bytes.len() - from - len) };
+    Some(FastPattern { buffer, bytes, position })
 }
 
 /// How unlikely bytes are to occur by chance, as a sum of what each says: a byte that is there already says little, and so

@@ -2,7 +2,9 @@
 //! Does not: have any protocol in it.
 
 use super::Found;
+use super::dialog::Talk;
 use crate::decode::Decoded;
+use crate::rules::rule::{Content, Test};
 
 /// What the detector knows of a protocol.
 pub(crate) struct Definition {
@@ -14,10 +16,41 @@ pub(crate) struct Definition {
     pub(crate) keywords: &'static [Keyword],
     /// How it is recognised.
     pub(crate) recognition: Recognition,
-    /// Reads one side of a TCP stream, whenever there are new bytes; `None` if it is not spoken over TCP.
-    pub(crate) stream: Option<fn(&mut Side<'_>, &mut Found<'_>) -> Progress>,
-    /// Reads a UDP datagram; `None` if it is not spoken over UDP. Needs ports to be recognised by.
-    pub(crate) datagram: Option<fn(&[u8], &mut Found<'_>)>,
+    /// What reads a TCP stream; `None` if it is not spoken over TCP.
+    pub(crate) stream: Option<Reader>,
+    /// Reads a UDP datagram, of the client or not; `None` if it is not spoken over UDP. Needs ports to be recognised by.
+    pub(crate) datagram: Option<fn(&[u8], bool, &mut Found<'_>)>,
+    /// The number of the buffer that has the names of what is odd, for `app-layer-event`.
+    pub(crate) events: Option<u8>,
+}
+
+/// What reads a TCP stream.
+#[derive(Clone, Copy)]
+pub(crate) enum Reader {
+    /// This, of one side, whenever there are new bytes: all it keeps is a position.
+    Values(fn(&mut Side<'_>, &mut Found<'_>) -> Progress),
+    /// What keeps handshakes until they are read.
+    Handshake,
+    /// What keeps messages until they are whole, and reads them one by one (`detector/messages.rs`).
+    Messages(&'static Talk),
+    /// What keeps requests and their responses (`detector/transactions.rs`).
+    Transactions,
+}
+
+/// How much of a message must be there before a buffer has its value. Rules are looked at when all their buffers may have theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// The first line; or all that there is, where a protocol has no transactions.
+    Start,
+    /// All fields.
+    Head,
+    /// Some of the content.
+    Body,
+}
+
+impl Stage {
+    /// How many there are.
+    pub(crate) const COUNT: usize = Self::Body as usize + 1;
 }
 
 impl Definition {
@@ -35,23 +68,23 @@ impl Definition {
 /// How a protocol is recognised.
 #[derive(Clone, Copy)]
 pub(crate) enum Recognition {
-    /// One side is on one of these ports.
-    Ports(&'static [u16]),
-    /// By the first bytes of a side that are there; the ports may say no. Asked again until four bytes are there.
+    /// One side is on one of these ports, and the first bytes of a stream fit. Asked again while there are few.
+    Ports(&'static [u16], fn(&[u8]) -> bool),
+    /// By the first bytes of a side that are there; the ports may say no. Asked again while there are few.
     FirstBytes(fn(&[u8], (u16, u16)) -> bool),
 }
 
 impl Recognition {
     pub(crate) const fn ports(&self) -> &'static [u16] {
         match self {
-            Self::Ports(ports) => ports,
+            Self::Ports(ports, _) => ports,
             Self::FirstBytes(_) => &[],
         }
     }
 
     pub(crate) fn fits(&self, bytes: &[u8], ports: (u16, u16)) -> bool {
         match self {
-            Self::Ports(list) => list.iter().any(|&port| port == ports.0 || port == ports.1),
+            Self::Ports(list, fits) => list.iter().any(|&port| port == ports.0 || port == ports.1) && fits(bytes),
             Self::FirstBytes(fits) => fits(bytes, ports),
         }
     }
@@ -65,13 +98,27 @@ pub(crate) struct Keyword {
     pub(crate) names: &'static [&'static str],
     /// What it asks.
     pub(crate) matching: Match,
+    /// When it has a value.
+    pub(crate) stage: Stage,
+    /// Keywords that stand behind a content and say that it is in this buffer.
+    pub(crate) behind_content: &'static [&'static str],
+    /// The flag of an expression that says so.
+    pub(crate) flag: Option<char>,
+    /// Other keywords, and the tests of this buffer's values that are made of what is behind them.
+    pub(crate) also: &'static [(&'static str, ToTests)],
 }
+
+/// Makes tests of what is behind a keyword.
+pub(crate) type ToTests = fn(&str) -> Result<Vec<Test>, String>;
 
 /// What a keyword asks of its buffer's values: one of them must fit.
 #[derive(Clone, Copy)]
 pub(crate) enum Match {
     /// The tests that follow the keyword in its rule (`content`, `pcre` …): a sticky buffer.
     Tests,
+    /// These, made of what is behind the keyword; tests that follow look elsewhere. An error says what is wrong with it, or nothing
+    /// where it is not supported.
+    Value(ToTests),
     /// This, of a value and the packet it came with; tests that follow the keyword look elsewhere.
     Condition(fn(&[u8], &Decoded<'_>) -> bool),
 }
@@ -79,7 +126,28 @@ pub(crate) enum Match {
 impl Keyword {
     /// A sticky buffer.
     pub(crate) const fn buffer(number: u8, names: &'static [&'static str]) -> Self {
-        Self { number, names, matching: Match::Tests }
+        let matching = Match::Tests;
+        Self { number, names, matching, stage: Stage::Start, behind_content: &[], flag: None, also: &[] }
+    }
+
+    /// The same, of a value that is there from this stage on.
+    pub(crate) const fn from(self, stage: Stage) -> Self {
+        Self { stage, ..self }
+    }
+
+    /// The same, with older forms that stand behind the content, and an expression's flag.
+    pub(crate) const fn after_content(self, keywords: &'static [&'static str], flag: Option<char>) -> Self {
+        Self { behind_content: keywords, flag, ..self }
+    }
+
+    /// The same, with keywords that make tests of it.
+    pub(crate) const fn also_value(self, also: &'static [(&'static str, ToTests)]) -> Self {
+        Self { also, ..self }
+    }
+
+    /// Tests that are made of what is behind the keyword.
+    pub(crate) const fn value(number: u8, names: &'static [&'static str], tests: ToTests) -> Self {
+        Self { matching: Match::Value(tests), ..Self::buffer(number, names) }
     }
 
     /// A condition of its own.
@@ -88,7 +156,7 @@ impl Keyword {
         names: &'static [&'static str],
         holds: fn(&[u8], &Decoded<'_>) -> bool,
     ) -> Self {
-        Self { number, names, matching: Match::Condition(holds) }
+        Self { matching: Match::Condition(holds), ..Self::buffer(number, names) }
     }
 }
 
@@ -106,17 +174,11 @@ pub(crate) struct Side<'a> {
     pub(crate) bytes: &'a [u8],
     /// Position in the stream of the first of them.
     pub(crate) base: u64,
-    pub(crate) from_client: bool,
     /// Position of what the reader wants next.
     pub(crate) next: &'a mut u64,
 }
 
 impl<'a> Side<'a> {
-    /// The bytes are there from the stream's beginning on.
-    pub(crate) fn is_from_start(&self) -> bool {
-        self.base == 0
-    }
-
     /// What is there from [`Side::skip`]'s position on; `None` if bytes from there are gone already.
     pub(crate) fn unread(&self) -> Option<&'a [u8]> {
         let from = self.next.checked_sub(self.base)?;
@@ -127,4 +189,27 @@ impl<'a> Side<'a> {
     pub(crate) fn skip(&mut self, bytes: usize) {
         *self.next += bytes as u64;
     }
+}
+
+/// `filename`: a part of the name.
+pub(crate) fn file_name(value: &str) -> Result<Vec<Test>, String> {
+    name_test(value, "", false)
+}
+
+/// `fileext`: what is behind the name's last dot.
+pub(crate) fn file_extension(value: &str) -> Result<Vec<Test>, String> {
+    name_test(value, ".", true)
+}
+
+fn name_test(value: &str, before: &str, at_end: bool) -> Result<Vec<Test>, String> {
+    let (negated, value) = match value.trim().strip_prefix('!') {
+        Some(rest) => (true, rest.trim_start()),
+        None => (false, value.trim()),
+    };
+    let text = value.trim_matches('"');
+    if text.is_empty() {
+        return Err("is empty".to_owned());
+    }
+    let bytes = format!("{before}{text}").into_bytes();
+    Ok(vec![Test::Content(Content { nocase: true, negated, at_end, ..Content::of(bytes) })])
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Reason, Rejected, printable};
+use super::{Reason, Rejected};
 
 /// How much of a rule set is used, and why the rest is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Coverage {
             }
         }
         let sorted = |counts: BTreeMap<String, usize>| {
-            let mut list: Vec<_> = counts.into_iter().map(|(option, count)| (printable(&option), count)).collect();
+            let mut list: Vec<_> = counts.into_iter().collect();
             list.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
             list
         };

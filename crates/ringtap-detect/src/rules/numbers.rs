@@ -112,9 +112,13 @@ impl RuleVariables {
             "^" => Operator::Xor,
             other => return Err(format!("'{other}' is no operator")),
         };
-        let mut number = self.number(bytes, offset, 1)?;
+        let mut number = self.number(bytes, offset, 0)?;
         for flag in flags {
             number_flag(&mut number, flag)?;
+        }
+        // Digits without a number of them go as far as they go.
+        if number.bytes == Value::Number(0) && number.text_base.is_none() {
+            return Err("0 bytes make no number".to_owned());
         }
         Ok(Test::ByteTest { number: finished(number)?, operator, negated, value: self.value(value)? })
     }

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 /// A set of numbers as sorted, disjoint, inclusive ranges.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ranges {
     list: Vec<(u128, u128)>,
 }

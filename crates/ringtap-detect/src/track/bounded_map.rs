@@ -12,6 +12,8 @@ struct Entry<K, V> {
     key: K,
     value: V,
     used_ns: u64,
+    /// Nobody's any more: the next new key of its bucket gets the place.
+    is_free: bool,
 }
 
 /// A table of fixed size.
@@ -50,19 +52,38 @@ impl<K: Eq + Hash + Copy, V: Default> BoundedMap<K, V> {
         self.places[bucket].iter().take_while(|&&place| place != 0).map(|&place| place as usize - 1)
     }
 
+    /// The number of a key's entry.
+    fn number(&self, bucket: usize, key: &K) -> Option<usize> {
+        self.numbers(bucket).find(|&number| self.entries[number].key == *key && !self.entries[number].is_free)
+    }
+
     /// The value of a key that is there.
     pub(crate) fn find(&mut self, key: &K) -> Option<&mut V> {
-        let number = self.numbers(self.bucket(key)).find(|&number| self.entries[number].key == *key)?;
+        let number = self.number(self.bucket(key), key)?;
         Some(&mut self.entries[number].value)
+    }
+
+    /// Forgets a key; its value, if it was there.
+    pub(crate) fn forget(&mut self, key: &K) -> Option<V> {
+        let number = self.number(self.bucket(key), key)?;
+        let entry = &mut self.entries[number];
+        entry.is_free = true;
+        Some(std::mem::take(&mut entry.value))
     }
 
     /// The value of a key, new if need be.
     pub(crate) fn entry(&mut self, key: K, now_ns: u64) -> &mut V {
         let bucket = self.bucket(&key);
-        let new = || Entry { key, value: V::default(), used_ns: now_ns };
-        let found = self.numbers(bucket).find(|&number| self.entries[number].key == key);
-        let number = match (found, self.places[bucket].iter().position(|&place| place == 0)) {
-            (Some(number), _) => number,
+        let new = || Entry { key, value: V::default(), used_ns: now_ns, is_free: false };
+        let found = self.number(bucket, &key);
+        let free = self.numbers(bucket).find(|&number| self.entries[number].is_free);
+        let number = match (found.or(free), self.places[bucket].iter().position(|&place| place == 0)) {
+            (Some(number), _) => {
+                if found.is_none() {
+                    self.entries[number] = new();
+                }
+                number
+            }
             (None, Some(way)) => {
                 self.entries.push(new());
                 self.places[bucket][way] = self.entries.len() as u32;
@@ -94,5 +115,15 @@ mod tests {
         assert_eq!(table.evicted, 1);
         assert!(table.find(&0).is_none());
         assert_eq!(table.find(&3).copied(), Some(6));
+    }
+
+    #[test]
+    fn what_is_forgotten_makes_room() {
+        let mut table = BoundedMap::<u32, u32>::new(WAYS);
+        for key in 0..1000 {
+            *table.entry(key, key.into()) = key * 2;
+            assert_eq!((table.forget(&key), table.forget(&key)), (Some(key * 2), None));
+        }
+        assert_eq!((table.evicted, table.entries.len(), *table.entry(1, 1001)), (0, 1, 0));
     }
 }

@@ -1,5 +1,5 @@
 //! Owns: the flow table: fixed size, time-outs by protocol and state, emergency when it is nearly full; the flow used
-//! longest ago makes room.
+//! longest ago makes room, of those first that are the easiest to make up.
 //! Does not: follow TCP (see `session.rs`) or write records.
 
 use ringtap_wire::{Direction, FlowKey, protocol};
@@ -7,11 +7,14 @@ use ringtap_wire::{Direction, FlowKey, protocol};
 use super::session::{Session, State};
 use crate::fixed_vec::{FixedVec, SpareVisitor};
 use crate::protocol::App;
+use crate::use_order::Owner;
 
 const NONE: u32 = u32::MAX;
 /// Flows looked at for their time-out each [`SWEEP_NS`], and at each packet in an emergency.
 const SWEEP: usize = 4;
 const EMERGENCY_SWEEP: usize = 16;
+/// So large a part of the table is left to flows of each standing but the best.
+const SHARE: usize = 16;
 /// Between two looks: a table of a million flows is gone through in 2.5 s, if packets come as often.
 const SWEEP_NS: u64 = 10_000;
 
@@ -21,6 +24,8 @@ pub struct Flow {
     /// Number, from 1, never used twice.
     pub(crate) id: u64,
     pub(crate) key: FlowKey,
+    /// IP headers around its packets: what is in a tunnel is not what goes beside it.
+    pub(crate) level: u8,
     /// Direction of the client's packets: of the first one.
     pub(crate) client: Direction,
     pub(crate) first_ns: u64,
@@ -28,6 +33,8 @@ pub struct Flow {
     /// Packets and bytes of client and server.
     pub(crate) packets: [u64; 2],
     pub(crate) bytes: [u64; 2],
+    /// Least and greatest hop limit of client and server.
+    pub(crate) hop_limits: [(u8, u8); 2],
     pub(crate) session: Session,
     /// A pass rule matched.
     pub(crate) passed: bool,
@@ -37,10 +44,16 @@ pub struct Flow {
     pub(crate) alerts: u64,
     /// Position of the next message of each side that a parser of the application's protocol wants.
     pub(crate) app_next: [u64; 2],
+    /// Position at which the last message of each side begins that was begun to be read.
+    pub(crate) app_last: [u64; 2],
     /// What the application speaks, once it is known.
     pub(crate) app: Option<App>,
+    /// It became known by the packet at hand.
+    pub(crate) app_is_new: bool,
     /// Nothing more is to be learnt from the application's messages.
     pub(crate) app_done: [bool; 2],
+    /// Transactions that were told, of protocols that do not number theirs themselves.
+    pub(crate) transactions: u32,
     chain: u32,
     used: bool,
 }
@@ -83,6 +96,36 @@ struct Recent {
     last_ns: u64,
     newer: u32,
     older: u32,
+    standing: Standing,
+}
+
+/// How hard a flow is to make up: those of the easiest kind give their places up first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Nobody has answered.
+    Unproven,
+    /// Answered within a tunnel: whoever sends datagrams to its end writes both sides.
+    Tunnelled,
+    /// Answered, without a handshake: two packets with forged addresses look like it.
+    Answered,
+    /// A TCP session.
+    Agreed,
+}
+
+impl Standing {
+    const COUNT: usize = Self::Agreed as usize + 1;
+}
+
+/// Flows from the newest to the oldest.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    newest: u32,
+    oldest: u32,
+    count: usize,
+}
+
+impl Order {
+    const EMPTY: Self = Self { newest: NONE, oldest: NONE, count: 0 };
 }
 
 /// What is counted.
@@ -104,8 +147,8 @@ pub(crate) struct Flows {
     capacity: usize,
     buckets: Vec<u32>,
     free: u32,
-    newest: u32,
-    oldest: u32,
+    /// Those of each standing.
+    orders: [Order; Standing::COUNT],
     pub(crate) count: usize,
     seed: u64,
     hand: usize,
@@ -129,8 +172,7 @@ impl Flows {
             capacity,
             buckets: vec![NONE; capacity.next_power_of_two()],
             free: NONE,
-            newest: NONE,
-            oldest: NONE,
+            orders: [Order::EMPTY; Standing::COUNT],
             count: 0,
             seed,
             hand: 0,
@@ -149,21 +191,26 @@ impl Flows {
         self.bits.show_spare(to);
     }
 
-    fn bucket(&self, key: &FlowKey) -> usize {
-        key.stable_hash(self.seed) as usize & (self.buckets.len() - 1)
+    fn bucket(&self, key: &FlowKey, level: u8) -> usize {
+        key.stable_hash(self.seed ^ u64::from(level)) as usize & (self.buckets.len() - 1)
     }
 
     /// The flow's index.
-    pub(crate) fn find(&self, key: &FlowKey) -> Option<usize> {
-        let mut at = self.buckets[self.bucket(key)];
+    pub(crate) fn find(&self, key: &FlowKey, level: u8) -> Option<usize> {
+        let mut at = self.buckets[self.bucket(key, level)];
         while at != NONE {
             let flow = &self.flows[at as usize];
-            if flow.key == *key {
+            if flow.key == *key && flow.level == level {
                 return Some(at as usize);
             }
             at = flow.chain;
         }
         None
+    }
+
+    /// The flow as pools know it.
+    pub(crate) fn owner(&self, index: usize) -> Owner {
+        Owner { flow: index, is_tunnelled: self.flows[index].level > 0 }
     }
 
     pub(crate) fn get(&self, index: usize) -> &Flow {
@@ -210,33 +257,41 @@ impl Flows {
         SHORTEST_S[usize::from(self.emergency)] * 1_000_000_000
     }
 
-    /// The flow that has to go before another one can begin, if the table is full.
+    /// The flow that has to go before another one can begin, if the table is full: one that nobody answered, or else one that
+    /// was answered in a tunnel, or one of datagrams, unless those are so few that a new one would have no time to prove itself.
     pub(crate) fn in_the_way(&mut self) -> Option<usize> {
         if self.count < self.capacity {
             return None;
         }
         self.counters.evicted += 1;
-        Some(self.oldest as usize)
+        // One of the four has more than a sixteenth of a full table.
+        let first = self.orders.iter().find(|order| order.count > self.capacity / SHARE)?;
+        Some(first.oldest as usize)
     }
 
     /// Begins a flow; there must be room.
-    pub(crate) fn begin(&mut self, key: FlowKey, client: Direction, now_ns: u64) -> usize {
-        let bucket = self.bucket(&key);
+    pub(crate) fn begin(&mut self, key: FlowKey, level: u8, client: Direction, now_ns: u64) -> usize {
+        let bucket = self.bucket(&key, level);
         let flow = Flow {
             id: self.next_id,
             key,
+            level,
             client,
             first_ns: now_ns,
             last_ns: now_ns,
             packets: [0; 2],
             bytes: [0; 2],
+            hop_limits: [(u8::MAX, 0); 2],
             session: Session::default(),
             passed: false,
             addresses_done: [false; 2],
             alerts: 0,
             app_next: [0; 2],
+            app_last: [0; 2],
             app: None,
+            app_is_new: false,
             app_done: [false; 2],
+            transactions: 0,
             chain: self.buckets[bucket],
             used: true,
         };
@@ -245,7 +300,7 @@ impl Flows {
         let index = match self.free {
             NONE => {
                 self.flows.push(flow);
-                self.recent.push(Recent { last_ns: now_ns, newer: NONE, older: NONE });
+                self.recent.push(Recent { last_ns: now_ns, newer: NONE, older: NONE, standing: Standing::Unproven });
                 self.bits.reach(self.flows.len() * self.words, 0);
                 self.flows.len() - 1
             }
@@ -257,6 +312,7 @@ impl Flows {
             }
         };
         self.recent[index].last_ns = now_ns;
+        self.recent[index].standing = Standing::Unproven;
         self.buckets[bucket] = index as u32;
         self.count += 1;
         self.make_newest(index);
@@ -270,44 +326,77 @@ impl Flows {
     }
 
     fn unlink(&mut self, index: usize) {
-        let Recent { newer, older, .. } = self.recent[index];
+        let Recent { newer, older, standing, .. } = self.recent[index];
+        let order = &mut self.orders[standing as usize];
+        order.count -= 1;
         match newer {
-            NONE => self.newest = older,
+            NONE => order.newest = older,
             _ => self.recent[newer as usize].older = older,
         }
         match older {
-            NONE => self.oldest = newer,
+            NONE => order.oldest = newer,
             _ => self.recent[older as usize].newer = newer,
         }
     }
 
     fn make_newest(&mut self, index: usize) {
-        let second = self.newest;
+        let order = &mut self.orders[self.recent[index].standing as usize];
+        order.count += 1;
+        let second = std::mem::replace(&mut order.newest, index as u32);
+        if second == NONE {
+            order.oldest = index as u32;
+        } else {
+            self.recent[second as usize].newer = index as u32;
+        }
         self.recent[index].newer = NONE;
         self.recent[index].older = second;
-        match second {
-            NONE => self.oldest = index as u32,
-            _ => self.recent[second as usize].newer = index as u32,
-        }
-        self.newest = index as u32;
     }
 
     /// Counts a packet of side `from` (0: client).
-    pub(crate) fn packet(&mut self, index: usize, from: usize, bytes: u32, now_ns: u64) {
+    pub(crate) fn packet(&mut self, index: usize, from: usize, bytes: u32, hop_limit: Option<u8>, now_ns: u64) {
         let flow = &mut self.flows[index];
         flow.last_ns = flow.last_ns.max(now_ns);
         self.recent[index].last_ns = flow.last_ns;
         flow.packets[from] += 1;
         flow.bytes[from] += u64::from(bytes);
-        if self.newest != index as u32 {
+        if let Some(hops) = hop_limit {
+            let (least, greatest) = &mut flow.hop_limits[from];
+            (*least, *greatest) = ((*least).min(hops), (*greatest).max(hops));
+        }
+        if self.orders[self.recent[index].standing as usize].newest != index as u32 {
             self.unlink(index);
             self.make_newest(index);
         }
     }
 
+    /// Marks a flow as answered, if it is: it is kept longer than those that are not.
+    #[inline]
+    pub(crate) fn prove(&mut self, index: usize) {
+        if self.recent[index].standing == Standing::Unproven && self.flows[index].is_established() {
+            self.unlink(index);
+            self.recent[index].standing = match &self.flows[index] {
+                flow if flow.level > 0 => Standing::Tunnelled,
+                flow if flow.key.protocol() == protocol::TCP => Standing::Agreed,
+                _ => Standing::Answered,
+            };
+            self.make_newest(index);
+        }
+    }
+
+    /// The side that was taken for the server opens a session: it is the client.
+    pub(crate) fn turn(&mut self, index: usize, client: Direction) {
+        let flow = &mut self.flows[index];
+        flow.client = client;
+        flow.packets.reverse();
+        flow.bytes.reverse();
+        flow.hop_limits.reverse();
+        flow.session.flags.reverse();
+        flow.addresses_done.reverse();
+    }
+
     /// Takes a flow out of the table; its memory elsewhere must have been given back.
     pub(crate) fn end(&mut self, index: usize) {
-        let bucket = self.bucket(&self.flows[index].key);
+        let bucket = self.bucket(&self.flows[index].key, self.flows[index].level);
         let behind = self.flows[index].chain;
         let mut at = self.buckets[bucket];
         if at == index as u32 {
@@ -330,9 +419,10 @@ impl Flows {
         self.count -= 1;
     }
 
-    /// The flow used longest ago.
+    /// The flow used longest ago, of all standings.
     pub(crate) fn oldest(&self) -> Option<usize> {
-        (self.oldest != NONE).then_some(self.oldest as usize)
+        let oldest = self.orders.iter().map(|order| order.oldest).filter(|&oldest| oldest != NONE);
+        oldest.min_by_key(|&oldest| self.recent[oldest as usize].last_ns).map(|oldest| oldest as usize)
     }
 
     pub(crate) fn bit(&self, index: usize, bit: u16) -> bool {

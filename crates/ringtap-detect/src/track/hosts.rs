@@ -26,7 +26,7 @@ struct Bit {
 
 impl Bit {
     fn is_set(&self, now_ns: u64) -> bool {
-        self.set && self.until_ns.is_none_or(|until| now_ns < until)
+        self.set && self.until_ns.is_none_or(|until| now_ns <= until)
     }
 }
 

@@ -1,15 +1,17 @@
-//! Owns: TCP sessions: handshake, state, and which bytes come next in each direction.
-//! Does not: keep the flow, or look at the bytes.
+//! Owns: TCP sessions: handshake, state, and what a segment does to both streams.
+//! Does not: keep the flow, hold bytes (`stream.rs`), or say what a receiver takes (`receiver.rs`).
 
-use ringtap_wire::{Tcp, tcp_flag};
+use ringtap_wire::tcp_flag;
 
-use super::windows::{Window, Windows};
+pub(crate) use super::greeting::is_opening;
+use super::greeting::{Greeting, Greetings};
+use super::segment::Segment;
+pub(crate) use super::stream::SegmentEffect;
+use super::stream::{MOST_AHEAD, Stream};
+use super::windows::Windows;
 use crate::event::{Event, EventSet};
 use crate::overlap::Newer;
-use crate::reassembly::{Pending, Reassembly};
-
-/// A segment this far ahead of the next byte is outside any window that is usual.
-const MOST_AHEAD: u64 = 4 << 20;
+use crate::reassembly::Reassembly;
 
 /// How far a session is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,36 +43,6 @@ impl State {
     }
 }
 
-/// What one side sends.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stream {
-    /// Initial sequence number.
-    isn: Option<u32>,
-    /// Position of the next byte; 0 is the one behind the SYN.
-    pub(crate) next: u64,
-    /// Position behind the furthest byte seen.
-    pub(crate) seen: u64,
-    /// Segments that came too early.
-    pub(crate) early: Pending,
-    /// What was inspected last.
-    pub(crate) window: Window,
-    finished: bool,
-}
-
-impl Stream {
-    /// The position of a sequence number, near the next byte's.
-    fn position(&self, sequence: u32) -> Option<i64> {
-        let isn = self.isn?;
-        let expected = isn.wrapping_add(1).wrapping_add(self.next as u32);
-        Some(self.next as i64 + i64::from(sequence.wrapping_sub(expected) as i32))
-    }
-
-    /// As `stream_size` counts: sequence numbers used, the SYN's included.
-    pub(crate) fn size(&self) -> u64 {
-        self.isn.map_or(0, |_| self.seen + 1)
-    }
-}
-
 /// A session, both ways; index 0 is the client's stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Session {
@@ -78,19 +50,23 @@ pub(crate) struct Session {
     pub(crate) streams: [Stream; 2],
     /// Flags seen of either side, for the flow record.
     pub(crate) flags: [u8; 2],
+    greetings: [Greetings; 2],
+    /// Segments carry MD5 signatures.
+    pub(super) signed: bool,
+    /// The side whose reset ended it.
+    reset_by: Option<u8>,
+    /// A reset came in the name of this side, taken or not, and it has not said anything since.
+    reset_of: Option<u8>,
+    /// A SYN in the middle of it, by this side: a new session if the other side answers.
+    anew: Option<(u8, Greeting)>,
 }
 
-/// What a segment did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SegmentEffect {
-    /// Its bytes belong to the stream (now, later, or again): the packet alone need not be inspected.
-    pub(crate) added: bool,
-    /// There were bytes in the stream that nobody saw.
-    pub(crate) gap: bool,
-    /// Bytes were refused for want of memory.
-    pub(crate) refused: bool,
-    /// The session has just come to its end.
-    pub(crate) ended: bool,
+/// The memory that all streams share.
+pub(crate) struct Memory<'m> {
+    pub(crate) reassembly: &'m mut Reassembly,
+    pub(crate) windows: &'m mut Windows,
+    /// It is for a stream inside a tunnel.
+    pub(crate) is_tunnelled: bool,
 }
 
 impl Session {
@@ -100,179 +76,273 @@ impl Session {
     pub(crate) fn take(
         &mut self,
         from: usize,
-        tcp: &Tcp<'_>,
-        payload: &[u8],
-        reassembly: &mut Reassembly,
+        segment: &Segment<'_>,
+        now_s: u32,
+        memory: &mut Memory<'_>,
         events: &mut EventSet,
         newer: impl FnOnce() -> Newer,
         out: &mut Vec<u8>,
     ) -> SegmentEffect {
-        let flags = tcp.flags();
-        self.flags[from] |= flags;
+        self.flags[from] |= segment.flags;
         let mut effect = SegmentEffect::default();
-        if flags & tcp_flag::RST != 0 {
-            if self.state != State::None && self.state != State::Closed && self.reset_is_valid(from, tcp, flags, events)
-            {
-                self.state = State::Closed;
-                effect.ended = true;
-            }
+        if segment.has(tcp_flag::RST) {
+            self.reset_of = Some(from as u8);
+            self.reset(from, segment, events, &mut effect);
             return effect;
         }
-        let syn = flags & tcp_flag::SYN != 0;
-        if syn {
-            self.open(from, tcp, flags);
+        if segment.has(tcp_flag::SYN) {
+            self.greet(from, segment, memory, events, &mut effect);
+            let is_streams = self.streams[from].isn == Some(segment.sequence) && !effect.discarded;
+            if is_streams && segment.options.fast_open && self.state == State::Opening && !segment.payload.is_empty() {
+                self.streams[from].hold(segment.payload, memory.reassembly, events, newer, &mut effect);
+            }
+            return effect;
         }
         if self.state == State::None {
             return effect;
         }
-        if !syn
-            && flags & tcp_flag::ACK != 0
-            && self.state == State::Opening
-            && self.streams.iter().all(|s| s.isn.is_some())
-        {
-            let acknowledged = self.streams[1 - from].position(tcp.acknowledgment());
-            if acknowledged.is_some_and(|position| position >= 0) {
-                self.state = State::Established;
-            }
-        }
-        if self.state == State::Closed {
+        if self.state == State::Opening && !self.agree(from, segment, now_s, memory) {
+            events.add(Event::StreamHandshakeWrongAck);
+            effect.discarded = true;
             return effect;
         }
-        let sequence = if syn { tcp.sequence().wrapping_add(1) } else { tcp.sequence() };
-        if !payload.is_empty() {
-            self.data(from, sequence, payload, reassembly, events, newer, out, &mut effect);
+        let Some(position) = self.streams[from].position(segment.sequence) else { return effect };
+        if let Some(fault) = self.fault(from, segment, position, now_s) {
+            self.discard(from, segment, position, fault, &mut effect);
+            events.add(fault);
+            return effect;
         }
-        if flags & tcp_flag::ACK != 0 {
-            self.skip_gap(1 - from, tcp.acknowledgment(), reassembly, events, &mut effect);
+        // Who goes on after the other side's reset has not taken it.
+        if self.reset_by == Some(1 - from as u8) {
+            (self.reset_by, self.state) = (None, State::Established);
         }
-        if flags & tcp_flag::FIN != 0 && self.state >= State::Established {
-            self.streams[from].finished = true;
-            let both = self.streams.iter().all(|stream| stream.finished);
-            effect.ended |= both && self.state != State::Closed;
-            self.state = if both { State::Closed } else { State::Closing };
+        // Who had reset it would say no more.
+        if !segment.payload.is_empty() && self.reset_of == Some(from as u8) {
+            self.reset_of = None;
+            events.add(Event::StreamSuspectedReset);
         }
+        let own = &mut self.streams[from];
+        if !segment.payload.is_empty() {
+            own.add(position, segment, memory, events, newer, out, &mut effect);
+            effect.gaps[from] = own.cross(memory.reassembly, events);
+        }
+        self.acknowledge(from, segment, position, now_s);
+        effect.gaps[1 - from] = self.streams[1 - from].cross(memory.reassembly, events);
+        if segment.has(tcp_flag::FIN) {
+            let end = position + segment.payload.len() as i64;
+            self.streams[from].end = u64::try_from(end).ok();
+        }
+        self.finish(&mut effect);
         effect
     }
 
-    fn open(&mut self, from: usize, tcp: &Tcp<'_>, flags: u8) {
-        let stream = &mut self.streams[from];
-        match self.state {
-            // A SYN with ACK first: the beginning was not seen, and who is the client is not known.
-            State::None if flags & tcp_flag::ACK != 0 => return,
-            State::None => self.state = State::Opening,
-            State::Opening => {}
-            State::Established | State::Closing | State::Closed => return,
-        }
-        if stream.isn.is_none() || stream.seen == 0 {
-            stream.isn = Some(tcp.sequence());
-        }
-    }
-
-    /// A reset counts when it could be the other side's: its sequence number is expected, or it acknowledges something.
-    fn reset_is_valid(&self, from: usize, tcp: &Tcp<'_>, flags: u8, events: &mut EventSet) -> bool {
-        let near = |position: Option<i64>, next: u64| {
-            position.is_none_or(|position| (position - next as i64).unsigned_abs() <= MOST_AHEAD && position >= -1)
-        };
-        let own = &self.streams[from];
-        let valid = if own.isn.is_some() {
-            near(own.position(tcp.sequence()), own.next)
-        } else {
-            flags & tcp_flag::ACK != 0 && near(self.streams[1 - from].position(tcp.acknowledgment()), 0)
-        };
-        if !valid {
-            events.add(Event::StreamRstBadWindow);
-        }
-        valid
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "one call; a struct for it would only be taken apart again")]
-    fn data(
+    /// Whether a segment ends the handshake of a client that sent bytes with its SYN, and the server took them: they are to be
+    /// inspected before what the segment brings.
+    pub(crate) fn takes_beginning(
         &mut self,
         from: usize,
-        sequence: u32,
-        payload: &[u8],
-        reassembly: &mut Reassembly,
-        events: &mut EventSet,
-        newer: impl FnOnce() -> Newer,
-        out: &mut Vec<u8>,
-        effect: &mut SegmentEffect,
-    ) {
-        let stream = &mut self.streams[from];
-        let Some(position) = stream.position(sequence) else { return };
-        let end = position + payload.len() as i64;
-        if position > (stream.next + MOST_AHEAD) as i64 || end < -(MOST_AHEAD as i64) {
-            events.add(Event::StreamOutsideWindow);
-            return;
-        }
-        effect.added = true;
-        stream.seen = stream.seen.max(end.max(0) as u64);
-        let skip = (stream.next as i64 - position).max(0) as usize;
-        let Some(new) = payload.get(skip..).filter(|new| !new.is_empty()) else { return };
-        let start = position.max(stream.next as i64) as u64;
-        if start == stream.next && stream.early.count == 0 {
-            out.extend_from_slice(&new[..new.len().min(out.capacity() - out.len())]);
-            stream.next += new.len() as u64;
-            return;
-        }
-        let inserted = reassembly.insert(&mut stream.early, start, new, newer());
-        if inserted.different {
-            events.add(Event::StreamOverlapDifferent);
-        }
-        effect.refused |= inserted.refused;
-        stream.next = reassembly.take(&mut stream.early, stream.next, out);
+        segment: &Segment<'_>,
+        now_s: u32,
+        memory: &mut Memory<'_>,
+    ) -> bool {
+        self.state == State::Opening
+            && !segment.has(tcp_flag::SYN | tcp_flag::RST)
+            && self.streams[0].holds_beginning(memory.reassembly)
+            && self.agree(from, segment, now_s, memory)
+            && self.streams[0].holds_beginning(memory.reassembly)
     }
 
-    /// Bytes that the receiver has acknowledged and we never saw will not come again: go on behind them.
-    fn skip_gap(
+    /// Both sides have said that they send no more. A reset may have died on its way.
+    pub(crate) fn has_finished(&self) -> bool {
+        self.state == State::Closed && self.reset_by.is_none()
+    }
+
+    /// Both sides have agreed on it.
+    pub(super) fn is_agreed(&self) -> bool {
+        self.state >= State::Established
+    }
+
+    /// What a segment that its receiver discards still says.
+    fn discard(&mut self, from: usize, segment: &Segment<'_>, position: i64, fault: Event, effect: &mut SegmentEffect) {
+        effect.discarded = true;
+        match fault {
+            Event::StreamInvalidAck => {
+                let other = &mut self.streams[1 - from];
+                let acknowledged = other.position(segment.acknowledgment).unwrap_or(0);
+                if acknowledged > other.edge as i64 {
+                    other.beyond = acknowledged as u64;
+                }
+            }
+            // The receiver may know of a window or a stamp what we don't.
+            Event::StreamInvalidTimestamp | Event::StreamOutsideWindow => {
+                effect.aside = self.streams[from].doubtful(position, segment.payload.len());
+            }
+            _ => {}
+        }
+    }
+
+    /// A SYN.
+    fn greet(
         &mut self,
-        of: usize,
-        acknowledgment: u32,
-        reassembly: &mut Reassembly,
+        from: usize,
+        segment: &Segment<'_>,
+        memory: &mut Memory<'_>,
         events: &mut EventSet,
         effect: &mut SegmentEffect,
     ) {
-        let stream = &mut self.streams[of];
-        let Some(acknowledged) = stream.position(acknowledgment) else { return };
-        if acknowledged <= stream.next as i64 || acknowledged > (stream.next + MOST_AHEAD) as i64 {
+        let Memory { reassembly, windows, .. } = memory;
+        let opens = is_opening(segment);
+        if !segment.payload.is_empty() && !segment.options.fast_open {
+            events.add(Event::StreamSynData);
+        }
+        match self.state {
+            // A SYN with ACK first: the beginning was not seen, and who is the client is not known.
+            State::None if !opens => {}
+            State::None | State::Opening if opens => {
+                self.state = State::Opening;
+                let partner = self.streams[1 - from].isn.unwrap_or(0);
+                self.greetings[from].add(Greeting::new(segment, partner));
+                let own = &mut self.streams[from];
+                if own.isn.is_none() || own.seen == 0 {
+                    own.begin(segment.sequence, reassembly, windows);
+                }
+            }
+            State::None | State::Opening => match self.greetings[1 - from].answered_by(segment) {
+                Some(answered) => {
+                    self.greetings[from].add(Greeting::new(segment, answered.isn));
+                    self.streams[1 - from].begin(answered.isn, reassembly, windows);
+                    self.streams[from].begin(segment.sequence, reassembly, windows);
+                }
+                None => {
+                    events.add(Event::StreamSynAckWrongAck);
+                    effect.discarded = true;
+                }
+            },
+            State::Established | State::Closing | State::Closed => {
+                effect.discarded = true;
+                events.add(if opens { Event::StreamSynAgain } else { Event::StreamSynAckAgain });
+                if opens && (self.state == State::Closed || self.streams[from].isn != Some(segment.sequence)) {
+                    self.anew = Some((from as u8, Greeting::new(segment, 0)));
+                }
+            }
+        }
+    }
+
+    /// The SYN by which side `1 - from` began anew, if this segment of side `from` answers it.
+    pub(crate) fn answers_anew(&self, from: usize, segment: &Segment<'_>) -> Option<Greeting> {
+        const ANSWER: u8 = tcp_flag::SYN | tcp_flag::ACK;
+        let (by, greeting) = self.anew?;
+        let answers = segment.flags & (ANSWER | tcp_flag::RST) == ANSWER
+            && usize::from(by) != from
+            && segment.acknowledgment == greeting.isn.wrapping_add(1);
+        answers.then_some(greeting)
+    }
+
+    /// Begins with a SYN that came in the session before.
+    pub(crate) fn open(&mut self, greeting: Greeting) {
+        self.state = State::Opening;
+        self.streams[0].isn = Some(greeting.isn);
+        self.greetings[0].add(greeting);
+    }
+
+    /// Whether a segment ends the handshake: it acknowledges a SYN of the other side that answers one of its own.
+    fn agree(&mut self, from: usize, segment: &Segment<'_>, now_s: u32, memory: &mut Memory<'_>) -> bool {
+        if !segment.has(tcp_flag::ACK) {
+            return false;
+        }
+        let seen = self.streams.map(|stream| stream.seen as u32);
+        let fits = |greeting: &&Greeting| {
+            let (server, client) = (greeting.isn.wrapping_add(1), greeting.partner.wrapping_add(1));
+            let (sent, acknowledged) = if from == 0 { (client, server) } else { (server, client) };
+            segment.acknowledgment.wrapping_sub(acknowledged) <= seen[1 - from]
+                && u64::from(segment.sequence.wrapping_sub(sent)) <= MOST_AHEAD
+        };
+        // The server speaks only when it has agreed; which of several answers it means the client's word tells.
+        let Some(&answer) = self.greetings[1].iter().find(fits) else { return false };
+        if from == 1 && !self.greetings[1].is_single() {
+            return false;
+        }
+        let Some(&opening) = self.greetings[0].of(answer.partner) else { return false };
+        let Memory { reassembly, windows, .. } = memory;
+        // The server has taken none of what came with the SYN: it comes again, and may be something else.
+        if answer.taken == 0 && self.streams[0].isn == Some(opening.isn) && opening.carried > 0 {
+            self.streams[0].begin_again(opening.isn, reassembly, windows);
+        }
+        for (stream, (own, other)) in self.streams.iter_mut().zip([(opening, answer), (answer, opening)]) {
+            stream.begin(own.isn, reassembly, windows);
+            stream.edge = stream.edge.max(other.window.into());
+            stream.widest = other.window.into();
+            stream.shift = if other.options.scale.is_some() { own.options.scale.unwrap_or(0) } else { 0 };
+            stream.stamp = own.options.stamp.filter(|_| other.options.stamp.is_some()).map(|stamp| (stamp, now_s));
+        }
+        self.signed = answer.options.signed;
+        self.reset_by = None;
+        self.state = State::Established;
+        true
+    }
+
+    /// What an accepted segment says of the other side's stream, and of its own time.
+    fn acknowledge(&mut self, from: usize, segment: &Segment<'_>, position: i64, now_s: u32) {
+        let window = u32::from(segment.window) << self.streams[from].shift;
+        let other = &mut self.streams[1 - from];
+        let Some(acknowledged) = other.position(segment.acknowledgment).and_then(|at| u64::try_from(at).ok()) else {
+            return;
+        };
+        other.widest = other.widest.max(window);
+        other.edge = other.edge.max(acknowledged + u64::from(window));
+        let sent = acknowledged <= other.seen + 1;
+        if sent {
+            other.acknowledged = other.acknowledged.max(acknowledged.min(other.seen));
+        }
+        // As the receiver has it: only what begins no later than what it has acknowledged (RFC 7323 §4.3).
+        let own = &mut self.streams[from];
+        if let (Some((newest, came_s)), Some(stamp)) = (&mut own.stamp, segment.options.stamp)
+            && sent
+            && position <= own.acknowledged as i64
+            && stamp.wrapping_sub(*newest) as i32 >= 0
+        {
+            (*newest, *came_s) = (stamp, now_s);
+        }
+    }
+
+    fn reset(&mut self, from: usize, segment: &Segment<'_>, events: &mut EventSet, effect: &mut SegmentEffect) {
+        if self.state == State::None || self.state == State::Closed {
             return;
         }
-        // The SYN's and FIN's numbers carry no byte.
-        if acknowledged as u64 <= stream.seen {
-            let first = reassembly.first(&stream.early).unwrap_or(acknowledged as u64);
-            if first > stream.next && first <= acknowledged as u64 {
-                stream.next = first;
-                effect.gap = true;
-                events.add(Event::StreamGap);
+        if self.is_reset(from, segment) {
+            // Who has not taken a reset goes on with the handshake.
+            if self.state != State::Opening {
+                self.state = State::Closed;
             }
-        } else if acknowledged as u64 > stream.seen + 1 {
-            stream.next = acknowledged as u64;
-            stream.seen = stream.next;
-            reassembly.clear(&mut stream.early);
-            effect.gap = true;
-            events.add(Event::StreamGap);
+            self.reset_by = Some(from as u8);
+        } else {
+            events.add(Event::StreamRstBadWindow);
+            effect.discarded = true;
+        }
+    }
+
+    fn finish(&mut self, effect: &mut SegmentEffect) {
+        if matches!(self.state, State::Established | State::Closing) {
+            let finished = self.streams.iter().filter(|stream| stream.is_finished()).count();
+            effect.ended = finished == 2;
+            self.state = [self.state, State::Closing, State::Closed][finished];
         }
     }
 
     /// Puts bytes that follow in order now (behind a gap) at the end of `out`.
     pub(crate) fn follow(&mut self, of: usize, reassembly: &mut Reassembly, out: &mut Vec<u8>) {
-        let stream = &mut self.streams[of];
-        stream.next = reassembly.take(&mut stream.early, stream.next, out);
+        self.streams[of].follow(reassembly, out);
     }
 
     /// At the end: goes on behind the next gap and puts what is there at the end of `out`; whether there was anything.
     pub(crate) fn drain(&mut self, of: usize, reassembly: &mut Reassembly, out: &mut Vec<u8>) -> bool {
-        let stream = &mut self.streams[of];
-        let Some(first) = reassembly.first(&stream.early) else { return false };
-        stream.next = stream.next.max(first);
-        stream.next = reassembly.take(&mut stream.early, stream.next, out);
-        true
+        self.streams[of].drain(reassembly, out)
     }
 
     /// Gives all memory back.
     pub(crate) fn forget(&mut self, reassembly: &mut Reassembly, windows: &mut Windows) {
         for stream in &mut self.streams {
-            reassembly.clear(&mut stream.early);
-            windows.free(&mut stream.window);
+            stream.forget(reassembly, windows);
         }
     }
 }

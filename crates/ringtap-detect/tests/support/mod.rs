@@ -115,3 +115,27 @@ pub const ACK: u8 = 16;
 pub fn handshake() -> Vec<Vec<u8>> {
     vec![tcp(true, u32::MAX, 0, SYN, b""), tcp(false, u32::MAX, 0, SYN | ACK, b""), tcp(true, 0, 0, ACK, b"")]
 }
+
+/// A session of alternate sides, each text in segments of so many bytes.
+pub fn session(texts: &[(bool, &[u8])], size: usize) -> Vec<Vec<u8>> {
+    let (mut frames, mut at) = (handshake(), [0u32; 2]);
+    for (from_client, text) in texts {
+        for part in text.chunks(size) {
+            let (own, other) = if *from_client { (at[0], at[1]) } else { (at[1], at[0]) };
+            frames.push(tcp(*from_client, own, other, ACK, part));
+            at[usize::from(!from_client)] += part.len() as u32;
+        }
+    }
+    frames
+}
+
+/// A session with another server port, and perhaps another client port.
+pub fn on_ports(client: u16, server: u16, mut frames: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    for frame in &mut frames {
+        for at in [34, 36] {
+            let port = if frame[at..at + 2] == 80u16.to_be_bytes() { server } else { client };
+            frame[at..at + 2].copy_from_slice(&port.to_be_bytes());
+        }
+    }
+    frames
+}

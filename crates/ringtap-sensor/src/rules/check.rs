@@ -27,16 +27,16 @@ pub fn check_rules(rules: &RuleOptions, config: Option<&Path>) -> Result<Check> 
     (options.rules, options.config) = (rules.clone(), config.map(Path::to_owned));
     let config = Config::of(&options)?;
     let files: Vec<PathBuf> = rules.files.iter().chain(&rules.priority).cloned().collect();
-    let loaded = read(rules, &files, &config.variables, BitNames::default())?;
+    let loaded = read(rules, &files, &config, BitNames::default())?;
     let coverage = Coverage::of(&loaded.rejected, loaded.program.rules().len());
     Ok(Check { loaded, coverage })
 }
 
 impl Check {
-    /// Rules that are not used.
+    /// Rules that are not used, and lines of the file of thresholds that have no effect.
     #[must_use]
     pub fn left_out(&self) -> usize {
-        self.coverage.left_out()
+        self.coverage.left_out() + self.loaded.ineffective.len()
     }
 
     /// Lines of the file of classes that are none.
@@ -65,6 +65,7 @@ impl Check {
             })).collect::<Vec<_>>(),
             "unsupported": list(&coverage.unsupported),
             "broken": list(&coverage.broken),
+            "thresholds_ineffective": loaded.ineffective,
             "groups": size.groups,
             "matcher_bytes": size.matchers,
             "rejected": loaded.rejected.iter().map(|rejected| json!({
@@ -81,6 +82,9 @@ impl Check {
         let mut text = String::new();
         for rejected in &self.loaded.rejected {
             let _ = writeln!(text, "{rejected}");
+        }
+        for line in &self.loaded.ineffective {
+            let _ = writeln!(text, "{line}");
         }
         let idle = idle(self.loaded.program.rules());
         for rule in &idle {

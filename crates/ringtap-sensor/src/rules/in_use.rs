@@ -1,6 +1,7 @@
 //! Owns: the rules in use as the main thread knows them: their program, names of bits, texts, numbers.
 //! Does not: hand them to engines; an [`Exchange`](crate::programs::Exchange) does.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ringtap_detect::rules::BitNames;
@@ -17,6 +18,8 @@ pub(crate) struct RulesInUse {
     /// Bits by name: those that flows hold must mean the same after a reload.
     pub(crate) bits: BitNames,
     pub(crate) used: Used,
+    /// Files of datasets that they named at the start.
+    pub(crate) lists: Vec<PathBuf>,
     /// Texts of these rules and of those before them.
     pub(crate) catalogue: Catalogue,
     /// Times they were replaced.
@@ -27,10 +30,10 @@ impl RulesInUse {
     /// The first ones.
     pub(crate) fn new(loaded: Loaded) -> Self {
         let used = Used::of(&loaded);
-        let Loaded { program, classes, bits, precedence, .. } = loaded;
+        let Loaded { program, classes, bits, precedence, lists, .. } = loaded;
         let mut catalogue = Catalogue::default();
         catalogue.add(program.rules(), &classes);
-        Self { program: Arc::new(program), precedence, bits, used, catalogue, reloads: 0 }
+        Self { program: Arc::new(program), precedence, bits, used, lists, catalogue, reloads: 0 }
     }
 
     /// Others take their place.

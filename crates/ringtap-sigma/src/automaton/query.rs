@@ -4,7 +4,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Automaton, Base, Detection, Logsource, Rule, Shape, Version, version};
+use super::{Automaton, Base, Detection, Expression, Logsource, Rule, Shape, Test, Version, version};
 use crate::bytes::Writer;
 use crate::limits::Limits;
 use crate::step::{ENTRY_BYTES, STATE_BYTES, VALUE_BYTES, VIA_BYTES};
@@ -30,6 +30,12 @@ impl Automaton {
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// Whether a detection looks at the whole message: [`Row::message`](crate::Row::message).
+    #[must_use]
+    pub fn searches_messages(&self) -> bool {
+        self.detections.iter().any(|it| it.selections.iter().chain([&it.condition]).any(searches_message))
     }
 
     /// Bounds it was compiled with.
@@ -68,6 +74,15 @@ impl Automaton {
     #[must_use]
     pub fn logsource(&self, detection: &Detection) -> &Logsource {
         &self.logsources[usize::from(detection.logsource)]
+    }
+}
+
+fn searches_message(expression: &Expression<Test>) -> bool {
+    match expression {
+        Expression::All(list) | Expression::Any(list) => list.iter().any(searches_message),
+        Expression::Not(inner) => searches_message(inner),
+        Expression::Selection(_) => false,
+        Expression::Test(test) => test.field.is_none(),
     }
 }
 

@@ -57,18 +57,14 @@ pub struct Rejected {
     pub reason: Reason,
 }
 
-/// Words of a rule file for a terminal or a log: control characters would be obeyed there.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
+/// File, rule and reason have the file's own words, control characters too: who shows them to a terminal makes them harmless.
 impl core::fmt::Display for Rejected {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}:{}: ", printable(&self.file), self.line)?;
+        write!(f, "{}:{}: ", self.file, self.line)?;
         if !self.rule.is_empty() {
-            write!(f, "{}: ", printable(&self.rule))?;
+            write!(f, "{}: ", self.rule)?;
         }
-        f.write_str(&printable(&format!("{}", self.reason)))
+        self.reason.fmt(f)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Owns: references to events: when, which, by whose clock; their order; and their bytes.
 //! Does not: hold an event's fields.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use crate::bytes::{Damaged, Reader, Writer};
 
@@ -118,33 +120,80 @@ impl Order {
     }
 }
 
-/// An event that waits for the watermark, or is being applied.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// An event that waits for the watermark, or is being applied. Most wait at once of all that a state has, so what few
+/// of them have is kept apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    pub(crate) order: Order,
+    mark: Mark,
     pub(crate) places: u32,
-    pub(crate) entry: Entry,
-    pub(crate) value: Option<Digest>,
-    pub(crate) carry: Vec<u8>,
+    /// `None` where all of it is empty.
+    more: Option<Box<More>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct More {
+    via: Option<IncidentId>,
+    value: Option<Digest>,
+    carry: Vec<u8>,
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let parts = |it: &Self| (it.order(), it.places, it.mark.clock);
+        parts(self).cmp(&parts(other)).then_with(|| self.more.cmp(&other.more))
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl Waiting {
     pub(crate) fn write(&self, w: &mut Writer<'_>) {
         w.u32(self.places);
-        self.entry.write(w);
-        w.option(self.value, |w, value| w.raw(&value));
-        w.bytes(&self.carry);
+        self.entry().write(w);
+        w.option(self.value(), |w, value| w.raw(&value));
+        w.bytes(self.more.as_ref().map_or(&[], |more| &more.carry));
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Damaged> {
         let (places, entry) = (r.u32()?, Entry::read(r)?);
-        let (value, carry) = (r.option(Reader::array)?, r.bytes()?.into());
-        Ok(Self::new(places, entry, value, carry))
+        let value = r.option(Reader::array)?;
+        Ok(Self::new(places, entry, value, r.bytes()?))
     }
 
-    pub(crate) fn new(places: u32, entry: Entry, value: Option<Digest>, carry: Vec<u8>) -> Self {
-        let Mark { time_ns: time, identity, .. } = entry.mark;
-        let order = Order { time, place: places.trailing_zeros() as u8, identity };
-        Self { order, places, entry, value, carry }
+    pub(crate) fn new(places: u32, entry: Entry, value: Option<Digest>, carry: &[u8]) -> Self {
+        let Entry { mark, via } = entry;
+        let is_plain = via.is_none() && value.is_none() && carry.is_empty();
+        let more = (!is_plain).then(|| Box::new(More { via, value, carry: carry.into() }));
+        Self { mark, places, more }
+    }
+
+    pub(crate) fn time(&self) -> i64 {
+        self.mark.time_ns
+    }
+
+    pub(crate) fn order(&self) -> Order {
+        let Mark { time_ns: time, identity, .. } = self.mark;
+        Order { time, place: self.place(), identity }
+    }
+
+    /// The lowest step that it fills.
+    pub(crate) fn place(&self) -> u8 {
+        self.places.trailing_zeros() as u8
+    }
+
+    pub(crate) fn entry(&self) -> Entry {
+        Entry { mark: self.mark, via: self.more.as_ref().and_then(|more| more.via) }
+    }
+
+    pub(crate) fn value(&self) -> Option<Digest> {
+        self.more.as_ref()?.value
+    }
+
+    pub(crate) fn into_carry(self) -> Vec<u8> {
+        self.more.map_or_else(Vec::new, |more| more.carry)
     }
 }

@@ -5,6 +5,7 @@ mod counts;
 mod entry;
 mod ordered;
 mod preview;
+mod queue;
 mod state;
 mod together;
 mod window;

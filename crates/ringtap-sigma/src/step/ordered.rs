@@ -5,6 +5,8 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use smallvec::SmallVec;
+
 use super::entry::Entry;
 use crate::bytes::{Damaged, Reader, Writer};
 
@@ -12,44 +14,77 @@ use crate::bytes::{Damaged, Reader, Writer};
 #[derive(Debug, PartialEq, Eq)]
 struct Link {
     entry: Entry,
-    /// Time of the chain's first event.
-    start: i64,
     before: Option<Arc<Self>>,
 }
 
+/// A chain of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Chain {
+    /// Time of the first.
+    start: i64,
+    last: Arc<Link>,
+}
+
+/// Most rules have so few steps that their chains need no memory of their own.
+type Chains = SmallVec<[Option<Chain>; 2]>;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ordered {
-    /// For each step the chain that ends with it.
-    best: Vec<Option<Arc<Link>>>,
+    /// The newest event of the first step, in place: most keys never come farther.
+    first: Option<Entry>,
+    /// For each further step the chain that ends with it.
+    best: Chains,
     /// The chain whose events were told last, while an incident is open.
     told: Option<Arc<Link>>,
 }
 
 impl Ordered {
     pub(super) fn new(places: u8) -> Self {
-        Self { best: alloc::vec![None; usize::from(places)], told: None }
+        Self { first: None, best: smallvec::smallvec![None; usize::from(places.max(1)) - 1], told: None }
     }
 
     /// True if the event completes a chain. Steps are tried from last to first, so that an event is in a chain once.
     pub(super) fn push(&mut self, places: u32, entry: Entry) -> bool {
         let mut completes = false;
-        for place in (0..self.best.len()).rev().filter(|place| places >> place & 1 == 1) {
+        for place in (0..self.best.len()).rev().filter(|place| places >> (place + 1) & 1 == 1) {
             let before = match place.checked_sub(1) {
-                None => None,
-                Some(before) => match &self.best[before] {
-                    None => continue,
-                    before => before.clone(),
-                },
+                None => self.only(),
+                Some(before) => self.best[before].clone(),
             };
-            let start = before.as_ref().map_or(entry.time(), |before| before.start);
+            let Some(Chain { start, last: before }) = before else { continue };
+            let link = Link { entry, before: Some(before) };
             // Chains to the step before begin ever later: this one begins no earlier than the one it replaces.
-            self.best[place] = Some(Arc::new(Link { entry, start, before }));
+            match &mut self.best[place] {
+                Some(chain) => {
+                    chain.start = start;
+                    match Arc::get_mut(&mut chain.last) {
+                        Some(last) => *last = link,
+                        None => chain.last = Arc::new(link),
+                    }
+                }
+                none => *none = Some(Chain { start, last: Arc::new(link) }),
+            }
             completes |= place + 1 == self.best.len();
+        }
+        if places & 1 == 1 {
+            self.first = Some(entry);
+            completes |= self.best.is_empty();
         }
         completes
     }
 
+    /// The first step's event as a chain that others can go on from.
+    fn only(&self) -> Option<Chain> {
+        self.first.map(|entry| Chain { start: entry.time(), last: Arc::new(Link { entry, before: None }) })
+    }
+
+    /// The complete chain.
+    fn complete(&self) -> Option<Chain> {
+        if self.best.is_empty() { self.only() } else { self.best.last()?.clone() }
+    }
+
     pub(super) fn expire(&mut self, oldest: i64) {
+        self.first = self.first.filter(|entry| entry.time() >= oldest);
         for chain in &mut self.best {
             if chain.as_ref().is_some_and(|chain| chain.start < oldest) {
                 *chain = None;
@@ -59,46 +94,56 @@ impl Ordered {
 
     /// The steps that a chain leads to.
     pub(super) fn places(&self) -> u32 {
-        (0u32..).zip(&self.best).filter(|(_, chain)| chain.is_some()).map(|(place, _)| 1 << place).sum()
+        let further: u32 =
+            (1u32..).zip(&self.best).filter(|(_, chain)| chain.is_some()).map(|(place, _)| 1 << place).sum();
+        further | u32::from(self.first.is_some())
     }
 
     /// A chain shares links with others: at most one of its own for each step it leads to.
     pub(super) fn weight(&self) -> usize {
-        let links: usize = (1..).zip(&self.best).filter_map(|(len, chain)| chain.as_ref().map(|_| len)).sum();
-        self.best.len() * size_of::<Option<Arc<Link>>>() + links * size_of::<Link>()
+        let links: usize = (2..).zip(&self.best).filter_map(|(len, chain)| chain.as_ref().map(|_| len)).sum();
+        let spilled = if self.best.spilled() { self.best.capacity() * size_of::<Option<Chain>>() } else { 0 };
+        spilled + links * (size_of::<Link>() + 2 * size_of::<usize>())
     }
 
     /// When the chains begin.
     pub(super) fn starts(&self) -> impl Iterator<Item = i64> {
-        self.best.iter().flatten().map(|chain| chain.start)
+        self.first.iter().map(Entry::time).chain(self.best.iter().flatten().map(|chain| chain.start))
     }
 
     pub(super) fn start(&self) -> Option<i64> {
-        self.best.last()?.as_ref().map(|chain| chain.start)
+        match self.best.last() {
+            None => self.first.map(|entry| entry.time()),
+            Some(last) => last.as_ref().map(|chain| chain.start),
+        }
     }
 
     pub(super) fn newest(&self) -> Option<i64> {
         // What matters is when the last chain is forgotten.
-        self.best.iter().flatten().map(|chain| chain.start).max()
+        self.starts().max()
     }
 
     pub(super) fn latest(&self) -> Option<i64> {
-        self.best.iter().flatten().map(|chain| chain.entry.time()).max()
+        let further = self.best.iter().flatten().map(|chain| chain.last.entry.time());
+        self.first.iter().map(Entry::time).chain(further).max()
     }
 
     pub(super) fn members(&self) -> Vec<(u8, Entry)> {
-        events(self.best.last().and_then(Option::as_ref))
+        events(self.complete().as_ref().map(|chain| &chain.last))
     }
 
     /// The chain that leads furthest.
     pub(super) fn furthest(&self) -> Vec<(u8, Entry)> {
-        events(self.best.iter().rev().flatten().next())
+        match self.best.iter().rev().flatten().next() {
+            None => self.first.iter().map(|entry| (0, *entry)).collect(),
+            further => events(further.map(|chain| &chain.last)),
+        }
     }
 
     /// Adds the events of the complete chain that were not told, and puts all in the order of time.
     pub(super) fn further(&self, members: &mut Vec<(u8, Entry)>) {
         let told = events(self.told.as_ref());
-        let last = self.best.len().saturating_sub(1) as u8;
+        let last = self.best.len() as u8;
         members.iter_mut().for_each(|(place, _)| *place = last);
         for member in self.members() {
             let is = |(_, entry): &(u8, Entry)| *entry == member.1;
@@ -110,7 +155,7 @@ impl Ordered {
     }
 
     pub(super) fn told(&mut self) {
-        self.told = self.best.last().cloned().flatten();
+        self.told = self.complete().map(|chain| chain.last);
     }
 
     pub(super) fn closed(&mut self) {
@@ -118,8 +163,10 @@ impl Ordered {
     }
 
     pub(super) fn write(&self, w: &mut Writer<'_>) {
-        for chain in self.best.iter().chain([&self.told]) {
-            let events = events(chain.as_ref());
+        w.option(self.first.as_ref(), |w, entry| entry.write(w));
+        let best = self.best.iter().map(|chain| chain.as_ref().map(|chain| &chain.last));
+        for chain in best.chain([self.told.as_ref()]) {
+            let events = events(chain);
             w.u8(events.len() as u8);
             events.iter().for_each(|(_, entry)| entry.write(w));
         }
@@ -133,18 +180,20 @@ impl Ordered {
             if len != 0 && len != expected {
                 return Err(r.damaged("a chain of as many events as steps"));
             }
-            let mut chain: Option<Arc<Link>> = None;
+            let mut chain: Option<Chain> = None;
             for _ in 0..len {
                 let entry = Entry::read(r)?;
                 let start = chain.as_ref().map_or(entry.time(), |before| before.start);
-                if chain.as_ref().is_some_and(|before| before.entry.time() > entry.time()) {
+                if chain.as_ref().is_some_and(|before| before.last.entry.time() > entry.time()) {
                     return Err(r.damaged("events in their order"));
                 }
-                chain = Some(Arc::new(Link { entry, start, before: chain }));
+                let before = chain.map(|chain| chain.last);
+                chain = Some(Chain { start, last: Arc::new(Link { entry, before }) });
             }
-            match this.best.get_mut(usize::from(place)) {
-                Some(best) => *best = chain,
-                None => this.told = chain,
+            match usize::from(place) {
+                last if last == usize::from(places) => this.told = chain.map(|chain| chain.last),
+                0 => this.first = chain.map(|chain| chain.last.entry),
+                further => this.best[further - 1] = chain,
             }
         }
         Ok(this)

@@ -3,13 +3,13 @@
 //! need not find all, and what it finds depends on the order of arrival: the state says the rest at the watermark.
 
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 use super::entry::{Entry, Waiting};
 use super::state::State;
 use crate::automaton::Rule;
 use crate::matcher::Filling;
-use crate::output::{Doubt, Member};
+use crate::output::{Doubt, Hit, Member};
+use crate::step::IncidentId;
 
 /// Waiting events that are looked at: work per arriving event stays bounded in a flood.
 const LOOK_AT: usize = 64;
@@ -35,32 +35,65 @@ impl State {
         if !rule.monotone || self.open.is_some() {
             return None;
         }
-        // The end of the heap's memory: mostly what came last.
-        let waiting = self.waiting.as_slice();
-        let waiting = &waiting[waiting.len().saturating_sub(LOOK_AT)..];
-        let places = waiting.iter().map(|Reverse(event)| event.places).chain(arriving.iter().map(|event| event.places));
-        if !self.window.could(rule, places.fold(0, |a, b| a | b), (waiting.len() + arriving.len()) as u32) {
-            return None;
-        }
-        let mut events: Vec<Waiting> = waiting.iter().map(|Reverse(event)| event.clone()).collect();
-        events.extend(arriving.iter().map(|event| {
-            let entry = Entry { mark: event.mark, via: event.via };
-            Waiting::new(event.places, entry, event.value, Vec::new())
-        }));
-        events.retain(|event| self.is_next(event));
-        events.sort_unstable();
-        events.dedup_by_key(|event| event.order);
+        let events = self.coming(rule, arriving)?;
+        let last = self.window.completed_by(rule, &events)?;
+        // Once for each incident.
         let mut window = self.window.clone();
-        let last = events.iter().find(|event| {
-            window.expire(rule, event.order.time);
-            window.apply(rule, event)
-        })?;
-        let members = window.members();
+        for event in &events[..=last] {
+            window.expire(rule, event.time());
+            window.apply(rule, event);
+        }
+        let members = window.members(rule.limits.members as usize);
         Some(Certain {
             start_ns: window.start(rule)?,
-            at_ns: last.order.time,
+            at_ns: events[last].time(),
             doubt: Doubt::of(rule, &members),
             members: members.into_iter().map(Member::of).collect(),
         })
     }
+
+    /// The hit that `event` will be for the rules above, if that is certain: it was given to the state or is among `arriving`, events
+    /// of this key that the state has not been given. Its incident is not known yet, and is zero.
+    #[must_use]
+    pub fn foresee(&self, rule: &Rule, arriving: &[Filling], event: &Filling) -> Option<Hit> {
+        if !rule.monotone || !rule.is_consumed() {
+            return None;
+        }
+        let mut events = self.coming(rule, arriving)?;
+        let own = waiting(event);
+        if !self.is_next(&own) {
+            return None;
+        }
+        events.retain(|other| other.order() < own.order());
+        events.push(own);
+        let last = events.len() - 1;
+        self.window.completed_from(rule, &events, last)?;
+        let incident = IncidentId::default();
+        Some(Hit { rule: rule.number, mark: event.mark, incident, carry: event.carry.clone() })
+    }
+
+    /// What waits, as far as it is looked at, and what arrives, in their order; `None`: the condition can't hold with these.
+    fn coming(&self, rule: &Rule, arriving: &[Filling]) -> Option<Vec<Waiting>> {
+        let there = || self.waiting.newest(LOOK_AT);
+        let places = there().map(|event| event.places).chain(arriving.iter().map(|event| event.places));
+        // One that is asked about may be neither.
+        let most = (there().count() + arriving.len() + 1) as u32;
+        if !self.window.could(rule, places.fold(0, |a, b| a | b), most) {
+            return None;
+        }
+        // Without what they carry to the rules above.
+        let copy = |event: &Waiting| Waiting::new(event.places, event.entry(), event.value(), &[]);
+        let mut events: Vec<Waiting> = there().map(copy).collect();
+        events.extend(arriving.iter().map(waiting));
+        events.retain(|event| self.is_next(event));
+        events.sort_unstable();
+        events.dedup_by_key(|event| event.order());
+        Some(events)
+    }
+}
+
+/// An event as it waits, without what it carries.
+fn waiting(event: &Filling) -> Waiting {
+    let entry = Entry { mark: event.mark, via: event.via };
+    Waiting::new(event.places, entry, event.value, &[])
 }

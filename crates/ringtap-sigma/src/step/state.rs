@@ -1,11 +1,11 @@
 //! Owns: the state of one key of one rule, from event to incident.
 //! Does not: judge which events match: they come as [`Filling`]s.
 
-use alloc::collections::BinaryHeap;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 use super::entry::{Entry, Mark, Order, Waiting};
+use super::queue::Queue;
 use super::window::Window;
 use crate::IncidentId;
 use crate::automaton::{Hash, Rule};
@@ -26,9 +26,10 @@ const FARTHEST: i64 = 1 << 62;
 #[derive(Clone, Debug)]
 pub struct State {
     pub(super) window: Window,
-    pub(super) waiting: BinaryHeap<Reverse<Waiting>>,
+    pub(super) waiting: Queue,
     applied: Option<Order>,
-    pub(super) open: Option<Open>,
+    /// Apart, as few states have one.
+    pub(super) open: Option<Box<Open>>,
 }
 
 /// An open incident.
@@ -46,7 +47,7 @@ impl State {
     /// Nothing is remembered yet.
     #[must_use]
     pub fn new(rule: &Rule) -> Self {
-        Self { window: Window::new(rule), waiting: BinaryHeap::new(), applied: None, open: None }
+        Self { window: Window::new(rule), waiting: Queue::default(), applied: None, open: None }
     }
 
     /// Takes an event, if there is one, and then applies all that has come up to the watermark. Outputs are appended.
@@ -67,10 +68,10 @@ impl State {
         if let Some(event) = event {
             self.take(rule, key, event, watermark, out);
         }
-        while let Some(Reverse(first)) = self.waiting.peek()
-            && first.order.time <= watermark
+        while let Some(first) = self.waiting.peek()
+            && first.time() <= watermark
         {
-            let time = first.order.time;
+            let time = first.time();
             self.instant(rule, key, time, usize::MAX, out);
         }
         self.pass(rule, key, watermark, out);
@@ -87,24 +88,24 @@ impl State {
             return out.push(Output::Late { rule: number, mark });
         }
         let entry = Entry { mark, via: event.via };
-        let waiting = Waiting::new(places, entry, event.value, event.carry.clone());
+        let waiting = Waiting::new(places, entry, event.value, &event.carry);
         if let Some(output) = self.told_before(rule, &waiting) {
             return out.push(output);
         }
-        self.waiting.push(Reverse(waiting));
+        self.waiting.push(waiting);
         if self.waiting.len() > rule.limits.waiting as usize
-            && let Some(Reverse(first)) = self.waiting.peek()
+            && let Some(first) = self.waiting.peek()
         {
-            out.push(Output::Forced { rule: number, mark: first.entry.mark });
-            let time = first.order.time;
+            out.push(Output::Forced { rule: number, mark: first.entry().mark });
+            let time = first.time();
             self.instant(rule, key, time, 1, out);
         }
     }
 
     /// What is to be said of an event that comes behind one that was applied.
     fn told_before(&self, rule: &Rule, event: &Waiting) -> Option<Output> {
-        let (applied, mark) = (self.applied?, event.entry.mark);
-        match event.order.cmp(&applied) {
+        let (applied, mark) = (self.applied?, event.entry().mark);
+        match event.order().cmp(&applied) {
             core::cmp::Ordering::Greater => None,
             core::cmp::Ordering::Equal => Some(Output::Duplicate { rule: rule.number, mark }),
             core::cmp::Ordering::Less => Some(Output::Late { rule: rule.number, mark }),
@@ -113,7 +114,7 @@ impl State {
 
     /// Whether an event comes behind what was applied.
     pub(super) fn is_next(&self, event: &Waiting) -> bool {
-        self.applied.is_none_or(|applied| event.order > applied)
+        self.applied.is_none_or(|applied| event.order() > applied)
     }
 
     /// Applies the waiting events of one stamp, `most` of them.
@@ -122,16 +123,16 @@ impl State {
         self.window.expire(rule, time);
         let (mut matched, mut taken) = (Vec::new(), 0);
         while taken < most
-            && let Some(Reverse(first)) = self.waiting.peek()
-            && first.order.time == time
+            && let Some(first) = self.waiting.peek()
+            && first.time() == time
         {
-            let Some(Reverse(event)) = self.waiting.pop() else { break };
+            let Some(event) = self.waiting.pop() else { break };
             taken += 1;
             if let Some(output) = self.told_before(rule, &event) {
                 out.push(output);
                 continue;
             }
-            self.applied = Some(event.order);
+            self.applied = Some(event.order());
             let completes = self.window.apply(rule, &event);
             // With an upper bound the stamp's last event decides.
             if completes || rule.is_bounded() {
@@ -157,10 +158,12 @@ impl State {
         match (&mut self.open, self.window.start(rule)) {
             (None, None) => return,
             (None, Some(start)) => {
-                let members = self.window.members();
-                let id = id(rule, key, at, &members);
+                // As many as an incident tells at all: it may open with each event of one who paces them so.
+                let members = self.window.members(rule.limits.members as usize);
+                let untold = self.window.count().saturating_sub(members.len());
+                let id = id(rule, key, at, &members, untold);
                 let told = members.len() as u32;
-                self.open = Some(Open { id, at, told, matches: matched.len() as u64 });
+                self.open = Some(Box::new(Open { id, at, told, matches: matched.len() as u64 }));
                 self.window.told();
                 let doubt = Doubt::of(rule, &members);
                 let members = members.into_iter().map(Member::of).collect();
@@ -189,25 +192,25 @@ impl State {
                 }
             }
             (Some(open), None) => {
-                let Open { id, matches, .. } = *open;
+                let Open { id, matches, .. } = **open;
                 self.open = None;
                 self.window.closed();
                 return out.push(Output::Closed(Closed { id, rule: rule.number, at_ns: at, matches }));
             }
         }
-        let Some(open) = self.open.filter(|_| rule.is_consumed()) else { return };
+        let Some(incident) = self.incident().filter(|_| rule.is_consumed()) else { return };
         if rule.is_bounded() {
             matched.drain(..matched.len().saturating_sub(1));
         }
         out.extend(matched.drain(..).map(|event| {
-            let (mark, carry) = (event.entry.mark, event.carry);
-            Output::Hit(Hit { rule: rule.number, mark, incident: open.id, carry })
+            let (mark, carry) = (event.entry().mark, event.into_carry());
+            Output::Hit(Hit { rule: rule.number, mark, incident, carry })
         }));
     }
 
     /// The watermark at which something has to be done.
     fn timer(&self, rule: &Rule) -> Option<i64> {
-        let waiting = self.waiting.peek().map(|Reverse(first)| first.order.time);
+        let waiting = self.waiting.peek().map(|first| first.time());
         let turns =
             if self.open.is_some() || rule.is_bounded() { self.window.turns(rule) } else { self.window.newest() };
         [waiting, turns.map(|oldest| after(rule, oldest))].into_iter().flatten().min()
@@ -216,28 +219,29 @@ impl State {
     /// The open incident.
     #[must_use]
     pub fn incident(&self) -> Option<IncidentId> {
-        self.open.map(|open| open.id)
+        self.open.as_ref().map(|open| open.id)
     }
 
     /// How many members of the open incident were told, and how many events completed a match: what
     /// [`resume`](Self::resume) has to be given after a restart.
     #[must_use]
     pub fn progress(&self) -> Option<(u32, u64)> {
-        self.open.map(|open| (open.told, open.matches))
+        self.open.as_ref().map(|open| (open.told, open.matches))
     }
 
     /// Bytes of memory that the state takes, near enough for a bound.
     #[must_use]
     pub fn weight(&self) -> usize {
-        let carried = size_of::<Waiting>() + CARRY_BYTES;
-        size_of::<Self>() + self.window.weight() + self.waiting.len() * carried
+        let carried = self.waiting.len() * CARRY_BYTES;
+        let open = self.open.as_ref().map_or(0, |_| size_of::<Open>());
+        size_of::<Self>() + self.window.weight() + self.waiting.weight() + carried + open
     }
 
     /// What is remembered, for whoever has to forget it or explain what is missing: the events of the last timespan that
-    /// count, or of steps the furthest that was reached. Events that wait are not among them.
+    /// count, [`Limits::members`](crate::Limits::members) of them at most, or of steps the furthest that was reached. Events that wait are not among them.
     #[must_use]
-    pub fn remembered(&self) -> Vec<Member> {
-        self.window.remembered().into_iter().map(Member::of).collect()
+    pub fn remembered(&self, rule: &Rule) -> Vec<Member> {
+        self.window.remembered(rule.limits.members as usize).into_iter().map(Member::of).collect()
     }
 
     /// The watermark at which the window is empty if no further event comes; the key to forget first is that with the
@@ -259,12 +263,18 @@ impl State {
         self.waiting.len()
     }
 
+    /// Whether as many wait as may: one more is [`Output::Forced`], or forces another.
+    #[must_use]
+    pub fn is_full(&self, rule: &Rule) -> bool {
+        self.waiting.len() >= rule.limits.waiting as usize
+    }
+
     /// Gives an incident that is open again after a state was rebuilt from a log the identity it had: a log that begins
     /// later than the incident opens it with another match, and so under another id. `told` members were told and
     /// `matches` counted. False when no incident is open.
     pub fn resume(&mut self, id: IncidentId, opened_at_ns: i64, told: u32, matches: u64) -> bool {
         let open = self.open.as_mut();
-        open.map(|open| *open = Open { id, at: opened_at_ns, told, matches }).is_some()
+        open.map(|open| **open = Open { id, at: opened_at_ns, told, matches }).is_some()
     }
 
     /// The state as bytes: equal where states are, whatever the order in which waiting events came.
@@ -272,14 +282,14 @@ impl State {
         let mut w = Writer(into);
         w.u8(FORMAT);
         w.option(self.applied, |w, order| order.write(w));
-        w.option(self.open, |w, open| {
+        w.option(self.open.as_ref(), |w, open| {
             w.raw(&open.id.0);
             w.i64(open.at);
             w.u32(open.told);
             w.u64(open.matches);
         });
         self.window.write(&mut w);
-        let mut waiting: Vec<_> = self.waiting.iter().map(|Reverse(event)| event).collect();
+        let mut waiting: Vec<_> = self.waiting.iter().collect();
         waiting.sort_unstable();
         w.list(&waiting, |w, event| event.write(w));
     }
@@ -296,13 +306,13 @@ impl State {
         let applied = r.option(Order::read)?;
         let open = r.option(|r| {
             let (id, at) = (IncidentId(r.array()?), r.i64()?);
-            Ok(Open { id, at, told: r.u32()?, matches: r.u64()? })
+            Ok(Box::new(Open { id, at, told: r.u32()?, matches: r.u64()? }))
         })?;
         let window = Window::read(rule, &mut r)?;
-        let waiting = r.list(|r| Waiting::read(r).map(Reverse))?;
+        let waiting = r.list(Waiting::read)?;
         r.end()?;
-        let sound = waiting.iter().all(|Reverse(event)| {
-            event.places != 0 && event.places & !places(rule) == 0 && event.order.time.unsigned_abs() <= FARTHEST as u64
+        let sound = waiting.iter().all(|event| {
+            event.places != 0 && event.places & !places(rule) == 0 && event.time().unsigned_abs() <= FARTHEST as u64
         });
         if !sound || waiting.len() > rule.limits.waiting as usize + 1 || window.is_far(FARTHEST) {
             return Err(r.damaged("events of this rule"));
@@ -315,7 +325,7 @@ impl State {
         if open.is_some() != window.start(rule).is_some() {
             return Err(r.damaged("an incident where the condition holds, and none elsewhere"));
         }
-        Ok(Self { window, waiting: waiting.into(), applied, open })
+        Ok(Self { window, waiting: waiting.into_iter().collect(), applied, open })
     }
 }
 
@@ -329,7 +339,7 @@ fn after(rule: &Rule, time: i64) -> i64 {
     time.saturating_add(rule.timespan_ns).saturating_add(1)
 }
 
-fn id(rule: &Rule, key: &[u8], at: i64, members: &[(u8, Entry)]) -> IncidentId {
+fn id(rule: &Rule, key: &[u8], at: i64, members: &[(u8, Entry)], untold: usize) -> IncidentId {
     let mut bytes = Vec::new();
     let mut w = Writer(&mut bytes);
     w.raw(&rule.version);
@@ -340,6 +350,9 @@ fn id(rule: &Rule, key: &[u8], at: i64, members: &[(u8, Entry)]) -> IncidentId {
         w.i64(*time_ns);
         [identity.sensor, identity.epoch, identity.sequence].into_iter().for_each(|part| w.u64(part));
         w.option(*via, |w, via| w.raw(&via.0));
+    }
+    if untold > 0 {
+        w.u64(untold as u64);
     }
     let mut hash = Hash::of("ringtap sigma incident 1");
     hash.add(&bytes);

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use super::counts::{Stamps, Values};
-use super::entry::{Entry, Waiting};
+use super::entry::{Digest, Entry, Waiting};
 use super::ordered::Ordered;
 use super::together::Together;
 use crate::automaton::{Rule, Shape};
@@ -17,6 +17,9 @@ pub(crate) enum Window {
     Together(Together),
     Ordered(Ordered),
 }
+
+/// Values that grew too old since the watermark and are counted one by one, to tell a match early.
+const LOOK_AT: usize = 64;
 
 impl Window {
     pub(crate) fn new(rule: &Rule) -> Self {
@@ -31,9 +34,8 @@ impl Window {
     /// Bytes of memory beside the window's own, near enough for a bound.
     pub(crate) fn weight(&self) -> usize {
         match self {
-            Self::Count(stamps) => stamps.count() as usize * size_of::<Entry>(),
-            // Twice in trees, by value and by age.
-            Self::Values(values) => values.count() as usize * 3 * size_of::<Entry>(),
+            Self::Count(stamps) => stamps.weight(),
+            Self::Values(values) => values.weight(),
             Self::Together(together) => together.weight(),
             Self::Ordered(ordered) => ordered.weight(),
         }
@@ -59,20 +61,20 @@ impl Window {
     pub(crate) fn apply(&mut self, rule: &Rule, event: &Waiting) -> bool {
         match (self, &rule.shape) {
             (Self::Count(stamps), Shape::Count(range)) => {
-                stamps.push(event.entry, range.keep());
+                stamps.push(event.entry(), range.keep());
                 range.holds(stamps.count())
             }
             (Self::Values(values), Shape::Values(range)) => {
-                if let Some(value) = event.value {
-                    values.push(value, event.entry, range.keep());
+                if let Some(value) = event.value() {
+                    values.push(value, event.entry(), range.keep());
                 }
                 range.holds(values.count())
             }
             (Self::Together(together), Shape::Together(formula)) => {
-                together.push(event.places, event.entry);
+                together.push(event.places, event.entry());
                 together.start(formula).is_some()
             }
-            (Self::Ordered(ordered), Shape::Ordered) => ordered.push(event.places, event.entry),
+            (Self::Ordered(ordered), Shape::Ordered) => ordered.push(event.places, event.entry()),
             // A state is made, and decoded, for its rule.
             _ => false,
         }
@@ -116,27 +118,86 @@ impl Window {
         }
     }
 
-    /// The events that the condition rests on, with their steps.
-    pub(crate) fn members(&self) -> Vec<(u8, Entry)> {
+    /// The events that the condition rests on, with their steps; of a count the first `most`.
+    pub(crate) fn members(&self, most: usize) -> Vec<(u8, Entry)> {
         match self {
-            Self::Count(stamps) => stamps.entries().map(|entry| (0, entry)).collect(),
-            Self::Values(values) => values.entries().map(|entry| (0, entry)).collect(),
+            Self::Count(stamps) => stamps.entries().take(most).map(|entry| (0, entry)).collect(),
+            Self::Values(values) => values.entries().take(most).map(|entry| (0, entry)).collect(),
             Self::Together(together) => together.members(),
             Self::Ordered(ordered) => ordered.members(),
         }
     }
 
-    /// The events that are there, whether the condition holds or not.
-    pub(crate) fn remembered(&self) -> Vec<(u8, Entry)> {
+    /// How many events the condition rests on.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::Count(stamps) => stamps.count() as usize,
+            Self::Values(values) => values.count() as usize,
+            Self::Together(together) => together.members().len(),
+            Self::Ordered(ordered) => ordered.members().len(),
+        }
+    }
+
+    /// The events that are there, whether the condition holds or not; of a count the first `most`.
+    pub(crate) fn remembered(&self, most: usize) -> Vec<(u8, Entry)> {
         match self {
             Self::Ordered(ordered) => ordered.furthest(),
-            _ => self.members(),
+            _ => self.members(most),
+        }
+    }
+
+    /// The first of these events, if they come next and in this order, that completes a match of a rule without an upper
+    /// bound. It costs a constant for each; where that is not enough it finds none.
+    pub(crate) fn completed_by(&self, rule: &Rule, events: &[Waiting]) -> Option<usize> {
+        self.completed_from(rule, events, 0)
+    }
+
+    /// The same of the events from this one on.
+    pub(crate) fn completed_from(&self, rule: &Rule, events: &[Waiting], from: usize) -> Option<usize> {
+        let oldest = |event: &Waiting| event.time().saturating_sub(rule.timespan_ns);
+        match (self, &rule.shape) {
+            (Self::Count(stamps), Shape::Count(range)) => (from..events.len()).find(|&at| {
+                let oldest = oldest(&events[at]);
+                let coming = at + 1 - events.partition_point(|event| event.time() < oldest);
+                stamps.since(oldest) + coming >= range.least as usize
+            }),
+            (Self::Values(values), Shape::Values(range)) => {
+                // Values, when each comes last, and when the window has seen it.
+                let mut coming: Vec<(Digest, i64, Option<i64>)> = Vec::new();
+                for (at, event) in events.iter().enumerate() {
+                    let (time, oldest) = (event.time(), oldest(event));
+                    let Some(value) = event.value() else { continue };
+                    match coming.iter_mut().find(|(known, ..)| *known == value) {
+                        Some((_, last, _)) => *last = time,
+                        None => coming.push((value, time, values.seen(&value))),
+                    }
+                    if at < from {
+                        continue;
+                    }
+                    let is_new = |(_, last, seen): &&(Digest, i64, Option<i64>)| {
+                        *last >= oldest && seen.is_none_or(|seen| seen < oldest)
+                    };
+                    let kept = values.since(oldest, LOOK_AT)?;
+                    if kept + coming.iter().filter(is_new).count() >= range.least as usize {
+                        return Some(at);
+                    }
+                }
+                None
+            }
+            // A copy costs as much as the rule has steps.
+            _ => {
+                let mut window = self.clone();
+                (0..events.len()).find(|&at| {
+                    window.expire(rule, events[at].time());
+                    window.apply(rule, &events[at]) && at >= from
+                })
+            }
         }
     }
 
     /// Members that later matches at an open incident have brought: `matched` are the last events of those matches.
     pub(crate) fn further(&mut self, matched: &[Waiting]) -> Vec<(u8, Entry)> {
-        let mut members: Vec<_> = matched.iter().map(|event| (event.order.place, event.entry)).collect();
+        let mut members: Vec<_> = matched.iter().map(|event| (event.place(), event.entry())).collect();
         if let Self::Ordered(ordered) = self {
             ordered.further(&mut members);
         }

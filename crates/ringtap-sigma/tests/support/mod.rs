@@ -1,6 +1,8 @@
 //! What the tests share: rules from text, events, and a host that keeps states as bytes.
 #![allow(dead_code)] // Each test file uses its part.
 
+pub mod vectors;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use ringtap_sigma::{

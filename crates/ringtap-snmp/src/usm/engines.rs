@@ -27,11 +27,27 @@ struct Engine {
     time: u32,
     heard_ns: u64,
     keys: Vec<Option<LocalKeys>>,
+    /// Boots and time before which nothing is taken: what was heard before a restart.
+    floor: (u32, u32),
+    is_changed: bool,
+}
+
+/// The clock of another engine as last heard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineClock {
+    /// snmpEngineID.
+    pub id: Vec<u8>,
+    /// snmpEngineBoots.
+    pub boots: u32,
+    /// snmpEngineTime, seconds.
+    pub time: u32,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Engines {
     known: HashMap<Box<[u8]>, Engine>,
+    /// Whose clocks went on.
+    changed: Vec<Box<[u8]>>,
 }
 
 impl Engines {
@@ -52,13 +68,41 @@ impl Engines {
     /// RFC 3414 §3.2 (7b): moves the engine's clock forward, and says whether the authentic message is within the window.
     pub(super) fn is_fresh(&mut self, engine_id: &[u8], boots: u32, time: u32, now_ns: u64) -> bool {
         let engine = self.entry(engine_id);
+        if (boots, time) < engine.floor {
+            return false;
+        }
         let newer = boots > engine.boots || boots == engine.boots && time > engine.time;
-        if newer || engine.heard_ns == 0 {
+        let went_on = newer || engine.heard_ns == 0;
+        let is_first_change = went_on && !engine.is_changed;
+        engine.is_changed |= went_on;
+        if went_on {
             (engine.boots, engine.time, engine.heard_ns) = (boots, time, now_ns.max(1));
         }
         let elapsed = now_ns.saturating_sub(engine.heard_ns) / 1_000_000_000;
         let now = u64::from(engine.time) + elapsed;
-        boots == engine.boots && boots != 0x7fff_ffff && u64::from(time) + u64::from(TIME_WINDOW) >= now
+        let is_fresh = boots == engine.boots && boots != 0x7fff_ffff && u64::from(time) + u64::from(TIME_WINDOW) >= now;
+        if is_first_change {
+            self.changed.push(engine_id.into());
+        }
+        is_fresh
+    }
+
+    /// Clocks that went on since the last call.
+    pub(super) fn take_changed(&mut self) -> Vec<EngineClock> {
+        let known = &mut self.known;
+        let clock = |id: Box<[u8]>| {
+            let engine = known.get_mut(&id)?;
+            engine.is_changed = false;
+            Some(EngineClock { id: id.into(), boots: engine.boots, time: engine.time })
+        };
+        self.changed.drain(..).filter_map(clock).collect()
+    }
+
+    /// Goes on from a clock that was kept; of its very second nothing is taken unless `same_second`.
+    pub(super) fn resume(&mut self, clock: &EngineClock, same_second: bool, now_ns: u64) {
+        let engine = self.entry(&clock.id);
+        (engine.boots, engine.time, engine.heard_ns) = (clock.boots, clock.time, now_ns.max(1));
+        engine.floor = (clock.boots, if same_second { clock.time } else { clock.time.saturating_add(1) });
     }
 
     fn entry(&mut self, engine_id: &[u8]) -> &mut Engine {
@@ -119,6 +163,26 @@ mod tests {
         assert!(!engines.is_fresh(b"e", 5, 1200, 161 * S));
         assert!(engines.is_fresh(b"other", 1, 1, 161 * S));
         assert!(!engines.is_fresh(b"worn out", 0x7fff_ffff, 1, S), "boots at its end (RFC 3414 §2.2.2)");
+    }
+
+    #[test]
+    fn after_a_restart_a_clock_goes_on_and_the_past_stays_past() {
+        let mut before = Engines::default();
+        assert!(before.is_fresh(b"e", 5, 1000, S) && before.is_fresh(b"e", 5, 1001, S));
+        assert!(before.is_fresh(b"other", 1, 7, S));
+        let kept = before.take_changed();
+        let clock = |id: &[u8], boots, time| EngineClock { id: id.to_vec(), boots, time };
+        assert_eq!(kept, [clock(b"e", 5, 1001), clock(b"other", 1, 7)]);
+        assert!(before.is_fresh(b"e", 5, 1001, S) && before.take_changed().is_empty(), "the same second");
+        let mut later = Engines::default();
+        later.resume(&kept[0], false, S);
+        later.resume(&kept[1], true, S);
+        assert!(!later.is_fresh(b"e", 5, 1001, S), "of the second that is known");
+        assert!(!later.is_fresh(b"e", 4, 9999, S), "of an earlier boot");
+        assert!(later.is_fresh(b"e", 5, 1002, S));
+        assert!(later.is_fresh(b"other", 1, 7, S) && !later.is_fresh(b"other", 1, 6, S));
+        assert!(later.is_fresh(b"e", 6, 0, S), "booted");
+        assert_eq!(later.take_changed(), [clock(b"e", 6, 0)]);
     }
 
     #[test]

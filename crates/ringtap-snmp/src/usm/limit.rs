@@ -1,12 +1,12 @@
 //! How many Reports a station sends: their receivers may be victims whose addresses somebody else put into the question.
 //!
-//! Owns token buckets: one for all, and a fixed number for sources by hash, IPv4 by /24 and IPv6 by /64, so that memory is bounded and
-//! an attacker can't choose whom it shares a bucket with. A sender that is answered no more asks again, as informs are repeated.
+//! Owns the rates: one for all, and one for each network, IPv4 by /24 and IPv6 by /64. A sender that is answered no more asks again, as
+//! informs are repeated.
 
-use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
 use super::Refused;
+use crate::rate::{Bucket, Buckets, Rate};
 
 /// Reports per second and at once to one network: two per sender that begins (discovery, time).
 const SOURCE: Rate = Rate { per_second: 20, burst: 100 };
@@ -15,50 +15,17 @@ const ALL: Rate = Rate { per_second: 2000, burst: 4000 };
 /// Buckets of sources.
 const BUCKETS: usize = 4096;
 
-#[derive(Debug, Clone, Copy)]
-struct Rate {
-    per_second: u64,
-    burst: u64,
-}
-
-/// Filled up to an instant; `short_ns` is what is missing to be full, in nanoseconds of filling.
-#[derive(Debug, Clone, Copy, Default)]
-struct Bucket {
-    short_ns: u64,
-    at_ns: u64,
-}
-
-impl Bucket {
-    fn has(&mut self, rate: Rate, now_ns: u64) -> bool {
-        let filled = now_ns.saturating_sub(self.at_ns);
-        self.short_ns = self.short_ns.saturating_sub(filled);
-        self.at_ns = self.at_ns.max(now_ns);
-        let cost = 1_000_000_000 / rate.per_second;
-        self.short_ns + cost <= rate.burst * cost
-    }
-
-    fn take(&mut self, rate: Rate) {
-        self.short_ns += 1_000_000_000 / rate.per_second;
-    }
-}
-
 /// The buckets.
 #[derive(Debug)]
 pub(crate) struct ReportLimit {
-    hasher: RandomState,
     all: Bucket,
-    sources: Vec<Bucket>,
+    sources: Buckets,
     withheld: u64,
 }
 
 impl Default for ReportLimit {
     fn default() -> Self {
-        Self {
-            hasher: RandomState::new(),
-            all: Bucket::default(),
-            sources: vec![Bucket::default(); BUCKETS],
-            withheld: 0,
-        }
+        Self { all: Bucket::default(), sources: Buckets::new(BUCKETS), withheld: 0 }
     }
 }
 
@@ -80,10 +47,10 @@ impl ReportLimit {
     /// Whether a Report may go to `source` now; it then counts as sent. `now_ns` is monotonic.
     fn allows(&mut self, source: IpAddr, now_ns: u64) -> bool {
         let network = match source.to_canonical() {
-            IpAddr::V4(address) => (4, u64::from(u32::from(address) >> 8)),
+            IpAddr::V4(address) => (4u8, u64::from(u32::from(address) >> 8)),
             IpAddr::V6(address) => (6, (u128::from(address) >> 64) as u64),
         };
-        let bucket = &mut self.sources[self.hasher.hash_one(network) as usize % BUCKETS];
+        let bucket = self.sources.of(network);
         let allowed = bucket.has(SOURCE, now_ns) && self.all.has(ALL, now_ns);
         if allowed {
             bucket.take(SOURCE);

@@ -15,7 +15,7 @@ mod privacy;
 use std::fmt;
 
 pub use correspondent::{Correspondent, Heard};
-pub use engines::RecentSet;
+pub use engines::{EngineClock, RecentSet};
 pub use keys::AuthProtocol;
 pub(crate) use limit::ReportLimit;
 pub use privacy::PrivProtocol;
@@ -24,6 +24,8 @@ use crate::ber::{self, Writer};
 use crate::encode::{Item, Trap};
 use crate::message::{FLAG_AUTH, FLAG_PRIV, FLAG_REPORTABLE, ScopedData, ScopedPdu, V3Message, tag};
 use crate::refusal::Refusal;
+use serde::{Deserialize, Serialize};
+
 use engines::{Engines, LocalKeys, TIME_WINDOW};
 use keys::{Key, is_authentic, mac};
 
@@ -83,6 +85,11 @@ impl User {
         self
     }
 
+    /// The most security that its messages can have.
+    pub fn level(&self) -> SecurityLevel {
+        SecurityLevel::of(self.flags())
+    }
+
     /// Its security as msgFlags.
     fn flags(&self) -> u8 {
         match self.protocols {
@@ -92,10 +99,17 @@ impl User {
         }
     }
 
+    /// The key that messages of an engine are authenticated with: two short digests, whoever asks.
+    fn auth_key(&self, engine_id: &[u8]) -> Option<(AuthProtocol, Key)> {
+        let (digest, ku) = self.protocols.0.as_ref()?;
+        Some((*digest, ku.localised(*digest, engine_id)))
+    }
+
+    /// All keys. Some of encryption take two passes over a mebibyte, so that they are for authentic messages only.
     fn keys_for(&self, engine_id: &[u8]) -> LocalKeys {
         let (auth, privacy) = &self.protocols;
         LocalKeys {
-            auth: auth.as_ref().map(|(digest, ku)| (*digest, ku.localised(*digest, engine_id))),
+            auth: self.auth_key(engine_id),
             privacy: auth
                 .as_ref()
                 .zip(privacy.as_ref())
@@ -131,6 +145,37 @@ pub struct Opened {
     pub user: usize,
     /// The scoped PDU was encrypted; it is in the buffer now.
     pub decrypted: bool,
+    /// The security that it came with.
+    pub level: SecurityLevel,
+    /// The same message, to the byte, came before. Only one to our own engine is taken then: an inform whose answer was lost.
+    pub again: bool,
+}
+
+/// How much of USM a message has (RFC 3411 §3.4.3), the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SecurityLevel {
+    /// Anybody may have sent it: v1, v2c, and users without a password.
+    #[default]
+    NoAuthNoPriv,
+    /// Authenticated.
+    AuthNoPriv,
+    /// Authenticated and encrypted.
+    AuthPriv,
+}
+
+impl SecurityLevel {
+    /// All, the least first.
+    pub const ALL: [Self; 3] = [Self::NoAuthNoPriv, Self::AuthNoPriv, Self::AuthPriv];
+
+    /// Of msgFlags.
+    fn of(flags: u8) -> Self {
+        match (flags & FLAG_AUTH != 0, flags & FLAG_PRIV != 0) {
+            (false, _) => Self::NoAuthNoPriv,
+            (true, false) => Self::AuthNoPriv,
+            (true, true) => Self::AuthPriv,
+        }
+    }
 }
 
 /// Users, engines and counters.
@@ -139,7 +184,7 @@ pub struct Usm {
     local: LocalEngine,
     users: Vec<User>,
     engines: Engines,
-    /// MACs of traps seen within the window.
+    /// MACs seen within the window.
     seen: RecentSet,
     /// usmStats.1 to .6.
     stats: [u32; 6],
@@ -186,8 +231,11 @@ impl Usm {
         if message.flags & (FLAG_AUTH | FLAG_PRIV) != user.flags() {
             return Err(self.refuse(Refusal::SecurityLevel, message, now_ns, None));
         }
-        let keys = self.engines.keys(message.engine_id, index).unwrap_or_else(|| user.keys_for(message.engine_id));
-        if let Some((protocol, key)) = &keys.auth {
+        let kept = self.engines.keys(message.engine_id, index);
+        let auth = kept.map_or_else(|| user.auth_key(message.engine_id), |keys| keys.auth);
+        let mut again = false;
+        let mut keys = kept.unwrap_or(LocalKeys { auth, privacy: None });
+        if let Some((protocol, key)) = &auth {
             let at = message.mac_at;
             if !is_authentic(*protocol, key, message.whole, at, message.mac) {
                 return Err(self.refuse(Refusal::WrongDigest, message, now_ns, None));
@@ -202,8 +250,12 @@ impl Usm {
             if !fresh {
                 return Err(self.refuse(Refusal::TimeWindow, message, now_ns, Some(&keys)));
             }
-            self.engines.keep(message.engine_id, index, &keys);
-            if !ours && !self.seen.insert((message.engine_id, message.mac), now_ns) {
+            if kept.is_none() {
+                keys = user.keys_for(message.engine_id);
+                self.engines.keep(message.engine_id, index, &keys);
+            }
+            again = !self.seen.insert((message.engine_id, message.mac), now_ns);
+            if again && !ours {
                 return Err(Refused { cause: Refusal::Replayed, report: None });
             }
         }
@@ -220,7 +272,25 @@ impl Usm {
             // The flags were compared with the user's above.
             _ => return Err(self.refuse(Refusal::SecurityLevel, message, now_ns, None)),
         };
-        Ok(Opened { user: index, decrypted })
+        Ok(Opened { user: index, decrypted, level: SecurityLevel::of(message.flags), again })
+    }
+
+    /// Clocks of other engines that went on since the last call, to be kept for [`Usm::resume`].
+    pub fn take_clocks(&mut self) -> Vec<EngineClock> {
+        self.engines.take_changed()
+    }
+
+    /// Goes on after a restart from a clock that was kept: nothing older is taken of this engine, and nothing of that very second either
+    /// unless `same_second`, where what came then is told to [`Usm::resume_message`].
+    pub fn resume(&mut self, clock: &EngineClock, same_second: bool, now_ns: u64) {
+        self.engines.resume(clock, same_second, now_ns);
+    }
+
+    /// A message that was taken before a restart: it is not taken again.
+    pub fn resume_message(&mut self, message: &V3Message<'_>, now_ns: u64) {
+        if message.flags & FLAG_AUTH != 0 {
+            self.seen.insert((message.engine_id, message.mac), now_ns);
+        }
     }
 
     /// What was decrypted makes no scoped PDU: the key was another one.

@@ -21,6 +21,8 @@ const NICE: i32 = 10;
 const RETRY: Duration = Duration::from_millis(500);
 /// How often the store's other work is done: requests, status, retention.
 const CHORES: Duration = Duration::from_millis(500);
+/// How often closed incidents are looked through for those that may go.
+const INCIDENTS: Duration = Duration::from_secs(60);
 /// How long the end waits for a disk that takes nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -43,6 +45,9 @@ impl Writer {
         // one's nice value is always permitted.
         let _ = sched::set_nice(0, NICE);
         let mut last_chores = Instant::now();
+        let mut last_incidents = Instant::now();
+        self.store.limit(self.retention);
+        let mut did_fail = false;
         let mut outcome = Ok(());
         loop {
             match self.incoming.recv_timeout(CHORES) {
@@ -60,8 +65,18 @@ impl Writer {
             }
             if last_chores.elapsed() >= CHORES {
                 last_chores = Instant::now();
-                if let Err(error) = self.chores() {
-                    *lock(&self.shared.error) = Some(error.to_string());
+                let mut done = self.chores();
+                if done.is_err() && self.store.make_room(self.retention, now()).unwrap_or(false) {
+                    done = self.chores();
+                }
+                if self.retention.age.is_some() && last_incidents.elapsed() >= INCIDENTS {
+                    last_incidents = Instant::now();
+                    done = done.and_then(|()| self.store.prune_incidents());
+                }
+                // What they have failed in is over once they succeed; a write's failure is its own to take back.
+                if did_fail || done.is_err() {
+                    did_fail = done.is_err();
+                    *lock(&self.shared.error) = done.err().map(|error| error.to_string());
                 }
             }
         }
@@ -90,6 +105,10 @@ impl Writer {
                     if lock(&self.shared.error).replace(text.clone()).as_ref() != Some(&text) {
                         eprintln!("ringtap: {text}; trying again");
                     }
+                    // What it keeps too long or too much of may be all that the disk lacks.
+                    if self.store.make_room(self.retention, now()).unwrap_or(false) {
+                        continue;
+                    }
                     if self.shared.ending.load(Ordering::Relaxed)
                         && ending.get_or_insert_with(Instant::now).elapsed() > PATIENCE
                     {
@@ -110,8 +129,14 @@ impl Writer {
         if let Some(status) = lock(&self.shared.status).take() {
             self.store.set_meta("status", &status)?;
         }
-        let now = Now { wall_ns: clock::realtime_ns(), monotonic_ns: clock::monotonic_ns() };
-        self.store.prune(self.retention, now)?;
+        self.store.prune(self.retention, now())?;
+        if self.retention != Retention::default() {
+            self.store.keep_reserve();
+        }
         Ok(())
     }
+}
+
+fn now() -> Now {
+    Now { wall_ns: clock::realtime_ns(), monotonic_ns: clock::monotonic_ns() }
 }

@@ -24,8 +24,10 @@ use ringtap_run::filter::Filter;
 use ringtap_run::live::Live;
 use ringtap_run::notes;
 use ringtap_run::waiting::How;
+use ringtap_wire::checksum::{Sum, Verdict};
 use ringtap_wire::{Layers, LinkType};
 
+use super::own::{OwnAddresses, View};
 use super::sockets::Bound;
 use crate::cause::{Cause, CauseCounts};
 use crate::spool::{self, Head, Service, SpoolConsumer, SpoolProducer};
@@ -36,6 +38,8 @@ use crate::waker::Waker;
 const MAX_LATENCY: Duration = Duration::from_millis(1);
 /// Bytes that a slot of the ring stands for, when a buffer is turned into slots.
 const SLOT_BYTES: u64 = 2048;
+/// Number of the protocol in IP.
+const UDP: u8 = 17;
 /// LINKTYPE_ETHERNET.
 const ETHERNET: u16 = 1;
 
@@ -74,6 +78,14 @@ impl RingHandle {
                 (ended, ring.running.states().into_iter().map(|(name, _)| name.to_owned()).collect())
             }
             RingState::Ended(_) => (Vec::new(), Vec::new()),
+        }
+    }
+
+    /// Indices of interfaces whose packets are copied at the moment.
+    pub(crate) fn copying(&self) -> Vec<u32> {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            RingState::Running(ring) => ring.running.copying(),
+            RingState::Ended(_) => Vec::new(),
         }
     }
 
@@ -157,7 +169,7 @@ fn taken(listened: SocketAddr, own: Option<&[IpAddr]>) -> Vec<Rule> {
     let rule = |prefix: Option<IpAddr>| Rule {
         vlan: own.map(|_| Rule::UNTAGGED),
         family: Some(if ip.is_ipv6() { 6 } else { 4 }),
-        protocol: Some(17),
+        protocol: Some(UDP),
         prefix: prefix.map(|ip| (ip, if ip.is_ipv6() { 128 } else { 32 })),
         ports: Some((port, port)),
         side: Side::Destination,
@@ -176,6 +188,7 @@ fn taken(listened: SocketAddr, own: Option<&[IpAddr]>) -> Vec<Rule> {
 pub(crate) fn start(
     devices: Devices,
     bound: &[Bound],
+    own: &Arc<OwnAddresses>,
     spool_bytes: usize,
     waker: &Arc<Waker>,
     sources: &mut Sources,
@@ -199,7 +212,8 @@ pub(crate) fn start(
             let counts = Arc::new(RingCounts::default());
             sources.add_ring_queue(number, Arc::clone(&counts), spool.lost());
             consumers.push(consumer);
-            handlers.push(Copier { spool, ports: Arc::clone(&ports), counts, is_realtime, offset_ns: offset_ns() });
+            let (ports, own) = (Arc::clone(&ports), View::new(Arc::clone(own)));
+            handlers.push(Copier { spool, ports, own, counts, is_realtime, offset_ns: offset_ns() });
         }
     }
     let running = devices.start(handlers)?;
@@ -230,6 +244,7 @@ impl Port {
 pub(crate) struct Copier {
     spool: SpoolProducer,
     ports: Arc<Vec<Port>>,
+    own: View,
     counts: Arc<RingCounts>,
     /// Stamps are nanoseconds since 1970.
     is_realtime: bool,
@@ -256,8 +271,15 @@ impl Copier {
         let udp = layers.udp(data).ok_or(None)?;
         let to = SocketAddr::new(ip.destination(), udp.destination_port());
         let port = *self.ports.iter().find(|port| port.takes(to)).ok_or(None)?;
+        // What a router forwards, or a mirror shows, is for other hosts.
+        if port.address.ip().is_unspecified() && !self.own.has(to.ip()) {
+            return Err(None);
+        }
         if layers.is_cut() {
             return Err(Some(Cause::Oversize));
+        }
+        if !is_intact(&layers, data, packet.checksum_pending) {
+            return Err(Some(Cause::Checksum));
         }
         let at_ns = match (self.is_realtime, packet.arrival_ns) {
             (_, 0) => clock::realtime_ns(),
@@ -269,6 +291,28 @@ impl Copier {
         self.spool.push(head, layers.payload(data));
         Ok(())
     }
+}
+
+/// Whether the checksums are right, as the host's stack would ask. A sender on this host leaves that of UDP unfinished, either with a word
+/// of the kernel (`is_pending`) or with the sum over the pseudo header in its place.
+fn is_intact(layers: &Layers, data: &[u8], is_pending: bool) -> bool {
+    if layers.verify_ipv4(data) == Verdict::Invalid {
+        return false;
+    }
+    if is_pending || layers.verify_transport(data) != Verdict::Invalid {
+        return true;
+    }
+    let unfinished = || {
+        let (ip, udp) = (layers.outer_ip()?.view(data)?, layers.udp(data)?);
+        let length = u32::from(udp.length());
+        let sum = match (ip.source(), ip.destination()) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => Sum::pseudo_v4(from, to, UDP, length),
+            (IpAddr::V6(from), IpAddr::V6(to)) => Sum::pseudo_v6(from, to, UDP, length),
+            _ => return None,
+        };
+        Some(!sum.finish() == udp.checksum())
+    };
+    unfinished().unwrap_or(false)
 }
 
 impl Handler for Copier {
@@ -284,8 +328,38 @@ impl Handler for Copier {
 
     fn cycle_end(&mut self, _outbox: &mut Outbox<'_>) {
         self.spool.cycle_end();
+        self.own.cycle_end();
         if !self.is_realtime {
             self.offset_ns = offset_ns();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap_samples::frames::Ends;
+
+    use super::*;
+
+    #[test]
+    fn only_whole_datagrams_and_those_that_a_sender_of_this_host_left_unfinished_are_intact() {
+        const ETHERNET_AND_IP: usize = 14 + 20;
+        let frame = Ends::new("192.0.2.1", "198.51.100.2").udp_frame([50000, 162], b"a notification");
+        let intact = |frame: &[u8], is_pending| is_intact(&Layers::parse(frame, LinkType::Ethernet), frame, is_pending);
+        assert!(intact(&frame, false));
+        let changed = |at: usize| {
+            let mut frame = frame.clone();
+            frame[at] ^= 1;
+            frame
+        };
+        assert!(!intact(&changed(ETHERNET_AND_IP + 12), false), "a byte of the payload");
+        assert!(intact(&changed(ETHERNET_AND_IP + 12), true), "the kernel says that nobody has summed it");
+        assert!(!intact(&changed(14 + 8), true), "the header of IP is always finished");
+        let (from, to) = ([192, 0, 2, 1].into(), [198, 51, 100, 2].into());
+        let length = (frame.len() - ETHERNET_AND_IP) as u32;
+        let mut unfinished = frame.clone();
+        let sum = !Sum::pseudo_v4(from, to, UDP, length).finish();
+        unfinished[ETHERNET_AND_IP + 6..][..2].copy_from_slice(&sum.to_be_bytes());
+        assert!(intact(&unfinished, false));
     }
 }

@@ -18,6 +18,7 @@ use nix::sys::socket::{self, ControlMessage, ControlMessageOwned, MsgFlags, Mult
 use ringtap::clock;
 use ringtap::{Error, Result};
 
+use super::copied::Copied;
 use crate::spool::{Head, Service, SpoolProducer};
 use crate::status::{ReceiveCounts, Sources};
 use crate::store::Answer;
@@ -40,15 +41,6 @@ nix::setsockopt_impl!(FragmentSize4, libc::IPPROTO_IP, libc::IP_RECVFRAGSIZE, bo
 #[derive(Clone, Copy)]
 struct FragmentSize6;
 nix::setsockopt_impl!(FragmentSize6, libc::IPPROTO_IPV6, libc::IPV6_RECVFRAGSIZE, bool, sockopt::SetBool);
-
-/// Which datagrams the sockets take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Take {
-    /// All that come.
-    All,
-    /// Those that came in fragments: a packet ring beside the sockets has copies of the others.
-    InFragments,
-}
 
 /// A bound socket.
 pub(crate) struct Bound {
@@ -132,10 +124,10 @@ pub(crate) fn kernel_drops(inodes: &[(u64, bool)]) -> Option<u64> {
         .sum()
 }
 
-/// Starts the receiving thread.
+/// Starts the receiving thread, which leaves to rings what these have.
 pub(crate) fn start(
     bound: Vec<Bound>,
-    take: Take,
+    copied: &Arc<Copied>,
     producer: SpoolProducer,
     sources: &mut Sources,
     stop: Arc<AtomicBool>,
@@ -144,14 +136,15 @@ pub(crate) fn start(
     let inodes = bound.iter().map(|bound| (bound.inode, bound.is_v6)).collect();
     // Kept open so that the drops can be read to the end.
     let kept = bound.iter().map(Bound::share).collect::<Result<Vec<_>>>()?;
-    sources.add_sockets(take, Arc::clone(&counts), producer.lost(), inodes, kept);
+    sources.add_sockets(Arc::clone(copied), Arc::clone(&counts), producer.lost(), inodes, kept);
+    let copied = Arc::clone(copied);
     std::thread::Builder::new()
         .name("ringtap-udp".to_owned())
-        .spawn(move || receive(&bound, take, producer, &counts, &stop))
+        .spawn(move || receive(&bound, &copied, producer, &counts, &stop))
         .map_err(|error| Error::os("start the thread of", "UDP sockets", &error))
 }
 
-fn receive(bound: &[Bound], take: Take, mut producer: SpoolProducer, counts: &ReceiveCounts, stop: &AtomicBool) {
+fn receive(bound: &[Bound], copied: &Copied, mut producer: SpoolProducer, counts: &ReceiveCounts, stop: &AtomicBool) {
     let mut memory = vec![0u8; BATCH * DATAGRAM_BYTES];
     loop {
         // Looked at first: what came before the stop is still read.
@@ -160,7 +153,7 @@ fn receive(bound: &[Bound], take: Take, mut producer: SpoolProducer, counts: &Re
         for (index, bound) in bound.iter().enumerate() {
             // A socket that is never empty must not outlive the stop, nor starve the others.
             for _ in 0..64 {
-                let (count, datagrams) = read(bound, index as u8, take, &mut memory, &mut producer);
+                let (count, datagrams) = read(bound, index as u8, copied, &mut memory, &mut producer);
                 counts.datagrams.fetch_add(datagrams, Ordering::Relaxed);
                 most = most.max(count);
                 if count < BATCH {
@@ -188,6 +181,8 @@ fn receive(bound: &[Bound], take: Take, mut producer: SpoolProducer, counts: &Re
 struct Ancillary {
     at_ns: Option<u64>,
     to: Option<IpAddr>,
+    /// Index of the interface.
+    by: Option<u32>,
     in_fragments: bool,
 }
 
@@ -202,9 +197,11 @@ impl Ancillary {
                 // The host's address; what the header says may be a broadcast's.
                 ControlMessageOwned::Ipv4PacketInfo(info) => {
                     this.to = Some(Ipv4Addr::from(u32::from_be(info.ipi_spec_dst.s_addr)).into());
+                    this.by = info.ipi_ifindex.try_into().ok();
                 }
                 ControlMessageOwned::Ipv6PacketInfo(info) => {
-                    this.to = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into())
+                    this.to = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
+                    this.by = Some(info.ipi6_ifindex);
                 }
                 // The two that were asked for besides.
                 ControlMessageOwned::Unknown(_) => this.in_fragments = true,
@@ -216,7 +213,7 @@ impl Ancillary {
 }
 
 /// One recvmmsg(2); how many datagrams came, and how many of them were taken.
-fn read(bound: &Bound, index: u8, take: Take, memory: &mut [u8], producer: &mut SpoolProducer) -> (usize, u64) {
+fn read(bound: &Bound, index: u8, copied: &Copied, memory: &mut [u8], producer: &mut SpoolProducer) -> (usize, u64) {
     // New ones each time: the lengths that the kernel leaves in them, of addresses and of what it told, are its room the next time.
     let control = nix::cmsg_space!(nix::sys::time::TimeSpec, libc::in6_pktinfo, libc::c_int);
     let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(BATCH, Some(control));
@@ -229,12 +226,14 @@ fn read(bound: &Bound, index: u8, take: Take, memory: &mut [u8], producer: &mut 
             // Nothing there, or an ICMP error for an answer that we sent: neither is a datagram.
             Err(_) => return (0, 0),
         };
+    let copied = copied.now();
     let (mut count, mut taken) = (0, 0);
     let mut fallback_ns = 0;
     for message in received {
         count += 1;
         let ancillary = message.cmsgs().map(Ancillary::read).unwrap_or_default();
-        if take == Take::InFragments && !ancillary.in_fragments {
+        // A ring has no datagram that was put together here.
+        if !ancillary.in_fragments && ancillary.by.is_some_and(|interface| copied.has(interface)) {
             continue;
         }
         taken += 1;

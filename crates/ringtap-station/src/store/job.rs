@@ -5,8 +5,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
+use ringtap_snmp::usm::EngineClock;
+
 use crate::alarm::{Alarm, Judgement};
 use crate::spool::{Head, Kept};
+use crate::store::IncidentChanges;
 
 /// How a notification came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +113,10 @@ pub struct Job {
     pub rows: Vec<Row>,
     /// Alarms that changed, as they are now.
     pub alarms: Vec<Alarm>,
+    /// Incidents that changed.
+    pub incidents: IncidentChanges,
+    /// Clocks of SNMP engines that went on.
+    pub clocks: Vec<EngineClock>,
     /// To be sent afterwards.
     pub answers: Vec<Answer>,
 }
@@ -117,7 +124,7 @@ pub struct Job {
 impl Job {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.alarms.is_empty()
+        self.rows.is_empty() && self.alarms.is_empty() && self.incidents.is_empty()
     }
 
     /// Bytes in it, copied or kept.
@@ -165,6 +172,8 @@ impl Job {
         self.size = 0;
         self.rows.clear();
         self.alarms.clear();
+        self.incidents = IncidentChanges::default();
+        self.clocks.clear();
         self.answers.clear();
     }
 }

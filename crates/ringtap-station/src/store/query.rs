@@ -1,9 +1,10 @@
 //! Questions to the store: alarms, notifications, numbers.
 
 use ringtap::Result;
+use ringtap_snmp::usm::EngineClock;
 use rusqlite::OptionalExtension;
 
-use super::write::{classification, judgement};
+use super::write::{classification, judgement, origin};
 use super::{Kind, Store};
 use crate::alarm::{Alarm, Classification, Judgement, Key, Severity};
 
@@ -61,7 +62,8 @@ impl Store {
         let read = || -> rusqlite::Result<Vec<Alarm>> {
             let mut statement = self.connection.prepare_cached(
                 "SELECT id, resource, condition, object, severity, cleared, count, changes, first_ns, last_ns, changed_ns,
-                 last_notification, flapping, penalty, suppressed, operator, event_type, probable_cause FROM alarm ORDER BY id",
+                 last_notification, flapping, penalty, suppressed, operator, event_type, probable_cause, origin, security, known
+                 FROM alarm ORDER BY id",
             )?;
             let alarms = statement.query_map([], |row| {
                 Ok(Alarm {
@@ -69,6 +71,7 @@ impl Store {
                     key: Key { resource: row.get(1)?, condition: row.get(2)?, object: row.get(3)? },
                     severity: Severity::from_name(&row.get::<_, String>(4)?).unwrap_or(Severity::Indeterminate),
                     classification: classification(row.get(16)?, row.get(17)?),
+                    origin: origin(row.get(18)?, row.get(19)?, row.get(20)?),
                     cleared: row.get(5)?,
                     count: row.get(6)?,
                     changes: row.get(7)?,
@@ -77,6 +80,7 @@ impl Store {
                     changed_ns: row.get(10)?,
                     last_notification: row.get(11)?,
                     flapping: row.get(12)?,
+                    news_ns: 0,
                     penalty: row.get(13)?,
                     suppressed: row.get(14)?,
                     operator: row.get(15)?,
@@ -107,6 +111,22 @@ impl Store {
     /// The database can't be read.
     pub fn notifications(&self, from: u64, limit: u64) -> Result<Vec<Stored>> {
         self.select("id >= ?1 ORDER BY id LIMIT ?2", [from, limit])
+    }
+
+    /// Clocks of SNMP engines as kept, each with the number of a notification: its last second has none
+    /// before it.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn clocks(&self) -> Result<Vec<(EngineClock, u64)>> {
+        let read = || -> rusqlite::Result<Vec<(EngineClock, u64)>> {
+            let mut statement = self.connection.prepare_cached("SELECT id, boots, time, notification FROM engine")?;
+            let clocks = statement.query_map([], |row| {
+                Ok((EngineClock { id: row.get(0)?, boots: row.get(1)?, time: row.get(2)? }, row.get(3)?))
+            })?;
+            clocks.collect()
+        };
+        read().map_err(|error| self.wrong("read the store", &error))
     }
 
     /// The latest notifications of an alarm, at most `limit`, oldest first.

@@ -11,7 +11,9 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// Rows deleted in one transaction.
-const PRUNE_ROWS: i64 = 20_000;
+pub(super) const PRUNE_ROWS: i64 = 20_000;
+/// The same while the disk is full: what is deleted is written to the log first, which may grow by the reserve alone.
+pub(super) const FEW_ROWS: i64 = 200;
 /// Marks for the time that is kept: so much of it something may stay too long.
 const MARKS: u64 = 100;
 /// Between marks when nothing is deleted by age, for whoever asks for that later.
@@ -43,6 +45,8 @@ pub(super) struct AgeClock {
     wall_ns: u64,
     monotonic_ns: u64,
     marked_ns: u64,
+    /// The latest number, and the age at which it was seen first, while no mark of it can be written.
+    seen: Option<(u64, u64)>,
 }
 
 impl AgeClock {
@@ -55,7 +59,13 @@ impl AgeClock {
             .and_then(|(age, wall)| Some((age.parse().ok()?, wall.parse().ok()?)))
             .unwrap_or((now.wall_ns, now.wall_ns));
         let away_ns = now.wall_ns.saturating_sub(wall_ns);
-        Ok(Self { age_ns: age_ns + away_ns, wall_ns: wall_ns + away_ns, monotonic_ns: now.monotonic_ns, marked_ns: 0 })
+        Ok(Self {
+            age_ns: age_ns + away_ns,
+            wall_ns: wall_ns + away_ns,
+            monotonic_ns: now.monotonic_ns,
+            marked_ns: 0,
+            seen: None,
+        })
     }
 
     fn advance(&mut self, now: Now) {
@@ -70,20 +80,21 @@ impl AgeClock {
         self.marked_ns = self.age_ns;
         let kept = format!("{} {}", self.age_ns, self.wall_ns);
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('age_clock', ?)", [kept])?;
-        if let Some(id) = last_id {
+        for (id, age_ns) in self.seen.into_iter().chain(last_id.map(|id| (id, self.age_ns))) {
             // The first mark of a number is the one that counts.
-            connection.execute("INSERT OR IGNORE INTO mark VALUES (?, ?)", params![id, self.age_ns])?;
+            connection.execute("INSERT OR IGNORE INTO mark VALUES (?, ?)", params![id, age_ns])?;
         }
         Ok(())
     }
 }
 
-/// Deletes what is too old or too much, a bounded part at a time; whether there may be more to do.
+/// Deletes what is too old or too much, at most so many rows; whether there may be more to do.
 pub(super) fn prune(
     connection: &Connection,
     clock: &mut Option<AgeClock>,
     retention: Retention,
     now: Now,
+    rows: i64,
 ) -> rusqlite::Result<bool> {
     let transaction = connection.unchecked_transaction()?;
     let (oldest, last_id): (Option<u64>, Option<u64>) = connection.query_row(
@@ -101,7 +112,7 @@ pub(super) fn prune(
     };
     clock.advance(now);
     let every = retention.age.map_or(MARK_EVERY, |age| age / MARKS as u32);
-    if clock.age_ns - clock.marked_ns >= every.as_nanos() as u64 {
+    if clock.age_ns - clock.marked_ns >= every.as_nanos() as u64 || clock.seen.is_some() {
         clock.mark(connection, last_id)?;
     }
     let mut deleted = 0;
@@ -115,7 +126,7 @@ pub(super) fn prune(
             }
             deleted += connection.execute(
                 "DELETE FROM notification WHERE id IN (SELECT id FROM notification WHERE id <= ?1 ORDER BY id LIMIT ?2)",
-                params![up_to, PRUNE_ROWS],
+                params![up_to, rows],
             )?;
             connection.execute("DELETE FROM alarm WHERE cleared AND last_notification <= ?", [up_to])?;
             connection.execute("DELETE FROM mark WHERE id < ?", [up_to])?;
@@ -127,16 +138,45 @@ pub(super) fn prune(
         remember(connection, last_id)?;
         deleted += connection.execute(
             "DELETE FROM notification WHERE id IN (SELECT id FROM notification ORDER BY id LIMIT ?)",
-            [PRUNE_ROWS],
+            [rows],
         )?;
     }
     transaction.commit()?;
+    clock.seen = None;
     if deleted > 0 {
         let mut vacuum = connection.prepare_cached("PRAGMA incremental_vacuum(4096)")?;
-        let mut rows = vacuum.query([])?;
-        while rows.next()?.is_some() {}
+        let mut steps = vacuum.query([])?;
+        while steps.next()?.is_some() {}
     }
-    Ok(deleted as i64 >= PRUNE_ROWS)
+    Ok(deleted as i64 >= rows)
+}
+
+/// Whether [`prune`] would delete notifications, if it could write; before its first look it may. Writes nothing.
+pub(super) fn is_due(
+    connection: &Connection,
+    clock: &mut Option<AgeClock>,
+    retention: Retention,
+    now: Now,
+) -> rusqlite::Result<bool> {
+    let last_id: Option<u64> = connection.query_row("SELECT max(id) FROM notification", [], |row| row.get(0))?;
+    let Some(last_id) = last_id.filter(|_| retention != Retention::default()) else { return Ok(false) };
+    let Some(clock) = clock else { return Ok(true) };
+    clock.advance(now);
+    if clock.seen.is_none_or(|(id, _)| id != last_id) {
+        clock.seen = Some((last_id, clock.age_ns));
+    }
+    if let Some(most) = retention.bytes
+        && used_bytes(connection)? > most
+    {
+        return Ok(true);
+    }
+    let Some(age) = retention.age else { return Ok(false) };
+    let before = clock.age_ns.saturating_sub(age.as_nanos() as u64);
+    let marked: Option<u64> =
+        connection.query_row("SELECT max(id) FROM mark WHERE age_ns <= ?", [before], |row| row.get(0))?;
+    let seen = clock.seen.filter(|&(_, age_ns)| age_ns <= before).map(|(id, _)| id);
+    let Some(up_to) = marked.max(seen) else { return Ok(false) };
+    connection.query_row("SELECT EXISTS (SELECT 1 FROM notification WHERE id <= ?)", [up_to], |row| row.get(0))
 }
 
 /// The numbers of deleted notifications are not used again.

@@ -1,4 +1,4 @@
-//! The layout of the store's database, and how one of the layout before becomes this one.
+//! The layout of the store's database, and how one of an earlier layout becomes this one.
 
 use ringtap::Error;
 use rusqlite::Connection;
@@ -12,13 +12,24 @@ CREATE TABLE IF NOT EXISTS alarm (
     id INTEGER PRIMARY KEY, resource TEXT NOT NULL, condition TEXT NOT NULL, object TEXT NOT NULL, severity TEXT NOT NULL,
     cleared INTEGER NOT NULL, count INTEGER NOT NULL, changes INTEGER NOT NULL, first_ns INTEGER NOT NULL,
     last_ns INTEGER NOT NULL, changed_ns INTEGER NOT NULL, last_notification INTEGER NOT NULL, flapping INTEGER NOT NULL,
-    penalty REAL NOT NULL, suppressed INTEGER NOT NULL, operator TEXT, event_type TEXT, probable_cause TEXT);
+    penalty REAL NOT NULL, suppressed INTEGER NOT NULL, operator TEXT, event_type TEXT, probable_cause TEXT,
+    origin TEXT, security INTEGER NOT NULL DEFAULT 0, known INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS engine (
+    id BLOB PRIMARY KEY, boots INTEGER NOT NULL, time INTEGER NOT NULL, notification INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS request (id INTEGER PRIMARY KEY, alarm INTEGER NOT NULL, operator TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS mark (id INTEGER PRIMARY KEY, age_ns INTEGER NOT NULL);
 ";
 /// Of the schema above (PRAGMA user_version).
-pub(super) const VERSION: i64 = 3;
-/// From the layout before: what X.733 says of alarms, which comes when they are raised again, and the marks of retention.
+pub(super) const VERSION: i64 = 4;
+/// From the layout before: who raised alarms (of those that are there nobody knows, so anybody may clear them), and clocks of SNMP engines.
+const FROM_3: &str = "
+ALTER TABLE alarm ADD COLUMN origin TEXT;
+ALTER TABLE alarm ADD COLUMN security INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE alarm ADD COLUMN known INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE engine (
+    id BLOB PRIMARY KEY, boots INTEGER NOT NULL, time INTEGER NOT NULL, notification INTEGER NOT NULL) WITHOUT ROWID;
+";
+/// From the one before that: what X.733 says of alarms, which comes when they are raised again, and the marks of retention.
 const FROM_2: &str = "
 ALTER TABLE alarm ADD COLUMN event_type TEXT;
 ALTER TABLE alarm ADD COLUMN probable_cause TEXT;
@@ -28,8 +39,9 @@ CREATE TABLE mark (id INTEGER PRIMARY KEY, age_ns INTEGER NOT NULL);
 /// The statements that make this layout of one with that number, whole or not at all; `None`: of that one it can't be made.
 pub(super) fn change_from(version: i64) -> Option<String> {
     let change = match version {
-        0 | VERSION => SCHEMA,
-        2 => FROM_2,
+        0 | VERSION => SCHEMA.to_owned(),
+        3 => FROM_3.to_owned(),
+        2 => format!("{FROM_2}{FROM_3}"),
         _ => return None,
     };
     Some(format!("BEGIN IMMEDIATE; {change} PRAGMA user_version = {VERSION}; COMMIT;"))

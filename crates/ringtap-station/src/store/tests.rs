@@ -1,9 +1,16 @@
 use std::ops::Range;
 
+use ringtap_snmp::usm::EngineClock;
+
 use super::write::classification;
 use super::*;
-use crate::alarm::{Judgement, Key, Severity};
+use crate::alarm::{Judgement, Key, Origin, SecurityLevel, Severity, Shown};
 use crate::table::{AlarmTable, FlapPolicy, Report};
+
+fn origin() -> Origin {
+    let (source, security) = (Some([192, 0, 2, 1].into()), SecurityLevel::AuthPriv);
+    Origin { source, security, shown: Shown::Certificate, is_known: true }
+}
 
 fn job(ids: Range<u64>, at_ns: u64) -> Job {
     let mut job = Job::default();
@@ -33,10 +40,12 @@ fn what_was_written_is_there_after_opening_again() {
     let key = Key { resource: "r".to_owned(), condition: "c".to_owned(), object: "o".to_owned() };
     let known = classification(Some("equipmentAlarm".to_owned()), Some("powerProblem".to_owned()));
     let classification = Some(&known);
-    let raised = Report { raises: Some(true), severity: Severity::Major, classification, at_ns: 5, notification: 1 };
+    let (raises, severity, origin) = (Some(true), Severity::Major, origin());
+    let raised = Report { raises, severity, classification, origin, at_ns: 5, notification: 1 };
     table.report(&key, raised);
     let mut first = job(1..5, 77);
     first.alarms = table.take_changed();
+    first.clocks = vec![EngineClock { id: b"engine".to_vec(), boots: 3, time: 7 }];
     store.write(&first).unwrap();
     assert!(Store::open(&directory).unwrap_err().to_string().contains("another process writes"), "one writer");
     let beside = Store::open_beside(&directory).unwrap();
@@ -47,6 +56,7 @@ fn what_was_written_is_there_after_opening_again() {
     let store = Store::open(&directory).unwrap();
     assert_eq!((store.last_id().unwrap(), store.notification_count().unwrap()), (4, 4));
     assert_eq!(store.alarms().unwrap(), first.alarms);
+    assert_eq!(store.clocks().unwrap(), [(first.clocks[0].clone(), 1)]);
     assert_eq!((store.classification(1).unwrap(), store.classification(2).unwrap()), (Some(known), None));
     let odd = store.latest(1, 10).unwrap();
     assert_eq!(odd.iter().map(|row| row.id).collect::<Vec<_>>(), [1, 3]);
@@ -64,13 +74,19 @@ fn a_store_of_the_layout_before_is_brought_to_this_one() {
     let mut store = Store::open(folder.path()).unwrap();
     let mut table = AlarmTable::new(Vec::new(), FlapPolicy::default(), 10);
     let key = Key { resource: "r".to_owned(), condition: "c".to_owned(), object: "o".to_owned() };
-    let raised =
-        Report { raises: Some(true), severity: Severity::Minor, classification: None, at_ns: 5, notification: 1 };
+    // As an earlier layout knows them.
+    let (security, shown) = (SecurityLevel::NoAuthNoPriv, Shown::Nothing);
+    let origin = Origin { source: None, security, shown, is_known: false };
+    let (raises, severity, classification) = (Some(true), Severity::Minor, None);
+    let raised = Report { raises, severity, classification, origin, at_ns: 5, notification: 1 };
     table.report(&key, raised);
     let mut job = job(1..5, 77);
     job.alarms = table.take_changed();
     store.write(&job).unwrap();
-    let to_2 = "ALTER TABLE alarm DROP COLUMN event_type; ALTER TABLE alarm DROP COLUMN probable_cause; DROP TABLE mark; PRAGMA user_version = 2;";
+    let to_3 = "ALTER TABLE alarm DROP COLUMN origin; ALTER TABLE alarm DROP COLUMN security; ALTER TABLE alarm DROP COLUMN known; DROP TABLE engine;";
+    let to_2 = &format!(
+        "{to_3} ALTER TABLE alarm DROP COLUMN event_type; ALTER TABLE alarm DROP COLUMN probable_cause; DROP TABLE mark; PRAGMA user_version = 2;"
+    );
     store.connection.execute_batch(to_2).unwrap();
     let error = Store::open_beside(folder.path()).unwrap_err().to_string();
     assert!(error.contains("layout 2") && error.contains("stop"), "one that is written to is left alone: {error}");
@@ -83,6 +99,10 @@ fn a_store_of_the_layout_before_is_brought_to_this_one() {
         assert!(error.contains("layout 1") || error.contains("another process"), "{error}");
         store.connection.execute_batch(to_2).unwrap();
     }
+    let store = Store::open(folder.path()).unwrap();
+    store.connection.execute_batch(&format!("{to_3} PRAGMA user_version = 3;")).unwrap();
+    drop(store);
+    assert_eq!(Store::open(folder.path()).unwrap().alarms().unwrap(), job.alarms);
 }
 
 #[test]
@@ -109,4 +129,83 @@ fn retention_by_age_and_size_keeps_the_newest_and_their_numbers() {
     store.prune(size, now).unwrap();
     assert_eq!((store.notification_count().unwrap(), store.last_id().unwrap()), (0, 1499));
     assert!(store.used_bytes().unwrap() < 100_000);
+}
+
+/// A small disk of the calling thread's alone, until that ends.
+fn small_disk(at: &Path, flags: nix::mount::MsFlags) {
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+    unshare(CloneFlags::CLONE_NEWNS).expect("did not run: a mount namespace needs root");
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
+    mount(Some("tmpfs"), at, Some("tmpfs"), flags, Some("size=2m")).unwrap();
+}
+
+fn fill(at: &Path) {
+    let mut filler = File::create(at.join("filler")).unwrap();
+    while filler.write_all(&[0; 4096]).is_ok() {}
+}
+
+/// Runs `test` on a thread of its own, whose mounts go with it.
+fn on_a_disk(test: impl FnOnce(&Path) + Send) {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = std::thread::scope(|scope| scope.spawn(|| test(folder.path())).join());
+    ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+#[test]
+fn net_store_on_a_full_disk_under_its_limit_keeps_the_reserve_and_advises_what_helps() {
+    on_a_disk(|disk| {
+        small_disk(disk, nix::mount::MsFlags::empty());
+        let directory = disk.join("store");
+        let mut store = Store::open(&directory).unwrap();
+        let limits = Retention { age: Some(Duration::from_secs(3600)), bytes: Some(1 << 30) };
+        let now = Now { wall_ns: 5_500_000_000, monotonic_ns: 1 };
+        store.write(&job(1..100, 10)).unwrap();
+        store.prune(limits, now).unwrap();
+        store.keep_reserve();
+        store.write(&job(100..200, 10)).unwrap();
+        fill(disk);
+        let mut next = 200;
+        let mut full = |store: &mut Store| loop {
+            match store.write(&job(next..next + 1000, 10)) {
+                Ok(()) => next += 1000,
+                Err(error) => return error.to_string(),
+            }
+        };
+        let said = full(&mut store);
+        assert!(said.contains("full") && said.contains("--keep-size"), "{said}");
+        store.limit(limits);
+        let said = full(&mut store);
+        assert!(said.contains("full") && said.contains("free some space") && !said.contains("--keep"), "{said}");
+        assert!(!store.make_room(limits, now).unwrap(), "nothing is due");
+        assert_eq!(directory.join(RESERVE).metadata().unwrap().len(), RESERVE_BYTES as u64);
+        // No mark could be written of the latest; they are as old as they are all the same.
+        let later = Now { monotonic_ns: now.monotonic_ns + 3601 * 1_000_000_000, ..now };
+        assert!(store.notification_count().unwrap() >= 199);
+        assert!(store.make_room(limits, later).unwrap(), "the time is over");
+        assert_eq!(store.notification_count().unwrap(), 0);
+        assert!(!directory.join(RESERVE).exists());
+    });
+}
+
+#[test]
+fn net_store_that_can_not_be_opened_says_that_its_disk_is_full_or_read_only() {
+    use nix::mount::{MsFlags, mount};
+    on_a_disk(|disk| {
+        small_disk(disk, MsFlags::empty());
+        let directory = disk.join("store");
+        drop(Store::open(&directory).unwrap());
+        fill(disk);
+        let said = Store::open(&directory).unwrap_err().to_string();
+        assert!(said.contains("the disk is full") && said.contains("free some space"), "{said}");
+        std::fs::remove_file(disk.join("filler")).unwrap();
+        // With a log that was left behind it could be read.
+        drop(Store::open(&directory).unwrap());
+        let flags = MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+        mount(None::<&str>, disk, None::<&str>, flags, None::<&str>).unwrap();
+        let said = Store::open_beside(&directory).unwrap_err().to_string();
+        assert!(said.contains("mounted read-only") && said.contains("mount it for writing"), "{said}");
+        let said = Store::open(&directory).unwrap_err().to_string();
+        assert!(said.contains("ead-only"), "{said}");
+    });
 }

@@ -4,8 +4,8 @@
 
 use rusqlite::{Connection, params};
 
-use super::Job;
-use crate::alarm::{Classification, EventType, Judgement};
+use super::{Job, incident};
+use crate::alarm::{Classification, EventType, Judgement, Origin, SecurityLevel, Shown};
 use crate::text;
 
 /// Writes a job in one transaction.
@@ -31,7 +31,7 @@ pub(super) fn write(connection: &mut Connection, job: &Job) -> rusqlite::Result<
             ])?;
         }
         let mut upsert = transaction.prepare_cached(
-            "INSERT OR REPLACE INTO alarm VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO alarm VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?;
         for alarm in &job.alarms {
             upsert.execute(params![
@@ -53,15 +53,47 @@ pub(super) fn write(connection: &mut Connection, job: &Job) -> rusqlite::Result<
                 alarm.operator,
                 alarm.classification.event_type.map(EventType::name),
                 alarm.classification.probable_cause,
+                alarm.origin.source.map(|source| source.to_string()),
+                alarm.origin.security as u8,
+                known_code(alarm.origin),
             ])?;
         }
+        let mut keep = transaction.prepare_cached("INSERT OR REPLACE INTO engine VALUES (?, ?, ?, ?)")?;
+        let first = job.rows.first().map_or(0, |row| row.id);
+        for clock in &job.clocks {
+            keep.execute(params![clock.id, clock.boots, clock.time, first])?;
+        }
     }
+    incident::write(&transaction, &job.incidents)?;
     transaction.commit()
 }
 
 /// What X.733 says of an alarm, from its columns.
 pub(super) fn classification(event_type: Option<String>, probable_cause: Option<String>) -> Classification {
     Classification { event_type: event_type.and_then(|name| EventType::from_name(&name)), probable_cause }
+}
+
+/// Who raised an alarm, from its columns.
+pub(super) fn origin(source: Option<String>, security: u8, known: u8) -> Origin {
+    let security = SecurityLevel::ALL.get(usize::from(security)).copied().unwrap_or_default();
+    let source = source.and_then(|text| text.parse().ok());
+    let shown = match known {
+        2 => Shown::Community,
+        3 => Shown::Certificate,
+        _ => Shown::Nothing,
+    };
+    // Stores that came from layout 3 say "known" of alarms of which nobody noted who raised them.
+    Origin { source, security, shown, is_known: known > 0 && source.is_some() }
+}
+
+/// Whether and by what the origin of an alarm is known.
+fn known_code(origin: Origin) -> u8 {
+    match (origin.is_known, origin.shown) {
+        (false, _) => 0,
+        (true, Shown::Nothing) => 1,
+        (true, Shown::Community) => 2,
+        (true, Shown::Certificate) => 3,
+    }
 }
 
 /// A judgement's number and its penalty.
@@ -75,6 +107,8 @@ fn code(judgement: &Judgement) -> (u8, Option<f64>) {
         Judgement::Retransmission => (5, None),
         Judgement::BelowThreshold => (6, None),
         Judgement::TableFull => (7, None),
+        Judgement::ShareFull => (8, None),
+        Judgement::NotAuthentic => (9, None),
     }
 }
 
@@ -88,6 +122,8 @@ pub(super) fn judgement(code: u8, penalty: Option<f64>) -> Judgement {
         5 => Judgement::Retransmission,
         6 => Judgement::BelowThreshold,
         7 => Judgement::TableFull,
+        8 => Judgement::ShareFull,
+        9 => Judgement::NotAuthentic,
         _ => Judgement::Repeated,
     }
 }

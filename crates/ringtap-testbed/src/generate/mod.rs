@@ -7,7 +7,7 @@
 //! BPF side. In user space: `ring` has the loop, `pace` and `fill` mirror the BPF program, `sender` waits and sends,
 //! `replay` and `playlist` are capture files, `prepared` are frames that the caller makes. For both: `schedule` the patterns,
 //! `frame` the headers, `addresses` and `peers` what goes into them, `check` what is refused beforehand, `watch` the time until
-//! the end, `report` the result.
+//! the end, `report` the result, `outcome` its words.
 
 mod addresses;
 mod check;
@@ -15,6 +15,7 @@ mod fill;
 mod frame;
 #[cfg(test)]
 mod oracle;
+mod outcome;
 mod pace;
 mod peers;
 mod playlist;
@@ -39,6 +40,7 @@ use serde::{Deserialize, Serialize};
 
 pub use addresses::Addresses;
 pub use frame::{DEFAULT_PORT, FrameSpec, MAX_FRAME_BYTES, MAX_SIZES, MIN_FRAME_BYTES};
+pub use outcome::Outcome;
 pub use peers::{Neighbour, ask_for, neighbours_here, read_mac};
 pub use prepared::{MakeFrame, Prepared};
 pub use replay::{Replay, ReplayPace, Replayed};

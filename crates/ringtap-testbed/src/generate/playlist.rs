@@ -188,7 +188,10 @@ impl Playlist {
     fn nothing(&self) -> Error {
         let found = &self.found;
         let cause = match found.faults.first() {
-            Some(fault) => format!("nothing in it can be sent: {fault}"),
+            Some(fault) => {
+                let of_file = |path: &PathBuf| fault.strip_prefix(&format!("read {}: ", path.display()));
+                format!("nothing in it can be sent: it {}", self.paths.iter().find_map(of_file).unwrap_or(fault))
+            }
             None if found.records == 0 => "there are no packets in it".to_owned(),
             None => format!("nothing in it can be sent: {found}"),
         };

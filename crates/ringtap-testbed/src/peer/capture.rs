@@ -10,8 +10,9 @@ use std::time::Duration;
 use ringtap::{Error, Result};
 
 use super::program::{Program, ProgramSpec};
-use super::recording::{Folder, judge};
+use super::recording::judge;
 use super::{PeerKind, PeerOptions, PeerReport, Receiving, SNAPLEN};
+use crate::folder::Folder;
 use crate::testbed::Testbed;
 
 /// How long one may take to be ready: on a fast interface netsniff-ng wants a ring of 2.4 GB, and a guest whose host has yet to
@@ -139,7 +140,7 @@ pub(super) fn start(testbed: &Testbed, kind: PeerKind, options: &PeerOptions) ->
     let recording = if options.numbered { Some(Folder::new(testbed)?) } else { None };
     let file = recording.as_ref().map_or_else(|| PathBuf::from("/dev/null"), |folder| folder.inside().join(FILE));
     let arguments = tool.arguments(testbed.receiver().interface(), file, options);
-    let mut program = Program::start(testbed, tool.spec(), &arguments, |_| {})?;
+    let mut program = Program::start(testbed, tool.spec(), &[], &arguments, |_| {})?;
     program.wait_for(tool.ready(), READY)?;
     let mut note = Vec::new();
     if options.numbered {

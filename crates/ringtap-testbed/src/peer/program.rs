@@ -67,10 +67,11 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts it inside the receiver.
+    /// Starts it inside the receiver, by way of the command `around` it if that is not empty.
     pub(super) fn start(
         testbed: &Testbed,
         spec: ProgramSpec,
+        around: &[OsString],
         arguments: &[OsString],
         configure: impl FnOnce(&mut Command),
     ) -> Result<Self> {
@@ -84,7 +85,7 @@ impl Program {
         if spec.line_buffered {
             command.args(["stdbuf", "-oL"]);
         }
-        command.arg(spec.program).args(arguments);
+        command.args(around).arg(spec.program).args(arguments);
         command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(shared()?).stderr(shared()?);
         configure(&mut command);
         Ok(Self { spec, program: receiver.start(command)?, words })

@@ -12,8 +12,9 @@ use std::time::Duration;
 use ringtap::{Error, Result};
 
 use super::program::{Program, ProgramSpec};
-use super::recording::{Folder, MEMORY, judge};
+use super::recording::judge;
 use super::{PeerKind, PeerOptions, PeerReport, Receiving};
+use crate::folder::{Folder, MEMORY};
 use crate::testbed::Testbed;
 
 const KNOWN: ProgramSpec = ProgramSpec { program: "suricata", package: "suricata", line_buffered: false };
@@ -49,7 +50,7 @@ pub(super) fn version() -> Result<String> {
 
 pub(super) fn start(testbed: &Testbed, kind: PeerKind, options: &PeerOptions) -> Result<Suricata> {
     version()?;
-    let interface = testbed.receiver().interface();
+    let interface = options.interface.as_deref().unwrap_or(testbed.receiver().interface());
     let folder = Folder::new(testbed)?;
     let write = |name: &str, text: &str| -> Result<PathBuf> {
         let path = folder.inside().join(name);
@@ -59,7 +60,7 @@ pub(super) fn start(testbed: &Testbed, kind: PeerKind, options: &PeerOptions) ->
     };
     let yaml = write("suricata.yaml", &configuration(interface, folder.inside(), options))?;
     let rules = match &options.rules {
-        Some(rules) => findable(rules)?,
+        Some(rules) => findable(testbed, rules)?,
         None => write("none.rules", "")?,
     };
     let mut note = Vec::new();
@@ -83,26 +84,38 @@ pub(super) fn start(testbed: &Testbed, kind: PeerKind, options: &PeerOptions) ->
     for (flag, path) in [("-c", yaml.as_path()), ("-S", rules.as_path()), ("-l", folder.inside())] {
         arguments.extend([flag.into(), path.into()]);
     }
-    let mut program = Program::start(testbed, KNOWN, &arguments, |_| {})?;
+    let around = options.syslog.as_deref().map(|socket| with_syslog(folder.inside(), socket)).unwrap_or_default();
+    let mut program = Program::start(testbed, KNOWN, &around, &arguments, |_| {})?;
     program.wait_for("Engine started", START_LIMIT)?;
     // It goes on without rules that it can't read.
     note.extend(program.said().lines().filter(|line| line.contains("rules successfully loaded")).map(str::to_owned));
     Ok(Suricata { kind, program, options: options.clone(), folder, note })
 }
 
+/// Runs a program in a mount namespace of its own, where /dev has nothing but what it needs and `socket` as /dev/log, which is where
+/// syslog(3) sends.
+fn with_syslog(folder: &Path, socket: &Path) -> Vec<OsString> {
+    const SCRIPT: &str = r#"set -e
+mkdir -p "$1/dev/shm"; cd "$1/dev"; mount --bind /dev/shm shm
+for name in null zero full random urandom; do : >"$name"; mount --bind "/dev/$name" "$name"; done
+: >log; mount --bind "$2" log; cd /; mount --rbind "$1/dev" /dev; shift 2; exec "$@""#;
+    let mut around: Vec<OsString> = ["unshare", "-m", "sh", "-c", SCRIPT, "sh"].map(OsString::from).to_vec();
+    around.extend([folder.into(), socket.into()]);
+    around
+}
+
 /// Where Suricata finds the rules. They are not copied, since rules may name files beside theirs.
-fn findable(rules: &Path) -> Result<PathBuf> {
-    let failed = |error| Error::os("read rules", rules.display().to_string(), &error);
-    let path = fs::canonicalize(rules).map_err(failed)?;
-    if path.starts_with(MEMORY) {
-        return Err(Error::usage(
-            "read rules",
-            rules.display().to_string(),
-            format!("{MEMORY} is another one in the testbed"),
-        )
-        .way_out("keep them elsewhere"));
+fn findable(testbed: &Testbed, rules: &Path) -> Result<PathBuf> {
+    let object = || rules.display().to_string();
+    let is_elsewhere = || fs::canonicalize(rules).is_ok_and(|path| path.starts_with(MEMORY));
+    match testbed.receiver().run(|| fs::canonicalize(rules))? {
+        Ok(path) => Ok(path),
+        Err(_) if is_elsewhere() => {
+            Err(Error::usage("read rules", object(), format!("{MEMORY} is another one in the testbed"))
+                .way_out("keep them elsewhere"))
+        }
+        Err(error) => Err(Error::os("read rules", object(), &error)),
     }
-    Ok(path)
 }
 
 /// As small as it may be: one thread, counters, no other output. Offloads are left alone: without GRO a veth has no NAPI.
@@ -116,7 +129,9 @@ fn configuration(interface: &str, folder: &Path, options: &PeerOptions) -> Strin
         String::new()
     };
     // What an operator has of it, as lines in memory; without rules there are none.
-    let alarms = if options.rules.is_some() {
+    let alarms = if options.syslog.is_some() {
+        "  - syslog: { enabled: yes, facility: local5 }\n"
+    } else if options.rules.is_some() {
         "  - eve-log: { enabled: yes, filetype: regular, filename: eve.json, types: [alert] }\n"
     } else {
         ""

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use ringtap::{Error, Result};
 
 use super::program::{Program, ProgramSpec};
-use super::recording::Folder;
 use super::{PeerKind, PeerOptions, PeerReport, Receiving, stands_still};
+use crate::folder::Folder;
 use crate::testbed::Testbed;
 
 // Into a file it would keep its answers to itself until its end.
@@ -117,7 +117,7 @@ pub(super) fn start(testbed: &Testbed, kind: PeerKind, options: &PeerOptions) ->
     ]
     .map(OsString::from)
     .to_vec();
-    let mut program = Program::start(testbed, KNOWN, &arguments, |command| {
+    let mut program = Program::start(testbed, KNOWN, &[], &arguments, |command| {
         command.env("RUNTIME_DIRECTORY", folder.inside()).stdin(Stdio::piped());
     })?;
     program.wait_for("rxonly packet forwarding packets/burst", START_LIMIT)?;

@@ -24,7 +24,7 @@ impl Receiver {
         let socket = host.run(|| UdpSocket::bind(SocketAddr::new(address, PORT)).unwrap()).unwrap();
         // The machine may be busy: the buffer takes whatever a test sends.
         setsockopt(&socket, sockopt::RcvBufForce, &(64 << 20)).unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         let thread = host
             .spawn("udp-receiver", move || {
                 let mut got = Vec::new();

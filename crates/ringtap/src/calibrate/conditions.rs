@@ -24,12 +24,11 @@ impl Conditions {
         } else {
             "none".to_owned()
         };
-        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let machine = hash(&format!("{}\n{}", read("/etc/machine-id"), read("/proc/cmdline")));
         Self::from_iter([
             ("processor", field(&cpuinfo, "model name").unwrap_or(std::env::consts::ARCH).to_owned()),
             ("microcode", field(&cpuinfo, "microcode").unwrap_or("unknown").to_owned()),
-            ("number of CPUs", cpus.to_string()),
+            ("number of CPUs", online_cpus(&system("cpu/online")).to_string()),
             ("kernel", read("/proc/sys/kernel/osrelease")),
             ("kernel's build", read("/proc/sys/kernel/version")),
             ("machine or boot options", format!("{machine:016x}")),
@@ -72,6 +71,16 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
+/// How many CPUs are in a list such as `0-3,5` (cpuset(7), "List format"). Not those that this process may use: a wake-up costs the same
+/// under taskset.
+fn online_cpus(list: &str) -> usize {
+    let count = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(last.parse::<usize>().ok()?.checked_sub(first.parse().ok()?)? + 1)
+    };
+    list.split(',').filter_map(count).sum()
+}
+
 /// What the kernel says of each vulnerability: its mitigations are paid at each entry into it.
 fn mitigations() -> String {
     let entries = fs::read_dir("/sys/devices/system/cpu/vulnerabilities").into_iter().flatten().flatten();
@@ -105,6 +114,7 @@ fn hash(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::sched;
 
     #[test]
     fn each_change_is_named() {
@@ -140,6 +150,20 @@ mod tests {
         assert!(here.host(0).contains("Linux "));
         let machine = read("/etc/machine-id");
         assert!(machine.is_empty() || !format!("{here:?}").contains(&machine));
+    }
+
+    #[test]
+    fn a_host_is_the_same_to_a_program_that_may_use_one_cpu_only() {
+        let here = Conditions::of(0);
+        let bound = std::thread::spawn(|| {
+            let cpu = sched::allowed_cpus()[0];
+            sched::set_affinity(sched::thread_id(), cpu).unwrap();
+            assert_eq!(sched::allowed_cpus(), [cpu]);
+            Conditions::of(0)
+        });
+        assert_eq!(here.change_to(&bound.join().unwrap()), None);
+        assert!(online_cpus(&read("/sys/devices/system/cpu/online")) >= sched::allowed_cpus().len());
+        assert_eq!([online_cpus("0"), online_cpus("0-3,5,8-9"), online_cpus("")], [1, 7, 0]);
     }
 
     #[test]

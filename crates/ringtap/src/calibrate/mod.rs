@@ -259,6 +259,19 @@ pub(crate) mod tests {
         assert!((rate_at(&dip, 0.03).unwrap() - 5500.0).abs() < 1e-6);
     }
 
+    /// A start that measured and one that reads what it kept must plan the same, to the last bit.
+    #[test]
+    fn what_was_kept_is_read_as_it_was_measured() {
+        let shares = (1..2000).map(|n| f64::from(n).sqrt() / 91.7);
+        let timer = shares.map(|core_share| Cost { rate_hz: core_share * 3046.6, core_share }).collect();
+        let measured = Calibration { timer, ..calibration() };
+        let read: Calibration = serde_json::from_slice(&serde_json::to_vec_pretty(&measured).unwrap()).unwrap();
+        for (measured, read) in measured.timer.iter().zip(&read.timer) {
+            assert_eq!((measured.rate_hz, measured.core_share), (read.rate_hz, read.core_share));
+        }
+        assert_eq!(measured.timer.len(), read.timer.len());
+    }
+
     /// What a calm machine measured.
     pub(super) fn calibration() -> Calibration {
         let curve = |points: &[(f64, f64)]| {

@@ -78,12 +78,16 @@ impl Wishes {
     fn checked_bound_ns(&self) -> Result<u64> {
         let bound_ns = u64::try_from(self.max_latency.as_nanos()).unwrap_or(u64::MAX);
         if !(10_000..=1_000_000_000).contains(&bound_ns) {
-            return Err(Error::usage("plan for", format!("--max-latency {}us", bound_ns as f64 / 1e3), "out of range")
-                .way_out("use 10us to 1s"));
+            return Err(Error::usage(
+                "plan for",
+                format!("--max-latency {:?}", self.max_latency).replace('µ', "u"),
+                "it is out of range",
+            )
+            .way_out("give 10us to 1s"));
         }
         if !(self.peak_pps > 0.0 && self.peak_pps <= 1e9) {
-            return Err(Error::usage("plan for", format!("--peak-rate {}", self.peak_pps), "out of range")
-                .way_out("use 1 to 1000M packets per second"));
+            return Err(Error::usage("plan for", format!("--peak-rate {}", self.peak_pps), "it is out of range")
+                .way_out("give 1 to 1000M packets per second"));
         }
         Ok(bound_ns)
     }
@@ -105,7 +109,12 @@ impl Wishes {
         let lasting = |packets: f64| (packets / self.peak_pps * 1e9).round() as u64;
         let pause = |fits_ns: u64| Some(fits_ns.min(most_ns)).filter(|ns| *ns >= SHORTEST_NAPI_PAUSE_NS).unwrap_or(0);
         let shared_ns = lasting(NAPI_FULL_PACKETS).min(NAPI_FULL_PAUSE_NS).max(lasting(NAPI_SHARED_PACKETS));
-        NapiPause { apart_ns: pause(lasting(NAPI_APART_PACKETS)), shared_ns: pause(shared_ns), instead_of_timer_ns: 0 }
+        NapiPause {
+            apart_ns: pause(lasting(NAPI_APART_PACKETS)),
+            shared_ns: pause(shared_ns),
+            instead_of_timer_ns: 0,
+            while_thick: true,
+        }
     }
 
     /// The pause that makes a timer of ours superfluous where NAPI shares our CPU: the device's queue holds what comes during
@@ -345,7 +354,10 @@ mod tests {
         // 1236 polls/s: 0.03 + 0.236 × 0.02 = 3.47 %; interrupts reach that at 1000 + (3.47 − 0.5)/3.5 × 9000 = 8640/s
         assert!((plan.timer_share - 0.03471).abs() < 1e-4, "{}", plan.timer_share);
         assert!((plan.threshold_pps - 8640.0).abs() < 10.0, "{}", plan.threshold_pps);
-        assert_eq!(plan.napi_pause, NapiPause { apart_ns: 50_000, shared_ns: 100_000, instead_of_timer_ns: 0 });
+        assert_eq!(
+            plan.napi_pause,
+            NapiPause { apart_ns: 50_000, shared_ns: 100_000, instead_of_timer_ns: 0, while_thick: true }
+        );
         // (0.809 + 10) ms × 1.5 Mpps × 4 = 64856
         assert_eq!(
             (plan.ring_slots, plan.packed_slots),
@@ -380,7 +392,8 @@ mod tests {
         };
         let plan = plan_of(150e3, None);
         // (1000 / 1.03125 − 30) / (1 + 150e3 × 25e-9) = 936.2 µs, of which 100 packets take 667; beside a timer a third.
-        let pauses = NapiPause { apart_ns: 333_333, shared_ns: 333_333, instead_of_timer_ns: 666_667 };
+        let pauses =
+            NapiPause { apart_ns: 333_333, shared_ns: 333_333, instead_of_timer_ns: 666_667, while_thick: true };
         assert_eq!(plan.napi_pause, pauses);
         assert!(matches!(plan.policy(), Policy::Hybrid(_)), "for where NAPI runs elsewhere, or can't be paced");
         // (0.667 + 10) ms × 150 kpps × 4 = 6400
@@ -491,7 +504,7 @@ mod tests {
         ] {
             let error = calibration().plan(&wishes).unwrap_err();
             assert_eq!(error.kind(), crate::error::ErrorKind::Usage);
-            assert!(error.to_string().contains("use "), "{error}");
+            assert!(error.to_string().contains("give "), "{error}");
         }
     }
 }

@@ -23,24 +23,32 @@ fn frame((source, destination): (u8, u8), number: u32, fragment: bool) -> Vec<u8
 /// So long that nothing is due before the end.
 const AGES: Duration = Duration::from_secs(1 << 32);
 
-/// Keeps what it got.
+/// Keeps what it got, counts its turns behind an ended engine, and how often all had ended.
 #[derive(Default)]
-struct Keep(Vec<(Vec<u8>, u64)>);
+struct Keep(Vec<(Vec<u8>, u64)>, u32, u32);
 
 impl Handler for Keep {
     fn packet(&mut self, packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {
         self.0.push((packet.data.to_vec(), packet.arrival_ns));
     }
+
+    fn retired(&mut self, _outbox: &mut Outbox<'_>) {
+        self.1 += 1;
+    }
+
+    fn all_ended(&mut self, _outbox: &mut Outbox<'_>) {
+        self.2 += 1;
+    }
 }
 
 fn engines(count: usize, bound: Duration) -> Vec<HandOver<Keep>> {
     let handlers = (0..count).map(|_| Keep::default()).collect();
-    HandOver::among(handlers, LinkType::Ethernet, StampClock::Monotonic, bound).unwrap()
+    HandOver::among(handlers, LinkType::Ethernet, StampClock::Monotonic, Demand { bound, peak_pps: 0.0 }).unwrap()
 }
 
 fn with_outbox(run: impl FnOnce(&mut Outbox<'_>)) {
     let meters = EngineMeters::default();
-    run(&mut Outbox { ring: None, meters: &meters });
+    run(&mut Outbox::nowhere(&meters));
 }
 
 fn packet(data: &[u8], arrival_ns: u64) -> Packet<'_> {
@@ -64,6 +72,7 @@ fn an_answer_waits_for_its_question() {
     });
     let got: Vec<_> = engines.iter().flat_map(|engine| &engine.inner.0).map(|(data, _)| data.clone()).collect();
     assert_eq!(got, [question, answer]);
+    assert!(engines.iter().all(|engine| engine.inner.2 == 1), "the inner handler is told, too");
 }
 
 #[test]
@@ -105,13 +114,86 @@ fn a_full_queue_is_counted_and_flows_of_an_engine_that_left_go_elsewhere() {
         let handled: usize = engines.iter().map(|engine| engine.inner.0.len()).sum();
         assert_eq!(handled as u64 + refused, pushed);
         let before = engines[1].inner.0.len();
-        engines[1].retired();
+        engines[1].retired(outbox);
         for number in 0..64 {
             engines[0].packet(&packet(&frame((1, number), 0, false), 1), outbox);
         }
         engines.iter_mut().for_each(|engine| engine.all_ended(outbox));
         assert_eq!(engines[1].inner.0.len(), before);
         assert_eq!(engines.iter().map(|engine| engine.inner.0.len()).sum::<usize>(), handled + 64);
+    });
+}
+
+/// Its own thread is gone, and the program may go on for days.
+#[test]
+fn what_waits_for_an_engine_that_left_is_handled_in_its_time() {
+    let mut engines = engines(2, Duration::from_millis(20));
+    let waits_for_the_second =
+        |&end: &u8| owner::hash(&frame((1, end), 0, false), LinkType::Ethernet).unwrap() % 2 == 1;
+    let end = (2..).find(waits_for_the_second).unwrap();
+    with_outbox(|outbox| {
+        engines[0].packet(&packet(&frame((1, end), 1, false), clock::monotonic_ns()), outbox);
+        engines[1].cycle_end(outbox);
+        engines[1].retired(outbox);
+        assert!(engines[1].inner.0.is_empty(), "what belongs before it may still come");
+        std::thread::sleep(Duration::from_millis(20));
+        engines[1].retired(outbox);
+        assert_eq!(engines[1].inner.0.len(), 1);
+        // The inner handler has its turns, too.
+        assert_eq!(engines[1].inner.1, 2);
+    });
+}
+
+#[test]
+fn queues_hold_twice_the_bound_at_the_peak_rate_and_do_not_grow_with_the_square_of_the_engines() {
+    let demand = |millis, peak_pps| Demand { bound: Duration::from_millis(millis), peak_pps };
+    // 6.1 Gbit/s for 200 ms.
+    let slow = demand(100, 1.5e6);
+    assert!(slow.queue_bytes(2) as f64 >= 1.5e6 * 0.2 * 512.0);
+    for engines in 2..200 {
+        let bytes = slow.memory_bytes(engines);
+        let most = slow.memory_bytes(2).max((engines * (engines + 1)) as u64 * LEAST_BYTES);
+        assert!(bytes <= most, "{engines}: {bytes}");
+        // Half of all packets by one engine, for one engine.
+        assert!(slow.queue_bytes(engines) as f64 * engines as f64 >= 1.5e6 * 0.2 * 512.0 * 2.0 / engines as f64);
+        assert!(slow.queue_bytes(engines) > 2 << 16, "a merged packet has room");
+    }
+    assert_eq!(demand(0, 0.0).queue_bytes(2), 4 << 20);
+    assert_eq!(demand(1 << 50, f64::MAX).memory_bytes(1 << 20), u64::MAX, "refused, not wrapped");
+}
+
+/// Under a flood the ring of an engine never runs empty, and so no cycle ends.
+#[test]
+fn packets_are_handled_and_others_woken_without_an_end_of_a_cycle() {
+    let mut engines = engines(2, Duration::ZERO);
+    with_outbox(|outbox| {
+        engines[1].cycle_end(outbox);
+        for number in 0..10 * RECEIVED {
+            engines[0].packet(&packet(&frame((1, number as u8), number, false), number.into()), outbox);
+        }
+        assert!(engines[1].bell().unwrap().clear(), "not woken");
+        let own = engines[0].inner.0.len();
+        engines[0].cycle_end(outbox);
+        assert!(own > 0 && engines[0].inner.0.len() - own < RECEIVED as usize, "{own} of {}", engines[0].inner.0.len());
+    });
+}
+
+#[test]
+fn a_backlog_is_handled_in_slices() {
+    let mut engines = engines(2, Duration::ZERO);
+    let is_of_the_second = |&end: &u8| owner::hash(&frame((1, end), 0, false), LinkType::Ethernet).unwrap() % 2 == 1;
+    let end = (2..).find(is_of_the_second).unwrap();
+    with_outbox(|outbox| {
+        for number in 0..3 * SLICE as u32 {
+            engines[0].packet(&packet(&frame((1, end), number, false), number.into()), outbox);
+        }
+        for turns in 1..=3 {
+            engines[1].cycle_end(outbox);
+            assert_eq!(engines[1].inner.0.len(), turns * SLICE);
+            assert_eq!(engines[1].next_turn(), Some(Duration::ZERO), "more may be due");
+        }
+        engines[1].cycle_end(outbox);
+        assert_eq!((engines[1].inner.0.len(), engines[1].next_turn()), (3 * SLICE, None));
     });
 }
 
@@ -152,4 +234,136 @@ proptest! {
         }
         prop_assert_eq!(handled, sent);
     }
+}
+
+/// Keeps the stamp furthest behind what was said before it was handled.
+struct Behind {
+    said_ns: Arc<AtomicU64>,
+    most_ns: u64,
+}
+
+impl Handler for Behind {
+    fn packet(&mut self, packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {
+        let said_ns = self.said_ns.load(Ordering::Relaxed);
+        self.most_ns = self.most_ns.max(said_ns.saturating_sub(packet.arrival_ns));
+    }
+}
+
+/// A device: frames that were stamped, and frames that the engine can see.
+#[derive(Default)]
+struct Device {
+    stamped: Vec<u64>,
+    visible: std::collections::VecDeque<u64>,
+}
+
+proptest! {
+    /// Whenever frames come, can be seen, and engines take turns: none is handled that lies further behind what all engines said before
+    /// than it took from its stamp until it could be seen.
+    #[test]
+    fn what_engines_say_holds(
+        count in 1usize..4,
+        steps in proptest::collection::vec((0usize..4, 0u8..5, 0u8..8), 1..300),
+        hidden in any::<bool>(),
+    ) {
+        let said_ns = Arc::<AtomicU64>::default();
+        let handlers = (0..count).map(|_| Behind { said_ns: Arc::clone(&said_ns), most_ns: 0 }).collect();
+        let demand = Demand { bound: Duration::from_micros(400), peak_pps: 0.0 };
+        let mut engines = HandOver::among(handlers, LinkType::Ethernet, StampClock::Monotonic, demand).unwrap();
+        let reaches: Vec<_> = engines.iter_mut().map(|engine| engine.reach(StampClock::Monotonic).unwrap()).collect();
+        let mut devices: Vec<Device> = engines.iter().map(|_| Device::default()).collect();
+        let mut unseen_ns = 0;
+        let say = || {
+            let until = reaches.iter().map(|reach| reach.until_ns()).try_fold(u64::MAX, |least, until| Some(least.min(until?)));
+            said_ns.fetch_max(until.unwrap_or(0), Ordering::Relaxed);
+        };
+        with_outbox(|outbox| {
+            for &(number, action, pair) in &steps {
+                let now_ns = clock::monotonic_ns();
+                while clock::monotonic_ns() < now_ns + 3000 {}
+                let (device, engine) = (&mut devices[number % count], &mut engines[number % count]);
+                match action {
+                    0 | 1 if hidden => device.stamped.push(clock::monotonic_ns()),
+                    0 | 1 => device.visible.push_back(clock::monotonic_ns()),
+                    2 => {
+                        device.visible.extend(device.stamped.iter());
+                        let first = device.stamped.drain(..).next();
+                        unseen_ns = first.map_or(unseen_ns, |first| unseen_ns.max(clock::monotonic_ns() - first));
+                    }
+                    3 => match device.visible.pop_front() {
+                        Some(stamp) => engine.packet(&packet(&frame((1, pair), 0, false), stamp), outbox),
+                        None => engine.cycle_end(outbox),
+                    },
+                    _ => say(),
+                }
+            }
+            // What still waits is younger than what was said.
+            engines.iter_mut().for_each(|engine| engine.all_ended(outbox));
+        });
+        let most_ns = engines.iter().map(|engine| engine.inner.most_ns).max().unwrap();
+        prop_assert!(most_ns <= unseen_ns, "{most_ns} ns behind, {unseen_ns} ns unseen");
+    }
+}
+
+/// A packet that waits for its bound was received, and is not handled.
+#[test]
+fn what_is_said_stays_behind_a_packet_that_waits() {
+    let mut engines = engines(2, AGES);
+    let reaches: Vec<_> = engines.iter_mut().map(|engine| engine.reach(StampClock::Monotonic).unwrap()).collect();
+    with_outbox(|outbox| {
+        for by in 0..2 {
+            let stamp_ns = clock::monotonic_ns();
+            engines[by].packet(&packet(&frame((1, 2), 0, false), stamp_ns), outbox);
+            for _ in 0..5 {
+                std::thread::sleep(Duration::from_micros(10));
+                engines.iter_mut().for_each(|engine| engine.cycle_end(outbox));
+            }
+            let least = reaches.iter().map(|reach| reach.until_ns().unwrap_or(0)).min().unwrap();
+            assert!(least < stamp_ns, "{least} is said, {stamp_ns} waits");
+        }
+        assert!(reaches.iter().any(|reach| reach.until_ns().is_some()), "the other engine goes on");
+    });
+}
+
+#[test]
+fn what_is_said_goes_on_without_packets_and_without_engines_that_ended() {
+    for count in [1, 3] {
+        let mut engines = engines(count, Duration::from_micros(20));
+        let reaches: Vec<_> = engines.iter_mut().map(|engine| engine.reach(StampClock::Monotonic).unwrap()).collect();
+        let began_ns = clock::monotonic_ns();
+        with_outbox(|outbox| {
+            let turn = |engines: &mut [HandOver<Keep>], outbox: &mut Outbox<'_>| {
+                std::thread::sleep(Duration::from_micros(10));
+                engines.iter_mut().for_each(|engine| engine.cycle_end(outbox));
+            };
+            (0..3).for_each(|_| turn(&mut engines, outbox));
+            assert!(reaches.iter().all(|reach| reach.until_ns().unwrap() > began_ns));
+            let (last, going_on) = engines.split_last_mut().unwrap();
+            last.retired(outbox);
+            assert!(reaches.last().unwrap().has_ended());
+            let ended_ns = clock::monotonic_ns();
+            (0..3).for_each(|_| turn(going_on, outbox));
+            assert!(reaches[..count - 1].iter().all(|reach| reach.until_ns().unwrap() > ended_ns));
+        });
+    }
+}
+
+/// Has more to do after this time.
+struct Again(Duration);
+
+impl Handler for Again {
+    fn packet(&mut self, _packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {}
+
+    fn next_turn(&self) -> Option<Duration> {
+        Some(self.0)
+    }
+}
+
+#[test]
+fn the_handler_inside_is_asked_for_its_next_turn_too() {
+    let soon = Duration::from_millis(1);
+    assert_eq!(HandOver::alone(Again(soon)).next_turn(), Some(soon));
+    let demand = Demand { bound: AGES, peak_pps: 0.0 };
+    let among =
+        HandOver::among(vec![Again(soon), Again(soon)], LinkType::Ethernet, StampClock::Monotonic, demand).unwrap();
+    assert!(among.iter().all(|handler| handler.next_turn() == Some(soon)));
 }

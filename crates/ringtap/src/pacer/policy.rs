@@ -221,20 +221,20 @@ impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfRange { name, value, expected } => {
-                write!(f, "waiting policy: {name} is {value}; it must be {expected}")
+                write!(f, "{name} is {value}; it must be {expected}")
             }
             Self::AlphaOrder { alpha1, alpha2 } => {
-                write!(f, "waiting policy: alpha1 ({alpha1}) must be below alpha2 ({alpha2})")
+                write!(f, "alpha1 ({alpha1}) must be below alpha2 ({alpha2})")
             }
             Self::CountOrder { n1, n2 } => {
-                write!(f, "waiting policy: n1 ({n1}) must be below n2 ({n2})")
+                write!(f, "n1 ({n1}) must be below n2 ({n2})")
             }
             Self::NoRungs => {
-                write!(f, "waiting policy: the ladder is empty; give one threshold and period or more")
+                write!(f, "the ladder is empty; give one threshold and period or more")
             }
             Self::RungOrder { index, below_pps, threshold_pps } => write!(
                 f,
-                "waiting policy: rung {index} has threshold {threshold_pps} pps, not above the {below_pps} pps of \
+                "rung {index} has threshold {threshold_pps} pps, not above the {below_pps} pps of \
                  the rung before it; list the rungs in ascending order"
             ),
         }

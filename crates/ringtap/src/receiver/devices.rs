@@ -5,19 +5,17 @@
 
 mod running;
 
-use std::time::Duration;
-
 use ringtap_wire::LinkType;
 
 use super::{Backend, Flows, Receiver, ReceiverConfig, bond, choose};
 use crate::engine::Handler;
 use crate::error::{Error, Result};
-use crate::hand_over::{self, HandOver};
+use crate::hand_over::{Demand, HandOver};
 use crate::interface::Interface;
 use crate::source::share::{self, Rings};
 use crate::source::{Description, StampClock};
 
-pub use running::{DeviceEnd, DeviceOutcome, Ended, RunningDevices};
+pub use running::{DeviceEnd, DeviceOutcome, Ended, PortOutcome, RunningDevices};
 
 /// Opened devices, in the order in which they were named.
 pub struct Devices(Vec<Device>);
@@ -71,6 +69,8 @@ impl Devices {
             first_engine += receivers.iter().map(Receiver::source_count).sum::<usize>();
             devices.push(Device { interface, receivers });
         }
+        // Now that the last one is open: what comes meanwhile is not kept waiting in the rings of the first.
+        devices.iter_mut().flat_map(|device| &mut device.receivers).try_for_each(Receiver::admit)?;
         Ok(Self(devices))
     }
 
@@ -96,25 +96,30 @@ impl Devices {
             || receivers.any(|receiver| matches!(receiver.flows, Flows::Apart(_)))
     }
 
-    /// Bytes that the queues for that take, at most.
-    pub fn hand_over_bytes(&self) -> usize {
-        if self.hands_over() { hand_over::memory_bytes(self.source_count()) } else { 0 }
-    }
-
     /// Has each of `handlers` (one for each source, in their order) get whole flows, also where these come by several queues or
-    /// devices: packets are handed over then. `bound` is how long a packet waits at most until its engine looks at it.
+    /// devices: packets are handed over then, and what the queues for that take is told before it is taken.
     /// What flows are split all the same is added to `warnings`.
     ///
     /// # Errors
-    /// No file descriptor is left.
+    /// The queues need more memory than there is; no file descriptor is left.
     pub fn join_flows<H>(
         &mut self,
         handlers: Vec<H>,
-        bound: Duration,
+        demand: Demand,
         warnings: &mut Vec<String>,
     ) -> Result<Vec<HandOver<H>>> {
         if !self.hands_over() {
             return Ok(handlers.into_iter().map(HandOver::alone).collect());
+        }
+        let (engines, names) = (self.source_count(), self.names());
+        let bytes = demand.memory_bytes(engines);
+        share::refuse_more_than_there_is(&names, &format!("queues between {engines} engines"), bytes)?;
+        let tell = self.0.iter().flat_map(|device| &device.receivers).next().map(|receiver| receiver.config.tell);
+        if let Some(tell) = tell {
+            let mib = bytes.div_ceil(1 << 20);
+            tell(&format!(
+                "{names}: packets are handed over to the engine of their flow, by queues of {mib} MiB in all"
+            ));
         }
         let mut kinds: Vec<(LinkType, StampClock)> = Vec::new();
         for receiver in self.0.iter_mut().flat_map(|device| &mut device.receivers) {
@@ -124,14 +129,17 @@ impl Devices {
             let stamps = receiver.stamp_clock().unwrap_or(StampClock::Realtime);
             kinds.extend((0..receiver.source_count()).map(|_| (link, stamps)));
         }
-        let (joined, sets) = join_alike(handlers, &kinds, bound)?;
+        let (joined, sets) = join_alike(handlers, &kinds, demand)?;
         if sets > 1 {
             warnings.push(format!(
-                "flows whose packets come by several of {} may be split: not all have the same form and clock (--backend)",
-                self.iter().map(|device| device.interface.name.as_str()).collect::<Vec<_>>().join(", ")
+                "flows whose packets come by several of {names} may be split: not all have the same form and clock (--backend)"
             ));
         }
         Ok(joined)
+    }
+
+    fn names(&self) -> String {
+        self.iter().map(|device| device.interface.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
     /// Starts one engine thread for each source, in the order of devices: the first handler with the first source of the first
@@ -175,7 +183,7 @@ impl Device {
 fn join_alike<H>(
     handlers: Vec<H>,
     kinds: &[(LinkType, StampClock)],
-    bound: Duration,
+    demand: Demand,
 ) -> Result<(Vec<HandOver<H>>, usize)> {
     let mut left: Vec<Option<H>> = handlers.into_iter().map(Some).collect();
     let mut joined: Vec<Option<HandOver<H>>> = left.iter().map(|_| None).collect();
@@ -187,7 +195,7 @@ fn join_alike<H>(
             continue;
         }
         sets += 1;
-        for (index, handler) in alike.into_iter().zip(HandOver::among(own, kind.0, kind.1, bound)?) {
+        for (index, handler) in alike.into_iter().zip(HandOver::among(own, kind.0, kind.1, demand)?) {
             joined[index] = Some(handler);
         }
     }
@@ -199,14 +207,17 @@ fn is_same(a: &Interface, b: &Interface) -> bool {
     if a.is_foreign() || b.is_foreign() { a.name == b.name } else { a.index == b.index }
 }
 
-/// The ports of a bond, if there are any.
+/// The ports of a bond, if there are any: all by AF_XDP or, where `auto` finds one that can't be (it takes tags out of packets), none.
 fn open_ports(config: &ReceiverConfig, ports: Vec<Interface>) -> Result<Vec<Receiver>> {
     let mut first_engine = config.first_engine;
     let mut receivers: Vec<Receiver> = Vec::new();
     for port in ports {
-        let config =
-            ReceiverConfig { interface: port.name.clone(), backend: Backend::Xdp, first_engine, ..config.clone() };
+        let config = ReceiverConfig { interface: port.name.clone(), first_engine, ..config.clone() };
         let receiver = Receiver::open_on(config, port)?;
+        if receiver.shared.steering.is_none() {
+            let cause = receiver.warnings.last().map_or("AF_XDP can't be had", String::as_str);
+            return Err(Error::failed("open AF_XDP on", &receiver.interface.name, cause));
+        }
         first_engine += receiver.source_count();
         receivers.push(receiver);
     }
@@ -224,7 +235,11 @@ fn refuse_twice(found: &[Found]) -> Result<()> {
         for earlier in &found[..number] {
             let same = parts(earlier).into_iter().find(|a| parts(later).iter().any(|b| is_same(a, b)));
             if let Some(same) = same {
-                let cause = format!("{} is named twice, the first time by {}", same.name, earlier.config.interface);
+                let (first, again) = (&earlier.config.interface, &later.config.interface);
+                let cause = match first == again {
+                    true => "it is named twice".to_owned(),
+                    false => format!("{} is named twice, the first time by {first}", same.name),
+                };
                 return Err(Error::usage("open", &later.config.interface, cause).way_out("name each interface once"));
             }
         }

@@ -26,7 +26,8 @@ impl Receiver {
     /// # Errors
     /// The kernel does not announce changes of interfaces to us.
     pub fn into_direct(self) -> Result<(Vec<AnySource>, Attachment)> {
-        let Self { interface, sources, shared, warnings, .. } = self.paced(only_cpu(&sched::allowed_cpus()));
+        // A pause stays as it is: no thread of ours runs beneath other programs.
+        let (Self { interface, sources, shared, warnings, .. }, _) = self.paced(only_cpu(&sched::allowed_cpus()));
         let lookout = Lookout::new(&interface)?;
         let sources = sources.into_iter().map(|(source, _)| source).collect();
         Ok((sources, Attachment { shared, lookout, interface, warnings }))

@@ -1,7 +1,7 @@
 //! Engines at work: their counters, their common ledger, and an end that leaves no packet out of the accounts.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,8 @@ pub struct Running<H> {
     pub(super) threads: Vec<JoinHandle<Finished<H>>>,
     pub(super) shares: Vec<ThreadShare>,
     pub(super) watch: Option<Watch>,
+    /// What changed without ending anything.
+    pub(super) news: Arc<Mutex<Vec<String>>>,
     pub(super) meters: Vec<Arc<EngineMeters>>,
     pub(super) check: Option<RunCheck>,
     pub(super) warnings: Vec<String>,
@@ -131,11 +133,17 @@ impl<H: Handler + Send + 'static> Running<H> {
         self.stop.pull();
     }
 
-    /// What changed on the device since it was asked last, one line each: new queues that nobody reads.
+    /// What changed since it was asked last, one line each: new queues that nobody reads, a setting that somebody else has
+    /// changed.
     pub fn take_news(&mut self) -> Vec<String> {
-        let lines = self.watch.as_ref().map_or_else(Vec::new, Watch::take_news);
+        let lines = std::mem::take(&mut *lock(&self.news));
         self.warnings.extend(lines.iter().cloned());
         lines
+    }
+
+    /// Whether packets are taken out of the host's stack.
+    pub(super) fn is_steered(&self) -> bool {
+        self.shared.steering.is_some()
     }
 
     /// Whether a thread hears of what happens to the interface.
@@ -177,9 +185,9 @@ impl<H: Handler + Send + 'static> Running<H> {
         if let (Some(check), Some(first), Some(counted)) = (self.check.take(), engines.first(), snapshots.first()) {
             warnings.extend(check.end(counted, first.wall_ns, first.thread_share));
         }
-        let blind = self.shared.blindness(&ledger).map(|(taker, packets)| {
+        let blind = self.shared.blindness(&ledger).map(|((on, taker), packets)| {
             let cause = format!("nothing was seen, while {packets} packets came and met {taker}");
-            Error::failed("capture from", &self.interface.name, cause).way_out(taker.way_out(&self.interface.name))
+            Error::failed("capture from", &self.interface.name, cause).way_out(taker.way_out(on))
         });
         let driver_counters = self.shared.device.driver_counters();
         Ok(Outcome { engines, ledger, counters, driver_counters, warnings, blind })
@@ -199,7 +207,7 @@ impl<H> Drop for Running<H> {
 
 impl Shared {
     /// Whose XDP program had all packets before they reached our sockets, and how many came.
-    fn blindness(&self, ledger: &Ledger) -> Option<(&Occupant, u64)> {
+    fn blindness(&self, ledger: &Ledger) -> Option<(&(String, Occupant), u64)> {
         let packets = self.device.received().filter(|&packets| packets > 0)?;
         (ledger.delivered == 0 && ledger.lost() == 0).then_some((self.taker.as_ref()?, packets))
     }

@@ -18,7 +18,7 @@ use crate::sys::event::{Event, PollEnd, Stop};
 use crate::sys::netlink::{self, LinkEvents, News};
 
 /// Stack of the thread: where all of a process's memory is locked, what nobody uses is too.
-const STACK_BYTES: usize = 128 << 10;
+pub(super) const STACK_BYTES: usize = 128 << 10;
 /// A change comes with several announcements, and is looked at once.
 const BUNCH: Duration = Duration::from_millis(20);
 
@@ -131,13 +131,13 @@ impl Lookout {
 pub(super) struct Watch {
     thread: Option<JoinHandle<()>>,
     departure: Arc<OnceLock<Departure>>,
-    /// What changed without ending anything.
-    lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl Watch {
     /// Starts the thread that tells the engines when the interface is removed: not every socket does (an AF_XDP one is never
     /// readable again), and an engine on a timer does not ask. It sleeps until an interface of this network namespace changes.
+    ///
+    /// What `changes` without ending anything is told where they say.
     ///
     /// A card in our own hands has no interface: `asked_back` is signalled when it is unplugged or its driver is changed.
     ///
@@ -147,7 +147,7 @@ impl Watch {
         asked_back: Option<Arc<Event>>,
         stop: Arc<Stop>,
         shared: &Shared,
-        mut changes: Option<Changes>,
+        mut changes: Option<(Changes, Arc<Mutex<Vec<String>>>)>,
     ) -> Result<Self> {
         /// 2^32 packets take longer than this up to 35 million packets/s.
         const READING: Duration = Duration::from_secs(120);
@@ -156,15 +156,13 @@ impl Watch {
         let mut lookout = Lookout::new(interface)?;
         let departure = Arc::new(OnceLock::new());
         let told = Arc::clone(&departure);
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let said = Arc::clone(&lines);
         let watch = move || {
             let end = loop {
                 if let Some(end) = lookout.look(yields.as_deref()) {
                     break end;
                 }
-                if let Some(changes) = &mut changes {
-                    lock(&said).extend(changes.look());
+                if let Some((changes, news)) = &mut changes {
+                    lock(news).extend(changes.look());
                 }
                 let news = asked_back.as_ref().map_or(lookout.events().as_fd(), |event| event.as_fd());
                 let limit = changes.as_ref().map(|_| changes::LOOK).or_else(|| counters.as_ref().map(|_| READING));
@@ -202,19 +200,12 @@ impl Watch {
             .stack_size(STACK_BYTES)
             .spawn(watch)
             .map_err(|error| Error::os("start a thread to watch", &interface.name, &error))?;
-        Ok(Self { thread: Some(thread), departure, lines })
+        Ok(Self { thread: Some(thread), departure })
     }
 
     /// Why it ended the engines, if it did.
     pub(super) fn departure(&self) -> Option<Departure> {
         self.departure.get().cloned()
-    }
-}
-
-impl Watch {
-    /// What changed on the device since it was asked last, one line each.
-    pub(super) fn take_news(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.lines))
     }
 }
 

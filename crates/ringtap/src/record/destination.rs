@@ -152,7 +152,9 @@ impl Destination {
                 continue;
             }
             if self.keep.is_none() || self.files.len() < 2 {
-                let cause = format!("{free} bytes are free on its file system, and {min_free} shall stay free");
+                let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+                let (free, least) = (mib(free), mib(min_free));
+                let cause = format!("{free:.1} MiB are free on its file system, and {least:.1} MiB shall stay free");
                 return Err(Error::failed("write to", path.display().to_string(), cause).way_out(
                     "free some space, or lower --min-free; what was written is readable, the rest is counted as lost",
                 ));
@@ -222,6 +224,7 @@ fn create(path: &Path, rotates: bool) -> Result<OpenFile> {
         let way_out = match error.kind() {
             ErrorKind::NotFound => "create its directory first",
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some space, or write elsewhere",
+            ErrorKind::NotADirectory => "a part of the path is a file: name a folder",
             _ => "write where you may",
         };
         Error::os("create", &object, &error).way_out(way_out)

@@ -20,11 +20,13 @@ mod destination;
 mod output;
 pub mod pcap;
 pub mod pcapng;
+mod recent;
 mod spool;
 mod sync;
 mod writer;
 
 pub use destination::{file_name, utc};
+pub use recent::{Recent, RecentCounts, RecentPacket};
 pub use spool::SpoolProducer;
 pub use writer::Recorder;
 

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use super::recent::RecentPacket;
+
 /// Length of what stands before each packet's bytes.
-const HEADER_LEN: usize = 18;
+pub(super) const HEADER_LEN: usize = 18;
 
 /// The writer is at work and will look again by itself.
 const AWAKE: u8 = 0;
@@ -20,7 +22,7 @@ const NAPPING: u8 = 1;
 /// The writer sleeps until it is woken.
 const ASLEEP: u8 = 2;
 
-/// What precedes a packet in its spool.
+/// What precedes a packet in its spool, or in the memory of recent ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     /// Arrival stamp in the interface's clock, nanoseconds; 0 for none.
@@ -34,7 +36,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    fn encode(self) -> [u8; HEADER_LEN] {
+    pub(super) fn encode(self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[..8].copy_from_slice(&self.arrival_ns.to_ne_bytes());
         bytes[8..12].copy_from_slice(&self.len.to_ne_bytes());
@@ -43,7 +45,7 @@ impl Head {
         bytes
     }
 
-    fn decode(bytes: [u8; HEADER_LEN]) -> Self {
+    pub(super) fn decode(bytes: [u8; HEADER_LEN]) -> Self {
         let [a, b, c, d, e, f, g, h, l0, l1, l2, l3, w0, w1, w2, w3, i0, i1] = bytes;
         Self {
             arrival_ns: u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
@@ -136,18 +138,35 @@ impl SpoolProducer {
     ///
     /// No allocation, no lock, no system call. `false`: it did not fit (or names no interface) and was counted as lost.
     pub fn push(&mut self, interface: u16, arrival_ns: u64, wire_len: u32, data: &[u8]) -> bool {
-        let needed = HEADER_LEN + data.len();
-        let has_room = self.producer.cached_slots() >= needed || self.producer.slots() >= needed;
-        let Some(len) = u32::try_from(data.len()).ok().filter(|_| has_room && interface < self.interfaces) else {
-            self.refused.count(data.len());
+        self.push_recent(RecentPacket { interface, arrival_ns, wire_len, data: (data, &[]) })
+    }
+
+    /// As [`SpoolProducer::push`], of a packet in the memory of recent ones.
+    pub fn push_recent(&mut self, packet: RecentPacket<'_>) -> bool {
+        let RecentPacket { interface, arrival_ns, wire_len, data: (first, second) } = packet;
+        let captured = first.len() + second.len();
+        let has_room = self.has_room(captured);
+        let Some(len) = u32::try_from(captured).ok().filter(|_| has_room && interface < self.interfaces) else {
+            self.refused.count(captured);
             return false;
         };
         let head = Head { arrival_ns, len, wire_len: wire_len.max(len), interface };
-        // Room for both was seen above and only we take it, so neither can fail; the reader waits for the second part.
+        // Room for all was seen above and only we take it, so none can fail; the reader waits for the later parts.
         let taken =
-            self.producer.push_entire_slice(&head.encode()).is_ok() && self.producer.push_entire_slice(data).is_ok();
+            [&head.encode()[..], first, second].into_iter().all(|part| self.producer.push_entire_slice(part).is_ok());
         self.pushed = true;
         taken
+    }
+
+    /// Whether a packet of so many captured bytes fits now.
+    pub fn has_room(&self, captured: usize) -> bool {
+        let needed = HEADER_LEN + captured;
+        self.producer.cached_slots() >= needed || self.producer.slots() >= needed
+    }
+
+    /// Whether a packet of so many captured bytes fits now or will: an empty spool would hold it, and its writer is there.
+    pub fn will_have_room(&self, captured: usize) -> bool {
+        HEADER_LEN + captured <= self.producer.buffer().capacity() && !self.producer.is_abandoned()
     }
 
     /// As [`SpoolProducer::push`], but waits until the writer has made room. For replays, which may take their time; an
@@ -156,11 +175,7 @@ impl SpoolProducer {
     /// `false`, and counted as lost: it would not fit an empty spool either, or names no interface.
     pub fn push_blocking(&mut self, interface: u16, arrival_ns: u64, wire_len: u32, data: &[u8]) -> bool {
         const PAUSE: Duration = Duration::from_micros(500);
-        let needed = HEADER_LEN + data.len();
-        while needed <= self.producer.buffer().capacity()
-            && self.producer.slots() < needed
-            && !self.producer.is_abandoned()
-        {
+        while self.will_have_room(data.len()) && !self.has_room(data.len()) {
             self.wake();
             std::thread::sleep(PAUSE);
         }

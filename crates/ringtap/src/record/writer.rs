@@ -59,7 +59,7 @@ impl Recorder {
             && !sched::allowed_cpus().contains(&cpu)
         {
             return Err(Error::usage("bind the writer thread to", format!("CPU {cpu}"), "this process may not use it")
-                .way_out(format!("choose one of {:?}", sched::allowed_cpus())));
+                .way_out(format!("choose among {}", sched::listed(&sched::allowed_cpus()))));
         }
         let clocks: Vec<StampClock> = interfaces.iter().map(|interface| interface.stamp_clock).collect();
         let count = interfaces.len() as u16;

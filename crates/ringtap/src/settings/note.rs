@@ -8,6 +8,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -152,6 +153,29 @@ impl Note {
             note.append(&Line::Set { user, pid, setting: setting.clone(), was, to: value.to_owned() }, device)?;
             device.write(&setting, value)
         })
+    }
+
+    /// What a setting was before anybody of us changed it, and what this user made of it.
+    pub(super) fn own_change(&mut self, setting: &Setting) -> io::Result<Option<(String, String)>> {
+        let user = self.user.unwrap_or_default();
+        let changed = self.state()?.changed.into_iter().find(|changed| changed.setting == *setting);
+        Ok(changed.and_then(|Changed { was, by, .. }| {
+            let (_, to) = by.into_iter().rfind(|&(by, _)| by == user)?;
+            Some((was, to))
+        }))
+    }
+
+    /// Takes the right to write it from this process, which stays a user of the device: what stands in it the keeper does, and the next
+    /// start, with rights that this process may give up.
+    pub(super) fn give_up_writing(&mut self) -> io::Result<()> {
+        let reading = File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
+        if let Some(user) = self.user {
+            // Never free in between.
+            file_lock::share(&self.file, USERS + user)?;
+            file_lock::share(&reading, USERS + user)?;
+        }
+        self.file = reading;
+        Ok(())
     }
 
     /// Puts back what this user changed, as far as nobody else still wants it changed.

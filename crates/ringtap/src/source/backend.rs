@@ -19,6 +19,8 @@ pub(crate) struct Opener {
     pub(super) name: &'static str,
     /// The interface (or what stands for one) of that name.
     pub(super) find: fn(&str) -> Result<Interface>,
+    /// Slots that a ring of its has at most; a plan knows no device.
+    pub(super) most_slots: u32,
     /// The rings that opening it takes memory for, where that is known before.
     pub(super) rings: fn(&ReceiverConfig, &Interface) -> Option<Rings>,
     /// Opens its queues. Packets may come from then on or, where a source says so, from [`super::Source::admit`] on.
@@ -86,9 +88,18 @@ impl Backend {
         if self == Self::Auto { "auto" } else { self.opener().name }
     }
 
-    /// The interface of that name, or what stands for one.
-    pub(crate) fn find(self, name: &str) -> Result<Interface> {
+    /// The interface of that name, which has to be up; devices of a libpcap, cards and what was given to the process need not be
+    /// interfaces of this host's.
+    ///
+    /// # Errors
+    /// There is none of this name, or it is down.
+    pub fn find(self, name: &str) -> Result<Interface> {
         (self.opener().find)(name)
+    }
+
+    /// Slots that a ring has at most: what a plan proposes is cut to that, what somebody asks for is refused by the receiver.
+    pub fn most_slots(self) -> u32 {
+        self.opener().most_slots
     }
 
     /// The rings that [`Backend::open`] takes memory for, where that is known before.

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::interface::Interface;
 use crate::receiver::ReceiverConfig;
 
-pub(super) const OPENER: Opener = Opener { name: "given", find, rings: |_, _| None, open };
+pub(super) const OPENER: Opener = Opener { name: "given", find, most_slots: u32::MAX, rings: |_, _| None, open };
 
 /// Those that nobody has opened yet.
 static GIVEN: Mutex<BTreeMap<String, Vec<AnySource>>> = Mutex::new(BTreeMap::new());
@@ -38,7 +38,7 @@ pub fn give(name: &str, sources: Vec<AnySource>) -> Result<()> {
 ///
 /// # Errors
 /// There is none of this name, or it has been opened.
-pub fn find(name: &str) -> Result<Interface> {
+fn find(name: &str) -> Result<Interface> {
     let given = lock();
     let sources = given.get(name).ok_or_else(|| missing(name))?;
     let as_ethernet = Interface::given(name, sources.len());

@@ -22,7 +22,8 @@ mod open;
 pub use crate::sys::packet_ring::Filter;
 pub(super) use open::{fanout_count, open_members, ring_config};
 
-pub(super) const OPENER: Opener = Opener { name: NAME, find: Interface::find_up, rings: open::rings, open: open::open };
+pub(super) const OPENER: Opener =
+    Opener { name: NAME, find: Interface::find_up, most_slots: u32::MAX, rings: open::rings, open: open::open };
 const NAME: &str = "packet";
 
 /// How to open a packet socket with a ring.

@@ -37,7 +37,7 @@ const WHOLE: u32 = (64 << 10) + 128;
 /// libpcap lays each frame into a block of 128 KiB.
 const WHOLE_SLOTS: u32 = 2048;
 
-pub(super) const OPENER: Opener = Opener { name: NAME, find, rings: |_, _| None, open };
+pub(super) const OPENER: Opener = Opener { name: NAME, find, most_slots: u32::MAX, rings: |_, _| None, open };
 const NAME: &str = "pcap";
 
 /// Their names are the library's business, which may know more than the kernel.

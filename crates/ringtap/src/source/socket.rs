@@ -19,7 +19,8 @@ use crate::sys::memory::Slot;
 use crate::sys::packet_ring;
 use crate::sys::recvmmsg::PlainSocket;
 
-pub(super) const OPENER: Opener = Opener { name: NAME, find: Interface::find_up, rings: |_, _| None, open };
+pub(super) const OPENER: Opener =
+    Opener { name: NAME, find: Interface::find_up, most_slots: u32::MAX, rings: |_, _| None, open };
 const NAME: &str = "socket";
 
 fn open(config: &ReceiverConfig, interface: &Interface, _warnings: &mut Vec<String>) -> Result<Opened> {

@@ -27,11 +27,12 @@ use card::{Card, Family, Ring};
 const FRAME_SIZE: u32 = 2048;
 
 /// Most descriptors of a ring: their length in bytes has 20 bits in the cards' registers.
-pub const MOST_SLOTS: u32 = 1 << 15;
+const MOST_SLOTS: u32 = 1 << 15;
 /// The card's memory of 64 KB takes half a millisecond at 1 Gb/s.
 const DRAIN: Duration = Duration::from_millis(2);
 
-pub(super) const OPENER: Opener = Opener { name: NAME, find: Interface::card, rings: |_, _| None, open };
+pub(super) const OPENER: Opener =
+    Opener { name: NAME, find: Interface::card, most_slots: MOST_SLOTS, rings: |_, _| None, open };
 const NAME: &str = "vfio";
 
 fn open(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<String>) -> Result<Opened> {

@@ -23,7 +23,8 @@ mod open;
 
 pub(crate) use open::{frame_sizes, queue_ids};
 
-pub(super) const OPENER: Opener = Opener { name: NAME, find: Interface::find_up, rings: open::rings, open: open::open };
+pub(super) const OPENER: Opener =
+    Opener { name: NAME, find: Interface::find_up, most_slots: u32::MAX, rings: open::rings, open: open::open };
 const NAME: &str = "xdp";
 
 /// How to open an AF_XDP queue.

@@ -46,6 +46,19 @@ impl ThreadClock {
     }
 }
 
+/// The greatest error of CLOCK_REALTIME that the kernel knows of, nanoseconds; `None` where nobody keeps the clock (adjtimex(2) without
+/// modes, which only reads). The system call itself: the C library asks clock_adjtime(2), which sets other clocks as well.
+pub fn realtime_error_ns() -> Option<u64> {
+    // SAFETY: `timex` is a structure of integers, for which zero is valid; with it no mode is asked for, so the kernel only writes it.
+    let (state, timex) = unsafe {
+        let mut timex: libc::timex = std::mem::zeroed();
+        (libc::syscall(libc::SYS_adjtimex, &raw mut timex), timex)
+    };
+    let is_kept = (0..libc::TIME_ERROR.into()).contains(&state) && timex.status & libc::STA_UNSYNC == 0;
+    let micros = u64::try_from(timex.maxerror).ok().filter(|_| is_kept)?;
+    micros.checked_mul(1000)
+}
+
 /// What to add to a CLOCK_MONOTONIC stamp to get CLOCK_REALTIME; drifts with clock adjustment, so ask again now and then.
 pub fn monotonic_to_realtime_ns() -> i64 {
     // The realtime read lies between two monotonic ones: their middle is its best partner.

@@ -148,11 +148,27 @@ pub fn driver(interface: &str) -> io::Result<String> {
 /// # Errors
 /// EOPNOTSUPP where the driver has no notion of channels (then there is one queue).
 pub fn receive_queues(interface: &str) -> io::Result<u32> {
+    let [receive, _, _, combined] = channels(interface)?;
+    Ok(receive.saturating_add(combined).max(1))
+}
+
+/// Transmit queues in use: combined channels plus tx-only ones.
+///
+/// # Errors
+/// As [`receive_queues`].
+pub fn transmit_queues(interface: &str) -> io::Result<u32> {
+    let [_, transmit, _, combined] = channels(interface)?;
+    Ok(transmit.saturating_add(combined).max(1))
+}
+
+/// Channels in use: rx, tx, other, combined.
+fn channels(interface: &str) -> io::Result<[u32; 4]> {
     // struct ethtool_channels: cmd, max_{rx,tx,other,combined}, {rx,tx,other,combined}_count.
     let mut command = [0u32; 9];
     command[0] = ETHTOOL_GCHANNELS;
     ask(interface, &mut command)?;
-    Ok(command[5].saturating_add(command[8]).max(1))
+    let [_, _, _, _, _, in_use @ ..] = command;
+    Ok(in_use)
 }
 
 /// Descriptors of each receive ring of the device: in use, and the most it can have.

@@ -34,6 +34,14 @@ pub(crate) fn try_lock(file: &File, byte: u64) -> io::Result<bool> {
     }
 }
 
+/// Takes the byte together with others that do so, in place of one that this file description has for itself.
+///
+/// # Errors
+/// Another one has it for itself; the file is not open for reading.
+pub(crate) fn share(file: &File, byte: u64) -> io::Result<()> {
+    call(file, libc::F_OFD_SETLK, &mut byte_lock(libc::F_RDLCK, byte, 1))
+}
+
 /// Gives the byte back.
 pub(crate) fn unlock(file: &File, byte: u64) {
     let _ = call(file, libc::F_OFD_SETLK, &mut byte_lock(libc::F_UNLCK, byte, 1));

@@ -1,11 +1,13 @@
 //! A process beside ours that keeps the right to put a device's settings back ([`crate::settings`]) after ours gave it up.
 //!
 //! It is forked before there is any thread, has a session of its own and one capability (CAP_NET_ADMIN), and sleeps until our process
-//! says that it is done or ends in whatever way. Then it puts back what dead users noted, and ends. The notes are all it knows.
+//! ends in whatever way, says that it is done, or that it is done with one of its devices. Then it puts back what dead users noted. The
+//! notes are all it knows.
 //! Not for libraries beneath other programs, which count their children.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::privileges::{self, CAP_NET_ADMIN, Confinement};
@@ -13,11 +15,29 @@ use super::privileges::{self, CAP_NET_ADMIN, Confinement};
 /// How long our end waits for the keeper's: a driver may restart its card for a change, and another process may hold the note.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// What our process says: that a device is done with, and that all are.
+const ONE: u8 = b'.';
+const ALL: u8 = b'!';
+
+/// The pipe to this process's keeper.
+static TO_KEEPER: Mutex<Option<OwnedFd>> = Mutex::new(None);
+
+/// Has the keeper, if there is one, put back now what users that are gone left on devices.
+pub(crate) fn put_back_now() {
+    if let Some(pipe) = &*TO_KEEPER.lock().unwrap_or_else(PoisonError::into_inner) {
+        say(pipe, ONE);
+    }
+}
+
+fn say(pipe: &OwnedFd, what: u8) {
+    // SAFETY: one readable byte; a keeper that is gone gives EPIPE, as Rust's programs ignore SIGPIPE.
+    unsafe { libc::write(pipe.as_raw_fd(), (&raw const what).cast(), 1) };
+}
+
 /// The keeper's process; dropping it has the settings of receivers that are gone put back, and waits for that.
 #[derive(Debug)]
 pub struct Keeper {
     process: libc::pid_t,
-    pipe: OwnedFd,
 }
 
 impl Keeper {
@@ -55,15 +75,19 @@ impl Keeper {
                 // SAFETY: ends the child without the parent's exit handlers.
                 unsafe { libc::_exit(code) }
             }
-            process => Ok(Some(Self { process, pipe: writing })),
+            process => {
+                *TO_KEEPER.lock().unwrap_or_else(PoisonError::into_inner) = Some(writing);
+                Ok(Some(Self { process }))
+            }
         }
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // SAFETY: one readable byte; a keeper that is gone gives EPIPE, as Rust's programs ignore SIGPIPE.
-        unsafe { libc::write(self.pipe.as_raw_fd(), b"!".as_ptr().cast(), 1) };
+        if let Some(pipe) = TO_KEEPER.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            say(&pipe, ALL);
+        }
         let since = Instant::now();
         let mut status = 0;
         let is_done = loop {
@@ -91,9 +115,15 @@ fn keep(pipe: &OwnedFd, parent: &OwnedFd) -> i32 {
     if confined.is_err() {
         return 3;
     }
-    let mut byte = 0u8;
-    // SAFETY: one writable byte. All signals that can be are ignored, so nothing interrupts it.
-    let is_done = unsafe { libc::read(pipe.as_raw_fd(), (&raw mut byte).cast(), 1) } == 1;
+    let is_done = loop {
+        let mut byte = 0u8;
+        // SAFETY: one writable byte. All signals that can be are ignored, so nothing interrupts it.
+        match unsafe { libc::read(pipe.as_raw_fd(), (&raw mut byte).cast(), 1) } {
+            // What fails is tried again in the end.
+            1 if byte == ONE => drop(crate::settings::put_back_leftovers()),
+            read => break read == 1,
+        }
+    };
     if !is_done {
         // Its files, and the locks on them, are gone when the whole process is.
         let mut end = libc::pollfd { fd: parent.as_raw_fd(), events: libc::POLLIN, revents: 0 };

@@ -16,6 +16,7 @@ mod fanout;
 pub(crate) mod far_side;
 pub(crate) mod file_lock;
 pub mod keeper;
+pub mod local;
 pub(crate) mod memory;
 pub mod netdev;
 pub mod netlink;

@@ -101,6 +101,25 @@ pub fn links() -> io::Result<Vec<Link>> {
     Ok(links)
 }
 
+/// All that can be reached from `first` by `next`, nearest first, `first` among it: for devices that stand on one another, of which the
+/// kernel tells one step each.
+pub fn reached<T: Clone + PartialEq, N: IntoIterator<Item = T>>(
+    first: impl IntoIterator<Item = T>,
+    next: impl Fn(&T) -> N,
+) -> Vec<T> {
+    let mut reached: Vec<T> = first.into_iter().collect();
+    let mut looked_at = 0;
+    while let Some(from) = reached.get(looked_at) {
+        looked_at += 1;
+        for to in next(from) {
+            if !reached.contains(&to) {
+                reached.push(to);
+            }
+        }
+    }
+    reached
+}
+
 /// Hands each message that answers a request to `each`, until the kernel says that these were all: at the end of a dump, or
 /// by the acknowledgment that NLM_F_ACK asks for.
 ///
@@ -180,12 +199,16 @@ pub(crate) fn is_gone(index: u32) -> bool {
 /// The kernel's announcements of changes of interfaces, their addresses and their tc filters in the network namespace it was
 /// opened in.
 #[derive(Debug)]
-pub(crate) struct LinkEvents {
+pub struct LinkEvents {
     socket: OwnedFd,
 }
 
 impl LinkEvents {
-    pub(crate) fn open() -> io::Result<Self> {
+    /// Of the calling thread's network namespace. Its descriptor is readable when something was announced.
+    ///
+    /// # Errors
+    /// The kernel refuses the socket.
+    pub fn open() -> io::Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: plain system call, the result is checked and owned once.
         let raw = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
@@ -207,7 +230,12 @@ impl LinkEvents {
         Ok(Self { socket })
     }
 
-    /// Takes off what has been announced; what it was about is asked anew ([`is_gone`]), as announcements can be lost. Only
+    /// Takes off what has been announced; what it was about is asked anew.
+    pub fn drain(&self) {
+        self.take(0);
+    }
+
+    /// As [`LinkEvents::drain`]; what it was about is asked anew (`is_gone`), as announcements can be lost. Only
     /// one thing can't be asked later: where the interface `index` went.
     pub(crate) fn take(&self, index: u32) -> News {
         let mut news = News::None;
@@ -260,23 +288,7 @@ impl AsFd for LinkEvents {
 /// # Errors
 /// No such interface, or the kernel does not answer (namespaces are named to each other since Linux 4.20).
 pub fn veth_peer_address(index: u32) -> io::Result<Option<Vec<u8>>> {
-    let Ok(own) = i32::try_from(index) else { return Ok(None) };
-    let mut reply = vec![0u8; REPLY_BYTES];
-    let got = receive(&ask(own, 0)?, &mut reply)?;
-    parse_reply(&reply[..got])?;
-    let body = reply.get(size_of::<libc::nlmsghdr>() + size_of::<IfInfo>()..got).unwrap_or(&[]);
-    let (mut peer, mut namespace, mut is_veth) = (None, None, false);
-    for (kind, value) in attributes(body) {
-        match kind {
-            libc::IFLA_LINK => peer = u32_at(value, 0).map(|index| index as i32),
-            libc::IFLA_LINK_NETNSID => namespace = u32_at(value, 0),
-            libc::IFLA_LINKINFO => {
-                is_veth = attributes(value).any(|(kind, value)| kind == IFLA_INFO_KIND && text(value) == "veth");
-            }
-            _ => {}
-        }
-    }
-    let Some(peer) = peer.filter(|_| is_veth) else { return Ok(None) };
+    let Some((peer, namespace)) = veth_end(index)? else { return Ok(None) };
     let mut question = vec![0; size_of::<IfInfo>()];
     question[4..8].copy_from_slice(&peer.to_ne_bytes());
     if let Some(namespace) = namespace {
@@ -286,8 +298,38 @@ pub fn veth_peer_address(index: u32) -> io::Result<Option<Vec<u8>>> {
     }
     let socket = open(libc::NETLINK_ROUTE)?;
     datagram(&socket, libc::RTM_GETLINK, 0, &question)?;
+    let mut reply = vec![0u8; REPLY_BYTES];
     let got = receive(&socket, &mut reply)?;
     Ok(Some(parse_reply(&reply[..got])?.address))
+}
+
+/// The index of a veth's other end where that is in the same network namespace; `None` for others.
+///
+/// # Errors
+/// No such interface, or the kernel does not answer.
+pub fn veth_peer_here(index: u32) -> io::Result<Option<u32>> {
+    Ok(veth_end(index)?.filter(|(_, namespace)| namespace.is_none()).map(|(peer, _)| peer))
+}
+
+/// A veth's other end: its index, and by which number its network namespace is known here, where it is another one.
+fn veth_end(index: u32) -> io::Result<Option<(u32, Option<u32>)>> {
+    let Ok(own) = i32::try_from(index) else { return Ok(None) };
+    let mut reply = vec![0u8; REPLY_BYTES];
+    let got = receive(&ask(own, 0)?, &mut reply)?;
+    parse_reply(&reply[..got])?;
+    let body = reply.get(size_of::<libc::nlmsghdr>() + size_of::<IfInfo>()..got).unwrap_or(&[]);
+    let (mut peer, mut namespace, mut is_veth) = (None, None, false);
+    for (kind, value) in attributes(body) {
+        match kind {
+            libc::IFLA_LINK => peer = u32_at(value, 0),
+            libc::IFLA_LINK_NETNSID => namespace = u32_at(value, 0),
+            libc::IFLA_LINKINFO => {
+                is_veth = attributes(value).any(|(kind, value)| kind == IFLA_INFO_KIND && text(value) == "veth");
+            }
+            _ => {}
+        }
+    }
+    Ok(peer.filter(|_| is_veth).map(|peer| (peer, namespace)))
 }
 
 /// Asks for the interface with this name.

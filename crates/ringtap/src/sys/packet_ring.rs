@@ -1,7 +1,10 @@
 //! Packet sockets with rings shared with the kernel: TPACKET_V2 (Documentation/networking/packet_mmap.rst, packet(7)).
 //!
-//! Owns the two rings of frames, each with a status word that says who owns the frame, and the check of what the kernel
-//! writes into a frame's head. V3's blocks would hide packets until the block is retired, in whole milliseconds.
+//! Owns the socket, its frames, each with a status word that says who owns it, the receive ring, and the check of what the kernel
+//! writes into a frame's head. The transmit ring is `transmit`'s. V3's blocks would hide packets until the block is retired, in whole
+//! milliseconds.
+
+mod transmit;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -14,6 +17,8 @@ use super::oversize::{Fetch, Oversize, POOL_BYTES};
 use super::{getsockopt, setsockopt};
 use crate::burst::BURST_MAX;
 use crate::error::{Error, Result};
+
+pub(crate) use transmit::PacketTransmit;
 
 const PACKET_ADD_MEMBERSHIP: libc::c_int = 1;
 const PACKET_RX_RING: libc::c_int = 5;
@@ -88,6 +93,13 @@ pub(crate) struct PacketConfig {
     pub(crate) incoming_only: bool,
     pub(crate) fetch_oversize: bool,
     pub(crate) filter: Option<Filter>,
+}
+
+impl PacketConfig {
+    /// Everything an interface receives and sends, as far as it fits the frames.
+    fn plain(interface: &str, ifindex: u32) -> Self {
+        Self { interface: interface.to_owned(), ifindex, incoming_only: false, fetch_oversize: false, filter: None }
+    }
 }
 
 /// A fanout group to join.
@@ -199,14 +211,7 @@ impl Promiscuous {
             address_len: u16,
             address: [u8; 8],
         }
-        let config = PacketConfig {
-            interface: interface.to_owned(),
-            ifindex,
-            incoming_only: false,
-            fetch_oversize: false,
-            filter: None,
-        };
-        let fd = open(&config, false)?;
+        let fd = open(&PacketConfig::plain(interface, ifindex), false)?;
         let membership =
             Membership { ifindex: ifindex as i32, kind: PACKET_MR_PROMISC, address_len: 0, address: [0; 8] };
         setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_ADD_MEMBERSHIP, &membership)
@@ -485,91 +490,6 @@ impl PacketReceive {
 
     pub(crate) fn fd(&self) -> &Arc<OwnedFd> {
         &self.fd
-    }
-}
-
-/// The transmit ring of one packet socket.
-#[derive(Debug)]
-pub(crate) struct PacketTransmit {
-    fd: OwnedFd,
-    frames: Frames,
-    next: usize,
-    oldest: usize,
-    queued: u32,
-}
-
-impl PacketTransmit {
-    /// Where the packet starts in a frame: TPACKET2_HDRLEN − sizeof(struct sockaddr_ll).
-    const DATA: usize = size_of::<FrameHead>();
-
-    /// A ring of `ring_frames` frames of `frame_size` bytes that sends on one interface, past its queueing discipline.
-    pub(crate) fn open(interface: &str, ifindex: u32, ring_frames: u32, frame_size: u32) -> Result<Self> {
-        let config = PacketConfig {
-            interface: interface.to_owned(),
-            ifindex,
-            incoming_only: false,
-            fetch_oversize: false,
-            filter: None,
-        };
-        let fd = open(&config, false)?;
-        let failed = |error: io::Error| Error::os("set up the transmit ring of", interface, &error);
-        setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V2).map_err(failed)?;
-        setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1i32).map_err(failed)?;
-        // A frame the kernel finds malformed is skipped instead of stopping the ring.
-        setsockopt(fd.as_fd(), libc::SOL_PACKET, PACKET_LOSS, &1i32).map_err(failed)?;
-        let frames = Frames::new(fd.as_fd(), PACKET_TX_RING, interface, ring_frames, frame_size, 0)?;
-        // Protocol 0: this socket receives nothing.
-        bind(fd.as_fd(), interface, ifindex, 0)?;
-        Ok(Self::over(fd, frames))
-    }
-
-    /// A ring that is mapped.
-    pub(crate) fn over(fd: OwnedFd, frames: Frames) -> Self {
-        Self { fd, frames, next: 0, oldest: 0, queued: 0 }
-    }
-
-    /// As [`super::xsk_transmit::XskTransmit::send`].
-    pub(crate) fn send(&mut self, build: impl FnOnce(&mut [u8]) -> usize) -> Option<usize> {
-        if self.frames.status(self.next).load(Ordering::Acquire) & (TP_STATUS_SEND_REQUEST | TP_STATUS_SENDING) != 0 {
-            return None;
-        }
-        let room = self.frames.frame_size - Self::DATA;
-        let start = self.next * self.frames.frame_size + Self::DATA;
-        // SAFETY: the status word says that the kernel has done with this frame; the range lies inside it.
-        let data = unsafe { std::slice::from_raw_parts_mut(self.frames.region.base().as_ptr().add(start), room) };
-        let len = build(data).min(room);
-        if len == 0 {
-            return Some(0);
-        }
-        let head = self.frames.head(self.next);
-        // SAFETY: as above; only plain words of the head are written.
-        unsafe {
-            (&raw mut (*head).len).write(len as u32);
-            (&raw mut (*head).snaplen).write(len as u32);
-        }
-        self.frames.status(self.next).store(TP_STATUS_SEND_REQUEST, Ordering::Release);
-        self.next = if self.next + 1 == self.frames.count { 0 } else { self.next + 1 };
-        self.queued += 1;
-        Some(len)
-    }
-
-    /// Has the kernel send what was queued: one system call.
-    pub(crate) fn kick(&mut self) {
-        // SAFETY: no buffer is passed; the kernel takes the frames from the ring.
-        unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
-    }
-
-    /// Frames handed over that the kernel has not sent yet.
-    pub(crate) fn pending(&mut self) -> u32 {
-        while self.queued > 0 {
-            let status = self.frames.status(self.oldest).load(Ordering::Acquire);
-            if status & (TP_STATUS_SEND_REQUEST | TP_STATUS_SENDING) != 0 {
-                break;
-            }
-            self.oldest = if self.oldest + 1 == self.frames.count { 0 } else { self.oldest + 1 };
-            self.queued -= 1;
-        }
-        self.queued
     }
 }
 

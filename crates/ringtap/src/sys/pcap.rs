@@ -149,7 +149,10 @@ impl Library {
         // SAFETY: loading runs the library's constructors: it is the system's, or one the user named.
         let open = |name: &Path| unsafe { Loaded::open(Some(name), FLAGS) };
         let failed = |name: &Path, error: libloading::Error| {
-            Error::failed("load libpcap", name.display().to_string(), cause(&error))
+            // The dynamic linker begins with the name itself.
+            let (name, cause) = (name.display().to_string(), cause(&error));
+            let cause = cause.strip_prefix(&format!("{name}: ")).unwrap_or(&cause).to_owned();
+            Error::failed("load libpcap", name, cause)
         };
         let loaded = match path {
             Some(path) => open(path).map_err(|error| failed(path, error).way_out("name a libpcap's shared library")),

@@ -76,6 +76,15 @@ pub fn allowed_cpus() -> Vec<usize> {
     allowed_cpus_of(0)
 }
 
+/// CPUs, in rising order, as people write them: "0-3,6".
+pub fn listed(cpus: &[usize]) -> String {
+    let runs = cpus.chunk_by(|before, next| before + 1 == *next).map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => run[0].to_string(),
+    });
+    runs.collect::<Vec<_>>().join(",")
+}
+
 /// CPUs thread `tid` (0: the caller) may run on; none when there is no such thread.
 pub fn allowed_cpus_of(tid: i32) -> Vec<usize> {
     // SAFETY: an all-zero cpu_set_t is an empty set.
@@ -123,4 +132,16 @@ pub fn set_timer_slack(nanoseconds: u32) -> io::Result<()> {
 pub fn thread_id() -> i32 {
     // SAFETY: plain system call.
     unsafe { libc::gettid() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_listed_as_people_write_them() {
+        for (cpus, text) in [(&[][..], ""), (&[3], "3"), (&[0, 1], "0-1"), (&[0, 2, 3, 4, 9], "0,2-4,9")] {
+            assert_eq!(listed(cpus), text);
+        }
+    }
 }

@@ -14,7 +14,7 @@ const HEADER: usize = size_of::<libc::nlmsghdr>();
 const NETLINK_GET_STRICT_CHK: libc::c_int = 12;
 
 /// Asks for a table and hands each entry's body to `each`.
-fn dump(protocol: libc::c_int, kind: u16, request: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<()> {
+pub(super) fn dump(protocol: libc::c_int, kind: u16, request: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<()> {
     let socket = open(protocol)?;
     // An older kernel gives more than was asked for, and `each` looks at what it gets.
     let _ = super::setsockopt(socket.as_fd(), libc::SOL_NETLINK, NETLINK_GET_STRICT_CHK, &1i32);
@@ -25,7 +25,7 @@ fn dump(protocol: libc::c_int, kind: u16, request: &[u8], mut each: impl FnMut(&
     })
 }
 
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+pub(super) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::from(((value.len() + 4) as u16).to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());
     bytes.extend(value);
@@ -34,7 +34,7 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 }
 
 /// The attributes of an entry, behind its structure of `len` bytes.
-fn behind(entry: &[u8], len: usize) -> impl Iterator<Item = (u16, &[u8])> {
+pub(super) fn behind(entry: &[u8], len: usize) -> impl Iterator<Item = (u16, &[u8])> {
     attributes(entry.get(len..).unwrap_or(&[]))
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn addresses(index: u32) -> io::Result<Vec<IpAddr>> {
     Ok(found)
 }
 
-fn ip(bytes: &[u8]) -> Option<IpAddr> {
+pub(super) fn ip(bytes: &[u8]) -> Option<IpAddr> {
     <[u8; 4]>::try_from(bytes)
         .map(|octets| Ipv4Addr::from(octets).into())
         .or_else(|_| <[u8; 16]>::try_from(bytes).map(|octets| Ipv6Addr::from(octets).into()))

@@ -6,10 +6,16 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use io_uring::register::Restriction;
 use io_uring::squeue::Flags;
 use io_uring::{IoUring, opcode, types};
+
+/// How long a write is tried again that the kernel interrupts.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait in between.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// The right to write to some files, which outlives privileges, a change of the root directory, and fork(2).
 pub struct WriteRight {
@@ -43,11 +49,17 @@ impl WriteRight {
         Ok(Self { ring, personality })
     }
 
-    /// Writes at the beginning of the file that was given as number `file`.
+    /// Writes at the beginning of the file that was given as number `file`; waits while the kernel's network lock is taken, at most
+    /// 5 s.
     ///
     /// # Errors
     /// The kernel's, such as ENODEV when the interface is gone.
     pub fn write(&mut self, file: u32, text: &str) -> io::Result<()> {
+        // A file of sysfs only tries to get that lock, and has the system call begun anew (restart_syscall); io_uring says EINTR.
+        again_while_interrupted(PATIENCE, || self.write_once(file, text))
+    }
+
+    fn write_once(&mut self, file: u32, text: &str) -> io::Result<()> {
         // The kernel reads it until the completion is there: given away until then.
         let bytes = Box::leak(Box::<[u8]>::from(text.as_bytes()));
         let entry = opcode::Write::new(types::Fixed(file), bytes.as_ptr(), bytes.len() as u32).offset(0).build();
@@ -69,12 +81,40 @@ impl WriteRight {
     }
 }
 
+fn again_while_interrupted(patience: Duration, mut write: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    let since = Instant::now();
+    loop {
+        match write() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted && since.elapsed() < patience => {
+                std::thread::sleep(PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
     use std::os::fd::AsFd;
 
     use super::*;
+
+    #[test]
+    fn a_write_is_tried_again_while_the_lock_is_taken() {
+        let outcome = |patience, interrupted: u32, errno| {
+            let mut writes = 0;
+            let result = again_while_interrupted(patience, || {
+                writes += 1;
+                let errno = if writes <= interrupted { libc::EINTR } else { errno };
+                if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) }
+            });
+            (writes, result.err().and_then(|error| error.raw_os_error()))
+        };
+        assert_eq!(outcome(PATIENCE, 3, 0), (4, None));
+        assert_eq!(outcome(PATIENCE, 1, libc::ENODEV), (2, Some(libc::ENODEV)));
+        assert_eq!(outcome(Duration::ZERO, u32::MAX, 0), (1, Some(libc::EINTR)), "not for ever");
+    }
 
     #[test]
     fn named_files_are_written_and_nothing_else() {

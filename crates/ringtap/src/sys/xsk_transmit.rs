@@ -8,6 +8,9 @@ use std::sync::Arc;
 use super::memory::Region;
 use super::ring::{Consumer, Producer};
 
+/// Frames that the kernel copies for one send(2) at most (TX_BATCH_SIZE in net/xdp/xsk.c; 6.17 lets a socket ask for more).
+const BATCH: u32 = 32;
+
 /// The rings and the frames behind them.
 #[derive(Debug)]
 pub(crate) struct XskTransmit {
@@ -95,8 +98,8 @@ impl XskTransmit {
         Some(len)
     }
 
-    /// Publishes what was queued and wakes the kernel if it asked for that: one system call, or two where that one does
-    /// not reach the transmit queue.
+    /// Publishes what was queued and wakes the kernel if it asked for that. Where it copies, one system call for each [`BATCH`]
+    /// frames, for as long as it takes some; else one, or two where that one does not reach the transmit queue.
     ///
     /// On a socket that prefers busy polling, send(2) runs the *receive* queue's NAPI and wakes nobody (`xsk_no_wakeup`
     /// in net/xdp/xsk.c). Where the transmit queue has a NAPI of its own (igb with few queues), frames would stay for
@@ -106,9 +109,17 @@ impl XskTransmit {
         if !self.wants_kick() {
             return;
         }
-        // SAFETY: no buffer is passed; EAGAIN, EBUSY and ENOBUFS mean that the kernel is at it (af_xdp.rst).
-        unsafe { libc::sendto(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
-        if self.zero_copy && self.wants_kick() {
+        let send = || {
+            // SAFETY: no buffer is passed; EAGAIN, EBUSY and ENOBUFS mean that the kernel is at it (af_xdp.rst).
+            unsafe { libc::sendto(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
+        };
+        if !self.zero_copy {
+            let most = (self.out.len() as u32).div_ceil(BATCH);
+            offer(most, || if self.tx.needs_wakeup() { self.tx.pending() } else { 0 }, send);
+            return;
+        }
+        send();
+        if self.wants_kick() {
             let mut socket = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
             // SAFETY: one descriptor, writable for the result, and no time to wait.
             unsafe { libc::poll(&raw mut socket, 1, 0) };
@@ -125,5 +136,49 @@ impl XskTransmit {
     }
 }
 
+/// Has the kernel take what is `left`, again as long as it takes some, and `most` times at most.
+fn offer(most: u32, left: impl Fn() -> u32, send: impl Fn()) {
+    let mut before = left();
+    for _ in 0..most {
+        send();
+        let now = left();
+        if now == 0 || now >= before {
+            return;
+        }
+        before = now;
+    }
+}
+
 #[cfg(test)]
 mod generated;
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Offers so many frames to a kernel that takes 32 at a time until it has `room` no more: how many stay, and the calls.
+    fn offered(frames: u32, room: u32) -> (u32, u32) {
+        let (left, room, calls) = (Cell::new(frames), Cell::new(room), Cell::new(0));
+        let send = || {
+            let taken = left.get().min(BATCH).min(room.get());
+            left.set(left.get() - taken);
+            room.set(room.get() - taken);
+            calls.set(calls.get() + 1);
+        };
+        offer(256u32.div_ceil(BATCH), || left.get(), send);
+        (left.get(), calls.get())
+    }
+
+    #[test]
+    fn all_are_offered_where_the_kernel_takes_few_at_a_time() {
+        assert_eq!(offered(64, 1000), (0, 2));
+        assert_eq!(offered(256, 1000), (0, 8));
+        assert_eq!(offered(1, 1000), (0, 1));
+        // A queue that is full, and a link that is down.
+        assert_eq!(offered(256, 40), (216, 3));
+        assert_eq!(offered(256, 0), (256, 1));
+        // More than a ring holds.
+        assert_eq!(offered(1000, 1000), (744, 8));
+    }
+}

@@ -7,11 +7,8 @@
 //! Here a packet's latency is exact, as the engine's own loop runs in simulated time:
 //!
 //! ```
-//! use std::sync::Arc;
-//!
-//! use ringtap::meters::EngineMeters;
-//! use ringtap::testing::{Arrival, MemorySource, Script, SimulatedClock};
-//! use ringtap::{End, Engine, Handler, Outbox, Packet, Pacer, Policy, Stop};
+//! use ringtap::testing::{self, Arrival, MemorySource, Script, SimulatedClock};
+//! use ringtap::{End, Engine, Handler, Outbox, Packet, Pacer, Policy};
 //!
 //! struct Ignore;
 //!
@@ -21,16 +18,10 @@
 //!
 //! let clock = SimulatedClock::at(1_000_000);
 //! let script = Script::of([Arrival::at(1_030_000, b"first"), Arrival::at(1_070_000, b"second")]);
-//! let mut engine = Engine {
-//!     source: MemorySource::new("example", clock.clone(), script)?,
-//!     handler: Ignore,
-//!     // Looks every 100 µs.
-//!     pacer: Pacer::new(&Policy::Timer { period_ns: 100_000 })?,
-//!     transmit: None,
-//!     stop: Arc::new(Stop::new()?),
-//!     meters: Arc::new(EngineMeters::default()),
-//!     packet_limit: Some(2),
-//! };
+//! let source = MemorySource::new("example", clock.clone(), script)?;
+//! // Looks every 100 µs.
+//! let pacer = Pacer::new(&Policy::Timer { period_ns: 100_000 })?;
+//! let mut engine = Engine { pacer, packet_limit: Some(2), ..testing::engine(source, Ignore)? };
 //! assert_eq!(engine.run_by(&clock, |_, _| {}), End::Limit);
 //! let latency = engine.meters.snapshot().latency;
 //! assert_eq!((latency.count(), latency.max_ns()), (2, 70_000));
@@ -43,3 +34,24 @@ pub mod rings;
 
 pub use clock::{SimulatedClock, WakeCosts};
 pub use memory::{Arrival, Ending, MemorySource, Script};
+
+use std::sync::Arc;
+
+use crate::meters::EngineMeters;
+use crate::{Engine, Error, Handler, Pacer, Policy, Result, Source, Stop};
+
+/// An engine over `source` that waits for each packet, with nothing around it: no transmit ring, no limit, nobody who stops it.
+///
+/// # Errors
+/// There is no descriptor left for [`Stop`].
+pub fn engine<S: Source, H: Handler>(source: S, handler: H) -> Result<Engine<S, H>> {
+    Ok(Engine {
+        source,
+        handler,
+        pacer: Pacer::new(&Policy::Interrupt).map_err(|error| Error::usage("wait by", "interrupts", error))?,
+        transmit: None,
+        stop: Arc::new(Stop::new()?),
+        meters: Arc::new(EngineMeters::default()),
+        packet_limit: None,
+    })
+}

@@ -1,22 +1,11 @@
 //! What tests over a memory source share: an engine with nothing around it, and a handler that keeps what it is told.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use std::sync::Arc;
-
-use ringtap::meters::EngineMeters;
-use ringtap::{Engine, Handler, Outbox, Pacer, Packet, Policy, Source, Stop};
+use ringtap::{Engine, Handler, Outbox, Pacer, Packet, Policy, Source, testing};
 
 /// An engine without limit or transmit ring.
 pub(crate) fn engine<S: Source, H: Handler>(source: S, handler: H, policy: &Policy) -> Engine<S, H> {
-    Engine {
-        source,
-        handler,
-        pacer: Pacer::new(policy).unwrap(),
-        transmit: None,
-        stop: Arc::new(Stop::new().unwrap()),
-        meters: Arc::new(EngineMeters::default()),
-        packet_limit: None,
-    }
+    Engine { pacer: Pacer::new(policy).unwrap(), ..testing::engine(source, handler).unwrap() }
 }
 
 pub(crate) fn interrupts() -> Policy {

@@ -186,6 +186,13 @@ pub fn samples() -> Vec<Sample> {
         rest.extend(udp(1000, 2000, data));
         plain6(ipv6(1, 2, 0, &rest))
     });
+    add("udp6 behind eight extension headers", None, Some(6), Some(17), v6(1, 2), Some((1000, 2000)), &|data| {
+        // Hop-by-hop, routing, and six times destination options, each of 8 bytes with padding: the most a host need take.
+        let mut rest = vec![43, 0, 1, 4, 0, 0, 0, 0, 60, 0, 4, 0, 0, 0, 0, 0];
+        (0..6).for_each(|number| rest.extend([if number < 5 { 60 } else { 17 }, 0, 1, 4, 0, 0, 0, 0]));
+        rest.extend(udp(1000, 2000, data));
+        plain6(ipv6(1, 2, 0, &rest))
+    });
     add("first fragment of udp6", None, Some(6), Some(17), v6(1, 2), Some((1000, 2000)), &|data| {
         plain6(ipv6(1, 2, 44, &[&[17, 0, 0, 1, 0, 0, 0, 1][..], &udp(1000, 2000, data)].concat()))
     });

@@ -14,6 +14,7 @@ use ringtap::realtime::RealTime;
 use ringtap::receiver::{Backend, Outcome, Receiver, ReceiverConfig, Running};
 use ringtap::source::Source;
 use ringtap::source::packet::{Fanout, PacketRingConfig, PacketSource};
+use ringtap::source::xdp::XdpConfig;
 use ringtap::steer::Attach;
 use ringtap::transmit::{Outbox, TransmitRing};
 use ringtap_testbed::{
@@ -161,6 +162,23 @@ pub fn config(bench: &Bench, way: Way) -> ReceiverConfig {
 
 /// Longer than a busy machine takes for what is due at once, and shorter than the waits of 30 s that must not be slept through.
 pub const HANG: Duration = Duration::from_secs(10);
+
+/// AF_XDP on queue 0 of the host's interface: a small ring of whole frames, nothing sent.
+pub fn xdp_config(host: &Host) -> XdpConfig {
+    let link = host.link();
+    XdpConfig {
+        interface: link.interface.clone(),
+        ifindex: link.index,
+        mtu: 1500,
+        driver: None,
+        queue: 0,
+        ring_slots: 64,
+        transmit_slots: 0,
+        frame_size: 2048,
+        huge_pages: false,
+        across_fork: false,
+    }
+}
 
 /// Waits until `done` or the end of patience; says whether it was done.
 pub fn eventually(patience: Duration, mut done: impl FnMut() -> bool) -> bool {

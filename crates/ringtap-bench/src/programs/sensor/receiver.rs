@@ -1,23 +1,18 @@
 //! Owns: how each receiver is started, watched and asked what it found. Suricata is the testbed's peer.
 
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringtap::{Error, Result};
+use ringtap_testbed::Testbed;
 use ringtap_testbed::peer::{PeerKind, PeerOptions, RunningPeer, resident_bytes};
-use ringtap_testbed::{RunningProgram, Testbed};
 use serde_json::{Value, json};
 
 use super::rules::{FIRST_SID, HOME_NET};
+use crate::programs::ours::{self, RunningCommand};
 
 /// Slots of Suricata's packet ring, in bytes: half a second at 148,000 packets/s.
 const PEER_RING_BYTES: u64 = 128 << 20;
-/// Compiling rules and calibrating take their time.
-const START_LIMIT: Duration = Duration::from_secs(120);
 
 /// Which one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,9 +80,7 @@ pub(crate) enum Running {
 
 /// `ringtap sensor`, all its threads on the receiver's core.
 pub(crate) struct Sensor {
-    program: RunningProgram,
-    summary: File,
-    words: File,
+    program: RunningCommand,
     _folder: tempfile::TempDir,
     eve: PathBuf,
 }
@@ -128,7 +121,7 @@ impl Running {
     /// Bytes in RAM; of Suricata the testbed tells it at the end.
     pub(crate) fn resident_bytes(&mut self) -> Option<u64> {
         match self {
-            Self::Ringtap(sensor) => resident_bytes(sensor.program.child().id()),
+            Self::Ringtap(sensor) => resident_bytes(sensor.program.id()),
             Self::Suricata(_) => None,
         }
     }
@@ -153,38 +146,23 @@ impl Running {
 
 impl Sensor {
     fn start(testbed: &Testbed, backend: &str, ringtap: &Path, rules: &Path, extra: &[String]) -> Result<Self> {
-        let failed = |error: std::io::Error| Error::os("make", "files of the sensor", &error);
-        let folder = tempfile::tempdir().map_err(failed)?;
-        let (summary, words) = (tempfile::tempfile().map_err(failed)?, tempfile::tempfile().map_err(failed)?);
+        let folder = tempfile::tempdir().map_err(|error| Error::os("make a folder for", "the sensor", &error))?;
         let eve = folder.path().join("eve.json");
-        let host = testbed.receiver();
-        let mut command = host.command("taskset");
-        command.args(["-c", &testbed.config().receiver_core.to_string()]).arg(ringtap);
-        command.args(["sensor", "-i", host.interface(), "--json", "--backend", backend, "--no-checksums"]);
+        let mut command = ours::command(testbed, ringtap, "sensor");
+        command.args(["-i", testbed.receiver().interface(), "--json", "--backend", backend, "--no-checksums"]);
         command.args(["--set", &format!("HOME_NET={HOME_NET}"), "--events", "alert"]);
         command.arg("-S").arg(rules).arg("--eve").arg(&eve).args(extra);
-        command.stdin(Stdio::null());
-        command.stdout(summary.try_clone().map_err(failed)?).stderr(words.try_clone().map_err(failed)?);
-        let mut this = Self { program: host.start(command)?, summary, words, _folder: folder, eve };
-        let until = Instant::now() + START_LIMIT;
-        while !text(&this.words).contains("watching") {
-            let ended = this.program.child().try_wait().map_err(failed)?.is_some();
-            if ended || Instant::now() > until {
-                return Err(Error::failed("start", "ringtap sensor", text(&this.words).replace('\n', "; ")));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(this)
+        Ok(Self {
+            program: RunningCommand::start(testbed, "ringtap sensor", command, "watching")?,
+            _folder: folder,
+            eve,
+        })
     }
 
     fn finish(self) -> Result<Measured> {
-        let bad = |cause: String| Error::failed("read", "the sensor's summary", cause);
-        self.program.interrupt()?;
-        let said = text(&self.summary);
-        let line = said.lines().last().ok_or_else(|| bad(text(&self.words)))?;
-        let summary: Value = serde_json::from_str(line).map_err(|error| bad(error.to_string()))?;
-        let mut lines = String::new();
-        File::open(&self.eve).and_then(|mut file| file.read_to_string(&mut lines)).map_err(|e| bad(e.to_string()))?;
+        let summary = self.program.finish()?;
+        let lines = std::fs::read_to_string(&self.eve)
+            .map_err(|error| Error::os("read", self.eve.display().to_string(), &error))?;
         Ok(Measured {
             handled: summary["packets"].as_u64().unwrap_or(0),
             // As written to the file of events.
@@ -200,14 +178,4 @@ impl Sensor {
 fn is_own(line: &str) -> bool {
     let event: Value = serde_json::from_str(line).unwrap_or_default();
     event["alert"]["signature_id"].as_u64().is_some_and(|sid| sid >= FIRST_SID)
-}
-
-/// What a program has written so far; its offset is left alone.
-fn text(file: &File) -> String {
-    let mut bytes = Vec::new();
-    let mut chunk = [0; 65536];
-    while let Ok(count @ 1..) = file.read_at(&mut chunk, bytes.len() as u64) {
-        bytes.extend_from_slice(&chunk[..count]);
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -2,13 +2,22 @@
 //! Does not: read answers.
 
 /// Questions read of one message.
-const MAX_QUESTIONS: u16 = 16;
+pub(super) const MAX_QUESTIONS: u16 = 16;
 /// Pointers followed in one name.
 const MAX_POINTERS: usize = 16;
 /// Longest name as text: RFC 1035's 255 bytes hold fewer letters and dots.
-const MAX_NAME: usize = 255;
+pub(super) const MAX_NAME: usize = 255;
 /// Header.
-const HEADER: usize = 12;
+pub(super) const HEADER: usize = 12;
+
+/// Whether bytes begin with a header of a query or an answer that makes sense.
+pub(super) fn is_header(message: &[u8]) -> bool {
+    let Some(header) = message.get(..HEADER) else { return false };
+    let (is_response, operation, is_reserved) = (header[2] & 0x80 != 0, header[2] >> 3 & 15, header[3] & 0x40 != 0);
+    let questions = u16::from_be_bytes([header[4], header[5]]);
+    // Query, status, notify, update (IANA "DNS OpCodes").
+    matches!(operation, 0 | 2 | 4 | 5) && !is_reserved && questions <= MAX_QUESTIONS && (is_response || questions > 0)
+}
 
 /// Calls `name` for each name a query asks for. `message` is without TCP's length. Returns whether it is a query that could
 /// be read.
@@ -34,7 +43,7 @@ pub fn queries(message: &[u8], mut name: impl FnMut(&[u8])) -> bool {
 }
 
 /// Writes the name at `at` as text; returns its length, and where the message goes on.
-fn read_name(message: &[u8], mut at: usize, text: &mut [u8; MAX_NAME]) -> Option<(usize, usize)> {
+pub(super) fn read_name(message: &[u8], mut at: usize, text: &mut [u8; MAX_NAME]) -> Option<(usize, usize)> {
     let (mut len, mut end, mut pointers) = (0, None, 0);
     loop {
         let head = usize::from(*message.get(at)?);
@@ -81,6 +90,13 @@ mod tests {
         assert_eq!(names(&message), Some(vec![b"www.Example.org".to_vec(), b"a.Example.org".to_vec()]));
         message[2] |= 0x80;
         assert_eq!(names(&message), None, "an answer");
+    }
+
+    #[test]
+    fn headers_make_sense() {
+        assert!(is_header(b"\x12\x34\x01\x20\0\x01\0\0\0\0\0\x01") && is_header(b"\0\0\x84\0\0\0\0\x01\0\0\0\0"));
+        assert!(!is_header(b"\x12\x34\x01\x20\0\0\0\0\0\0\0\x01"), "asks nothing");
+        assert!(!is_header(b"SSH-2.0-Open") && !is_header(b"\0\0\0"));
     }
 
     #[test]

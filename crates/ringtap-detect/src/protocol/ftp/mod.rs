@@ -1,39 +1,91 @@
-//! FTP (RFC 959), as far as the client's PORT commands.
+//! FTP (RFC 959): the client's PORT commands, and the files that data connections bring.
 //!
-//! Owns the definition; command lines are `parser.rs`'s, the names in rules are `keywords.rs`'s.
+//! Owns the definition of the control connection, and which data connection it announces; command lines are `parser.rs`'s, what is
+//! read of a data connection `data.rs`'s, the names in rules `keywords.rs`'s.
 
+mod data;
 mod keywords;
 mod parser;
 
-pub use parser::{TooLong, is_command, line, port_address};
+pub(super) use data::DEFINITION as DATA;
+pub(crate) use data::State as DataState;
+pub use parser::{TooLong, extended_port, host_port, is_command, is_reply, line, passive_port, port_address, transfer};
 
-use super::{Definition, Found, Progress, Recognition, Side};
+use super::dialog::{self, Frame, Talk, Talking};
+use super::{Definition, Expected, Found, Place, Reader, Recognition};
 
 pub(super) const DEFINITION: Definition = Definition {
     name: "ftp",
-    // Too little of it is read for rules about FTP in general.
-    rule_names: &[],
+    rule_names: keywords::RULE_NAMES,
     keywords: keywords::KEYWORDS,
     recognition: Recognition::FirstBytes(is_command),
-    stream: Some(stream),
+    stream: Some(Reader::Messages(&Talk {
+        begin: || dialog::State::Ftp(State::default()),
+        frame,
+        read,
+        announce: None,
+    })),
     datagram: None,
+    events: None,
 };
 
-fn stream(side: &mut Side<'_>, found: &mut Found<'_>) -> Progress {
-    if !side.from_client {
-        return Progress::Done;
+/// Data connections that one control connection announces at one time: the oldest announcement is taken back for another one.
+const ANNOUNCED: usize = 16;
+
+/// What is kept of a control connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct State {
+    /// Where the next data connection is taken.
+    offer: Option<Place>,
+    /// The server speaks FTP, too. Whatever its client says, one of another protocol announces nothing.
+    has_replied: bool,
+    /// What was announced, the oldest first.
+    announced: [Option<Place>; ANNOUNCED],
+}
+
+impl State {
+    /// Notes an announcement; the one that is taken back for it.
+    fn announce(&mut self, place: Place) -> Option<Place> {
+        let at = self.announced.iter().position(|known| *known == Some(place)).unwrap_or(0);
+        self.announced[at..].rotate_left(1);
+        self.announced[ANNOUNCED - 1].replace(place).filter(|oldest| *oldest != place)
     }
-    while let Some(unread) = side.unread() {
-        match line(unread) {
-            Ok(Some(line)) => {
-                if let Some(address) = port_address(line) {
-                    found.add(keywords::PORT, &address.octets());
-                }
-                side.skip(line.len());
-            }
-            Ok(None) => return Progress::More,
-            Err(TooLong) => return Progress::Done,
+}
+
+/// Lines; one that is too long is nobody's.
+fn frame(_state: &dialog::State, _side: usize, bytes: &[u8]) -> Frame {
+    match line(bytes) {
+        Ok(Some(line)) => Frame::Message(line.len()),
+        Ok(None) => Frame::Incomplete,
+        Err(TooLong) => Frame::Skip(memchr::memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1)),
+    }
+}
+
+fn read(talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
+    let dialog::State::Ftp(state) = talking.state else { return false };
+    if talking.side == 1 {
+        state.has_replied |= is_reply(line);
+        if let Some(port) = passive_port(line) {
+            state.offer = Some(Place { by_server: true, port });
         }
+        return false;
     }
-    Progress::Done
+    if let Some(port) = extended_port(line) {
+        state.offer = Some(Place { by_server: false, port });
+    }
+    if let Some((address, port)) = port_address(line) {
+        state.offer = Some(Place { by_server: false, port });
+        found.add(keywords::PORT, &address.octets());
+        return true;
+    }
+    let Some((command, name)) = transfer(line).filter(|_| state.has_replied) else { return false };
+    // Each data connection is announced by itself.
+    let Some(place) = state.offer.take() else { return false };
+    found.expect(Expected {
+        app: super::App::of_definition(&DATA),
+        place,
+        instead_of: state.announce(place),
+        state: dialog::State::FtpData(DataState::new(command, name)),
+    });
+    true
 }

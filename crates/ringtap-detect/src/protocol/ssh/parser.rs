@@ -1,8 +1,8 @@
-//! Owns: the banner of an SSH side (RFC 4253 §4.2): protocol version and software.
-//! Does not: follow what comes behind it.
+//! Owns: the banner of an SSH side (RFC 4253 §4.2): protocol version and software; and its offers of algorithms (§7.1).
+//! Does not: follow what comes behind them.
 
 /// Longest banner line; RFC 4253 allows 255 bytes.
-const MAX_LINE: usize = 255;
+pub(super) const MAX_LINE: usize = 255;
 
 /// How a banner begins.
 pub(super) const PREFIX: &[u8] = b"SSH-";
@@ -40,9 +40,59 @@ pub fn banner(stream: &[u8]) -> Banner<'_> {
     Banner::Line { protocol: &line[..dash], software }
 }
 
+/// Lists of the algorithms that a side offers, as they are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offers<'a> {
+    /// Key exchange, host keys; ciphers, MACs and compressions from client to server and back, each pair one behind the other.
+    lists: [&'a [u8]; 8],
+}
+
+impl<'a> Offers<'a> {
+    /// Those that a side's digest (HASSH) is made of: key exchange, and what it uses to send.
+    #[must_use]
+    pub fn of_side(&self, side: usize) -> [&'a [u8]; 4] {
+        let [kex, _, ..] = self.lists;
+        [kex, self.lists[2 + side], self.lists[4 + side], self.lists[6 + side]]
+    }
+}
+
+/// The offers in a packet; `None` where it is another one, or its lengths contradict each other.
+#[must_use]
+pub fn offers(packet: &[u8]) -> Option<Offers<'_>> {
+    const KEXINIT: u8 = 20;
+    const COOKIE: usize = 16;
+    // Behind the lengths of packet and padding.
+    let (&kind, rest) = packet.get(5..)?.split_first()?;
+    if kind != KEXINIT {
+        return None;
+    }
+    let (mut rest, mut lists) = (rest.get(COOKIE..)?, [&[][..]; 8]);
+    for list in &mut lists {
+        let (len, behind) = rest.split_first_chunk()?;
+        (*list, rest) = behind.split_at_checked(u32::from_be_bytes(*len) as usize)?;
+    }
+    Some(Offers { lists })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn algorithms() {
+        let mut packet = b"\0\0\0\x60\x04\x14".to_vec();
+        packet.extend([7; 16]);
+        for list in [&b"kex"[..], b"host", b"a,b", b"c", b"d", b"e", b"none", b"zlib"] {
+            packet.extend((list.len() as u32).to_be_bytes());
+            packet.extend(list);
+        }
+        let found = offers(&packet).unwrap();
+        assert_eq!(found.of_side(0), [&b"kex"[..], b"a,b", b"d", b"none"]);
+        assert_eq!(found.of_side(1), [&b"kex"[..], b"c", b"e", b"zlib"]);
+        for cut in 0..packet.len() {
+            assert_eq!(offers(&packet[..cut]), None, "{cut}");
+        }
+    }
 
     #[test]
     fn lines() {

@@ -4,7 +4,7 @@
 use super::Fault;
 use crate::event::Event;
 use crate::rules::numbers::{compare, number};
-use crate::rules::rule::{Compare, FlagMatch, FlowTest, HeaderTest, Side};
+use crate::rules::rule::{App, Compare, FlagMatch, FlowTest, HeaderTest, Side, Version};
 
 /// The test that an option stands for, if it is one of these.
 pub(super) fn test(name: &str, value: &str) -> Result<Option<HeaderTest>, Fault> {
@@ -33,6 +33,10 @@ pub(super) fn test(name: &str, value: &str) -> Result<Option<HeaderTest>, Fault>
         "tcp.mss" => HeaderTest::Mss(cmp(65535)?),
         "decode-event" => HeaderTest::Event(event(value)?),
         "stream-event" => HeaderTest::Event(event(&format!("stream.{value}"))?),
+        "app-layer-protocol" => application(value)?,
+        "ipv4-csum" => HeaderTest::Checksum(None, validity(value)?),
+        "tcpv4-csum" => HeaderTest::Checksum(Some(Version::V4), validity(value)?),
+        "tcpv6-csum" => HeaderTest::Checksum(Some(Version::V6), validity(value)?),
         "stream_size" => stream_size(value)?,
         "flow.age" => HeaderTest::FlowAge(cmp(u32::MAX.into())?),
         "flow.pkts" | "flow.bytes" => flow_count(name == "flow.pkts", None, value)?,
@@ -44,8 +48,29 @@ pub(super) fn test(name: &str, value: &str) -> Result<Option<HeaderTest>, Fault>
     }))
 }
 
+/// `[!]PROTOCOL[,final]`: what a flow's application speaks is told once, and is final then.
+fn application(value: &str) -> Result<HeaderTest, Fault> {
+    let (negated, name) = match value.strip_prefix('!') {
+        Some(name) => (true, name),
+        None => (false, value),
+    };
+    let name = name.trim();
+    let name = name.strip_suffix("final").and_then(|name| name.trim_end().strip_suffix(',')).unwrap_or(name);
+    let app = App::find(name.trim()).ok_or_else(|| Fault::Form(format!("protocol {name}")))?;
+    Ok(HeaderTest::Application(app, negated))
+}
+
 fn event(name: &str) -> Result<Event, Fault> {
     Event::find(name).ok_or_else(|| Fault::Form(format!("event {name}")))
+}
+
+/// `valid` or `invalid`
+fn validity(value: &str) -> Result<bool, Fault> {
+    match value {
+        "valid" => Ok(true),
+        "invalid" => Ok(false),
+        other => Err(Fault::Bad(format!("'{other}' is neither valid nor invalid"))),
+    }
 }
 
 pub(super) fn flow(value: &str) -> Result<FlowTest, Fault> {

@@ -39,7 +39,8 @@ impl Builder<'_, '_> {
             "noalert" => rule.silent = true,
             "alert" => rule.silent = false,
             // What these say is of use to other programs, or is our business anyway.
-            "target" | "prefilter" => {}
+            "target" | "filestore" => {}
+            "prefilter" => self.is_prefilter = true,
             _ => return Ok(false),
         }
         Ok(true)

@@ -4,11 +4,25 @@
 use std::collections::HashMap;
 
 use super::{Builder, Fault, headers};
-use crate::rules::rule::{BitCommand, BitOwner, BitRule, Limit, Rule, Tag, TagMetric, TagOwner, Threshold, Track};
+use crate::rules::lists::Named;
+use crate::rules::numbers::compare;
+use crate::rules::rule::{
+    BitCommand, BitOwner, BitRule, Compare, IntCommand, IntRule, Limit, Rule, Tag, TagMetric, TagOwner, Threshold,
+    Track,
+};
 
-/// Names of flow, host and IP-pair bits, over all rules.
+/// How long bits stay set that no rule gives a time, seconds: as Suricata has it.
+const XBITS_S: u32 = 30;
+const HOSTBITS_S: u32 = 300;
+
+/// Names of flow, host and IP-pair bits, of integers, and of sets, over all rules.
 #[derive(Clone, Debug, Default)]
-pub struct BitNames(HashMap<(bool, String), u16>);
+pub struct BitNames {
+    bits: HashMap<(bool, String), u16>,
+    ints: HashMap<String, u16>,
+    /// Sets of values that rules write, without a file: what is in them stays.
+    pub(super) sets: HashMap<String, Named>,
+}
 
 /// Bits all rules together may use: what one flow can hold.
 pub const MAX_BITS: usize = 4096;
@@ -16,27 +30,39 @@ pub const MAX_BITS: usize = 4096;
 impl BitNames {
     /// Bits of flows and bits of hosts have the same names without being the same.
     fn index(&mut self, of_flow: bool, name: &str) -> Result<u16, String> {
-        let next = self.0.len();
-        if let Some(&index) = self.0.get(&(of_flow, name.to_owned())) {
+        let next = self.bits.len();
+        if let Some(&index) = self.bits.get(&(of_flow, name.to_owned())) {
             return Ok(index);
         }
         if next == MAX_BITS {
             return Err(format!("more than {MAX_BITS} different bits in all rules"));
         }
-        self.0.insert((of_flow, name.to_owned()), next as u16);
+        self.bits.insert((of_flow, name.to_owned()), next as u16);
         Ok(next as u16)
     }
 
-    /// How many there are.
+    fn int(&mut self, name: &str) -> Result<u16, String> {
+        let next = self.ints.len();
+        if let Some(&number) = self.ints.get(name) {
+            return Ok(number);
+        }
+        if next == MAX_BITS {
+            return Err(format!("more than {MAX_BITS} different integers in all rules"));
+        }
+        self.ints.insert(name.to_owned(), next as u16);
+        Ok(next as u16)
+    }
+
+    /// How many bits there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.bits.len()
     }
 
     /// Whether no rule uses any.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.bits.is_empty()
     }
 }
 
@@ -47,6 +73,10 @@ impl Builder<'_, '_> {
         match name {
             "flow" => rule.flow = headers::flow(value)?,
             "flowbits" | "hostbits" | "xbits" => bits(name, value, rule, &mut self.context.bits)?,
+            "flowint" => {
+                let int = flowint(value, &mut self.context.bits)?;
+                rule.ints.push(int);
+            }
             "threshold" => rule.threshold = Some(threshold(value)?),
             "detection_filter" => rule.threshold = Some(detection_filter(value)?),
             "tag" => rule.tag = Some(tag(value)?),
@@ -71,7 +101,11 @@ fn bits(option: &str, value: &str, rule: &mut Rule, names: &mut BitNames) -> Res
         other => return Err(Fault::Bad(format!("'{other}' is not known"))),
     };
     let name = words.next().filter(|name| !name.is_empty()).ok_or("needs the name of a bit")?;
-    let (mut owner, mut expire) = (if option == "flowbits" { BitOwner::Flow } else { BitOwner::Source }, 0);
+    let (mut owner, mut expire) = match option {
+        "flowbits" => (BitOwner::Flow, 0),
+        "xbits" => (BitOwner::Source, XBITS_S),
+        _ => (BitOwner::Source, HOSTBITS_S),
+    };
     for word in words {
         match word {
             "src" if option == "hostbits" => owner = BitOwner::Source,
@@ -101,6 +135,36 @@ fn bits(option: &str, value: &str, rule: &mut Rule, names: &mut BitNames) -> Res
     Ok(())
 }
 
+/// `NAME,SIGN,NUMBER` or `NAME,isset|isnotset`
+fn flowint(value: &str, names: &mut BitNames) -> Result<IntRule, Fault> {
+    let words: Vec<&str> = value.split(',').map(str::trim).collect();
+    let (name, sign, operand) = match words[..] {
+        [name, sign] => (name, sign, None),
+        [name, sign, operand] => (name, sign, Some(operand)),
+        _ => return Err("needs a name, an operator and a number".into()),
+    };
+    if name.is_empty() {
+        return Err("needs the name of an integer".into());
+    }
+    let number = || -> Result<u32, Fault> {
+        let text = operand.ok_or("needs a number behind its operator")?;
+        // Another integer's name would be its value then.
+        text.parse().map_err(|_| Fault::Form(format!("value '{text}'")))
+    };
+    let command = match sign {
+        "isset" if operand.is_none() => IntCommand::IsSet,
+        "isnotset" | "notset" if operand.is_none() => IntCommand::IsNotSet,
+        "=" => IntCommand::Set(number()?),
+        "+" => IntCommand::Add(number()?),
+        "-" => IntCommand::Subtract(number()?),
+        "==" => IntCommand::Compare(Compare::exactly(number()?.into())),
+        "!=" => IntCommand::Compare(Compare { negated: true, ..Compare::exactly(number()?.into()) }),
+        "<" | ">" | "<=" | ">=" => IntCommand::Compare(compare(&format!("{sign}{}", number()?), u32::MAX.into())?),
+        other => return Err(Fault::Bad(format!("'{other}' is no operator"))),
+    };
+    Ok(IntRule { number: names.int(name)?, command })
+}
+
 /// `key value` pairs apart by commas; the value is empty where there is none.
 fn pairs(value: &str) -> impl Iterator<Item = (&str, &str)> {
     value.split(',').map(str::trim).map(|pair| match pair.split_once(char::is_whitespace) {
@@ -109,7 +173,7 @@ fn pairs(value: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-fn track(value: &str) -> Result<Track, Fault> {
+pub(in crate::rules) fn track(value: &str) -> Result<Track, Fault> {
     Ok(match value {
         "by_src" => Track::Source,
         "by_dst" => Track::Destination,
@@ -120,11 +184,11 @@ fn track(value: &str) -> Result<Track, Fault> {
     })
 }
 
-fn positive(value: &str) -> Result<u32, Fault> {
+pub(in crate::rules) fn positive(value: &str) -> Result<u32, Fault> {
     value.parse().ok().filter(|&number| number > 0).ok_or_else(|| Fault::Bad(format!("'{value}' is no number above 0")))
 }
 
-fn threshold(value: &str) -> Result<Threshold, Fault> {
+pub(in crate::rules) fn threshold(value: &str) -> Result<Threshold, Fault> {
     let (mut kind, mut by, mut count, mut seconds, mut multiplier) = ("", None, None, None, None);
     for (key, value) in pairs(value) {
         match key {
@@ -201,6 +265,20 @@ fn tag(value: &str) -> Result<Tag, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::{Classes, RuleSet, Variables};
+
+    #[test]
+    fn bits_have_an_end() {
+        let expire = |option: &str, value: &str| {
+            let (mut set, text) =
+                (RuleSet::default(), format!("alert ip any any -> any any ({option}:{value}; sid:1;)"));
+            set.add("t", text.as_bytes(), &Variables::default(), &Classes::default());
+            set.rules[0].bits[0].expire
+        };
+        assert_eq!(expire("xbits", "set,a,track ip_src"), 30);
+        assert_eq!(expire("xbits", "set,a,track ip_src,expire 7"), 7);
+        assert_eq!((expire("hostbits", "set,a,dst"), expire("flowbits", "set,a")), (300, 0));
+    }
 
     #[test]
     fn thresholds() {

@@ -1,8 +1,11 @@
 //! Owns: the tests of bytes in a rule, and which bytes they look at.
 //! Does not: run them (`matching/inspect.rs` does).
 
+use std::sync::Arc;
+
 use super::number::{Arithmetic, Compare, JumpFrom, Number, Operator, Value};
 use crate::protocol::AppBuffer;
+use crate::rules::Dataset;
 
 /// Bytes that a test looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,8 +24,16 @@ pub enum Buffer {
     Icmpv4Header,
     /// The ICMPv6 header.
     Icmpv6Header,
+    /// The source address: 4 or 16 bytes.
+    Source,
+    /// The destination address.
+    Destination,
     /// Of an application protocol.
     App(AppBuffer),
+    /// The same, each value changed by these of the rule's chains of transforms ([`Rule::transforms`](super::Rule::transforms)).
+    Transformed(AppBuffer, u8),
+    /// What `base64_decode` has made of the bytes before.
+    Base64,
 }
 
 impl Buffer {
@@ -30,7 +41,7 @@ impl Buffer {
     #[must_use]
     pub fn of_app(self) -> Option<AppBuffer> {
         match self {
-            Self::App(buffer) => Some(buffer),
+            Self::App(buffer) | Self::Transformed(buffer, _) => Some(buffer),
             _ => None,
         }
     }
@@ -62,6 +73,22 @@ pub struct Content {
 }
 
 impl Content {
+    /// These bytes, anywhere.
+    pub(crate) fn of(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            nocase: false,
+            negated: false,
+            offset: None,
+            depth: None,
+            distance: None,
+            within: None,
+            at_end: false,
+            fast: false,
+            chop: None,
+        }
+    }
+
     /// Whether the position depends on the previous match.
     #[must_use]
     pub fn is_relative(&self) -> bool {
@@ -80,6 +107,27 @@ pub struct Expression {
     pub negated: bool,
     /// Begins behind the previous match (`R`).
     pub relative: bool,
+}
+
+/// What `dataset` asks of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Membership {
+    /// It is one of the list's values.
+    IsSet,
+    /// It is none.
+    IsNotSet,
+    /// It becomes one, which it was not.
+    Set,
+    /// It is one no longer.
+    Unset,
+}
+
+impl Membership {
+    /// Whether the list may change by it.
+    #[must_use]
+    pub fn writes(self) -> bool {
+        matches!(self, Self::Set | Self::Unset)
+    }
 }
 
 /// One test of a buffer's bytes, in the order of the rule.
@@ -146,4 +194,42 @@ pub enum Test {
     },
     /// `bsize`: the buffer's length.
     Size(Compare),
+    /// `dataset`: the whole buffer is a value of a list, or becomes one.
+    In {
+        /// The list.
+        list: Arc<Dataset>,
+        /// What is asked.
+        how: Membership,
+    },
+    /// The whole value, a number in network byte order: one of these fits.
+    Number(Vec<Compare>),
+    /// Flags in the whole value, a number: all of `set` are set, none of `clear`.
+    Flags {
+        /// Must be set.
+        set: u64,
+        /// Must not be set.
+        clear: u64,
+    },
+    /// `base64_decode`: there are characters of Base64, which [`Buffer::Base64`] has decoded then.
+    Base64 {
+        /// So many characters at most.
+        bytes: u32,
+        /// From here.
+        offset: u32,
+        /// From the previous match.
+        relative: bool,
+    },
+}
+
+impl Test {
+    /// The tests of a value that is these bytes and no others.
+    pub(crate) fn whole(bytes: &[u8]) -> Vec<Self> {
+        let content = Content { at_end: true, ..Content::of(bytes.to_vec()) };
+        vec![Self::Content(content), Self::Size(Compare::exactly(bytes.len() as u64))]
+    }
+
+    /// The tests of a value that has these bytes somewhere.
+    pub(crate) fn within(bytes: &[u8]) -> Vec<Self> {
+        vec![Self::Content(Content::of(bytes.to_vec()))]
+    }
 }

@@ -1,8 +1,13 @@
 //! Owns: the tests of headers, of the flow and of its counters in a rule.
 //! Does not: run them (`detector/conditions.rs` does).
 
+use std::sync::Arc;
+
+use super::Version;
 use super::number::Compare;
 use crate::event::Event;
+use crate::protocol::App;
+use crate::rules::Reputation;
 
 /// A side of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,12 +77,40 @@ pub enum HeaderTest {
     Event(Event),
     /// `stream_size`
     StreamSize(Side, Compare),
+    /// `app-layer-protocol`: the flow's application speaks this protocol, or another one that is known
+    Application(App, bool),
+    /// The packet is the one by which the flow's application became known
+    Recognised,
+    /// `ipv4-csum`, `tcpv4-csum`, `tcpv6-csum`: the checksum of this transport (`None`: of the IPv4 header) is valid, or not
+    Checksum(Option<Version>, bool),
     /// `flow.age`, whole seconds
     FlowAge(Compare),
     /// `flow.pkts`
     FlowPackets(Side, Compare),
     /// `flow.bytes`
     FlowBytes(Side, Compare),
+    /// `iprep`
+    Reputation {
+        /// Of whom.
+        whose: Reputed,
+        /// Addresses of the category.
+        list: Arc<Reputation>,
+        /// Scores wanted; `None`: it must have none.
+        scores: Option<Compare>,
+    },
+}
+
+/// Whose reputation is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reputed {
+    /// The source's or the destination's.
+    Any,
+    /// The source's.
+    Source,
+    /// The destination's.
+    Destination,
+    /// Both must fit.
+    Both,
 }
 
 /// How flags are compared.

@@ -5,13 +5,18 @@ mod bytes;
 mod header;
 mod number;
 mod state;
+mod transform;
 
 use std::sync::Arc;
 
-pub use bytes::{Buffer, Content, Expression, Test};
-pub use header::{FlagMatch, FlowTest, HeaderTest, Side};
+pub use bytes::{Buffer, Content, Expression, Membership, Test};
+pub use header::{FlagMatch, FlowTest, HeaderTest, Reputed, Side};
 pub use number::{Arithmetic, Compare, JumpFrom, Number, Operator, Value};
-pub use state::{BitCommand, BitOwner, BitRule, Limit, Tag, TagMetric, TagOwner, Threshold, Track};
+pub use state::{
+    BitCommand, BitOwner, BitRule, IntCommand, IntRule, Limit, RateFilter, Suppressed, Tag, TagMetric, TagOwner,
+    Threshold, Track,
+};
+pub use transform::{Digest, Transform, XorKey};
 
 use super::ranges::Ranges;
 pub use crate::protocol::{App, AppBuffer};
@@ -116,12 +121,39 @@ pub struct Rule {
     pub flow: FlowTest,
     /// Bytes, by buffer in the order of the rule.
     pub buffers: Vec<(Buffer, Vec<Test>)>,
+    /// Chains of transforms that its buffers name.
+    pub transforms: Vec<Vec<Transform>>,
     /// Bits read and written.
     pub bits: Vec<BitRule>,
+    /// Integers of the flow read and written.
+    pub ints: Vec<IntRule>,
     /// How many alerts.
     pub threshold: Option<Threshold>,
+    /// What becomes of alerts that are too many, as `threshold.config` says.
+    pub rate: Option<RateFilter>,
+    /// Where no alert is wanted, as `threshold.config` says.
+    pub suppressed: Vec<Arc<Suppressed>>,
     /// What comes after it.
     pub tag: Option<Tag>,
     /// `noalert`: the match counts, and is not told.
     pub silent: bool,
+}
+
+impl Rule {
+    /// Protocols that have all of its buffers, of applications.
+    pub(crate) fn apps(&self) -> impl Iterator<Item = App> {
+        let buffers = || self.buffers.iter().filter_map(|(buffer, _)| buffer.of_app());
+        App::all().filter(move |&app| buffers().next().is_some() && buffers().all(|buffer| buffer.twin(app).is_some()))
+    }
+
+    /// Whether it names no application, and several have its buffers.
+    pub(crate) fn is_of_several(&self) -> bool {
+        matches!(self.protocol, Protocol::Ip(None) | Protocol::Tcp) && self.apps().nth(1).is_some()
+    }
+
+    /// Whether it asks for nothing that other rules write.
+    pub(crate) fn is_without_state(&self) -> bool {
+        let reads = |bit: &BitRule| matches!(bit.command, BitCommand::IsSet | BitCommand::IsNotSet);
+        !self.bits.iter().any(reads) && !self.ints.iter().any(IntRule::is_test)
+    }
 }

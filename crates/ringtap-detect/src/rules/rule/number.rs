@@ -13,6 +13,12 @@ pub struct Compare {
 }
 
 impl Compare {
+    /// This value and no other.
+    #[must_use]
+    pub fn exactly(value: u64) -> Self {
+        Self { low: value, high: value, negated: false }
+    }
+
     /// Whether `value` fits.
     #[inline]
     #[must_use]

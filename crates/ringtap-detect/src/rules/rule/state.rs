@@ -1,6 +1,8 @@
 //! Owns: what a rule asks for between packets: bits, thresholds, tags.
 //! Does not: keep them (`track` does).
 
+use crate::rules::Ranges;
+
 /// Whose bits a rule sets or reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BitOwner {
@@ -42,6 +44,32 @@ pub struct BitRule {
     pub bits: Vec<u16>,
     /// How long it stays set, seconds; 0: as long as its owner.
     pub expire: u32,
+}
+
+/// What a rule does with an integer of its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntCommand {
+    /// Sets it on a match.
+    Set(u32),
+    /// Adds to it on a match; one that is not there is 0.
+    Add(u32),
+    /// Takes from it on a match, down to 0.
+    Subtract(u32),
+    /// Matches if it is there and fits.
+    Compare(super::Compare),
+    /// Matches if it is there.
+    IsSet,
+    /// Matches if it is not there.
+    IsNotSet,
+}
+
+/// `flowint`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntRule {
+    /// Which.
+    pub number: u16,
+    /// What.
+    pub command: IntCommand,
 }
 
 /// What alerts are counted by.
@@ -93,6 +121,36 @@ pub struct Threshold {
     pub seconds: u32,
 }
 
+/// `rate_filter` with `new_action pass`: once there are more than `count` alerts in a period, none is told for so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateFilter {
+    /// By what they are counted.
+    pub track: Track,
+    /// Number.
+    pub count: u32,
+    /// Period, seconds.
+    pub seconds: u32,
+    /// How long none is told, seconds.
+    pub timeout: u32,
+}
+
+/// `suppress`: of packets from or to these addresses no alert is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Suppressed {
+    /// Sources.
+    pub source: Ranges,
+    /// Destinations.
+    pub destination: Ranges,
+}
+
+impl Suppressed {
+    /// Whether a packet from `source` to `destination` is meant; both by their [numbers](crate::rules::address_number).
+    #[must_use]
+    pub fn has(&self, source: u128, destination: u128) -> bool {
+        self.source.contains(source) || self.destination.contains(destination)
+    }
+}
+
 /// Whose later packets a rule wants to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagOwner {
@@ -124,4 +182,12 @@ pub struct Tag {
     pub count: u32,
     /// Of what.
     pub metric: TagMetric,
+}
+
+impl IntRule {
+    /// Whether it asks, and writes nothing.
+    #[must_use]
+    pub fn is_test(&self) -> bool {
+        matches!(self.command, IntCommand::Compare(_) | IntCommand::IsSet | IntCommand::IsNotSet)
+    }
 }

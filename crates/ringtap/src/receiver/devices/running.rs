@@ -62,8 +62,19 @@ pub struct DeviceOutcome<H> {
     pub end: Option<DeviceEnd>,
     /// What it came to.
     pub outcome: Outcome<H>,
-    /// Where it is a bond that was captured by its ports, the ledger of each.
-    pub ports: Vec<(String, Ledger)>,
+    /// Where it is a bond that was captured by its ports, each of them.
+    pub ports: Vec<PortOutcome>,
+}
+
+/// What one port of a bond leaves.
+#[derive(Debug, Clone)]
+pub struct PortOutcome {
+    /// Its name.
+    pub name: String,
+    /// What became of its packets until they were delivered to handlers, as in the bond's ledger.
+    pub ledger: Ledger,
+    /// How many engines it had: with those of the other ports, in their order, they are the bond's.
+    pub engines: usize,
 }
 
 impl Ended {
@@ -139,6 +150,13 @@ impl<H: Handler + Send + 'static> RunningDevices<H> {
         self.running().map(|(name, running)| (name, running.interface().state())).collect()
     }
 
+    /// Indices of interfaces whose packets are copied, so that the host's stack has them as well, of those that are not known to have
+    /// ended.
+    pub fn copying(&self) -> Vec<u32> {
+        let copies = |(_, running): &(&str, &Running<H>)| !running.is_steered() && !running.interface().is_foreign();
+        self.running().filter(copies).map(|(_, running)| running.interface().index).collect()
+    }
+
     /// Whether all of them have ended ([`RunningDevices::take_ended`]).
     pub fn have_ended(&self) -> bool {
         self.running().next().is_none()
@@ -170,7 +188,8 @@ impl<H: Handler + Send + 'static> RunningDevices<H> {
         self.parts.iter_mut().flat_map(of).collect()
     }
 
-    /// Completes the accounts of devices that have come to their end by themselves since it was asked last, and tells of them.
+    /// Completes the accounts of devices that have come to their end by themselves since it was asked last, and tells of them. To be
+    /// asked some times a second: handlers of those that have ended get their turns then.
     pub fn take_ended(&mut self) -> Vec<Ended> {
         let mut ended = Vec::new();
         for part in &mut self.parts {
@@ -179,14 +198,16 @@ impl<H: Handler + Send + 'static> RunningDevices<H> {
             let empty = Error::failed("end", &part.name, "it is being ended");
             if let State::Running(running) = std::mem::replace(&mut part.state, State::Failed(empty)) {
                 part.state = match running.finish() {
-                    Ok(mut outcome) => {
-                        outcome.engines.iter_mut().for_each(|engine| engine.handler.retired());
-                        State::Ended(end.clone(), Box::new(outcome))
-                    }
+                    Ok(outcome) => State::Ended(end.clone(), Box::new(outcome)),
                     Err(error) => State::Failed(error),
                 };
             }
             ended.push(Ended { device: part.name.clone(), end });
+        }
+        for part in &mut self.parts {
+            if let State::Ended(_, outcome) = &mut part.state {
+                outcome.afterwards(Handler::retired);
+            }
         }
         ended
     }
@@ -209,10 +230,7 @@ impl<H: Handler + Send + 'static> RunningDevices<H> {
         // Each is ended, also behind one that failed.
         let finished: Vec<Result<_>> = self.parts.drain(..).map(finish).collect();
         let mut parts = finished.into_iter().collect::<Result<Vec<(usize, DeviceOutcome<H>)>>>()?;
-        let meters = EngineMeters::default();
-        for engine in parts.iter_mut().flat_map(|(_, part)| &mut part.outcome.engines) {
-            engine.handler.all_ended(&mut Outbox { ring: None, meters: &meters });
-        }
+        parts.iter_mut().for_each(|(_, part)| part.outcome.afterwards(Handler::all_ended));
         let mut parts = parts.into_iter().peekable();
         let mut devices = Vec::new();
         for (device, name) in self.names.drain(..).enumerate() {
@@ -230,12 +248,25 @@ impl<H: Handler + Send + 'static> RunningDevices<H> {
     }
 }
 
+impl<H: Handler> Outcome<H> {
+    /// Has each handler do something after the engines' end. The rings are gone: what it still wants to send is refused, and counted.
+    fn afterwards(&mut self, turn: impl Fn(&mut H, &mut Outbox<'_>)) {
+        let meters = EngineMeters::default();
+        self.engines.iter_mut().for_each(|engine| turn(&mut engine.handler, &mut Outbox::nowhere(&meters)));
+        self.counters.transmit_refused += meters.snapshot().transmit_refused;
+    }
+}
+
 impl<H> DeviceOutcome<H> {
     /// One device from its parts, if it has any.
     fn of_parts(name: String, parts: Vec<Self>) -> Option<Self> {
         let is_bond = parts.iter().any(|part| part.name != name);
-        let named = parts.iter().map(|part| (part.name.clone(), part.outcome.ledger.clone()));
-        let ports = if is_bond { named.collect() } else { Vec::new() };
+        let each = parts.iter().map(|part| PortOutcome {
+            name: part.name.clone(),
+            ledger: part.outcome.ledger.clone(),
+            engines: part.outcome.engines.len(),
+        });
+        let ports = if is_bond { each.collect() } else { Vec::new() };
         let whole = parts.into_iter().reduce(|all, part| {
             let (a, b) = (all.outcome, part.outcome);
             let counters = EngineSnapshot::sum([&a.counters, &b.counters]).unwrap_or_else(|| a.counters.clone());

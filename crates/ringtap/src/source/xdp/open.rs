@@ -93,7 +93,10 @@ pub(super) fn open(config: &ReceiverConfig, interface: &Interface, _warnings: &m
     }
     if let Some(&queue) = queue_ids.iter().find(|&&queue| queue >= interface.queues.min(crate::steer::MOST_QUEUES)) {
         return Err(Error::usage("open AF_XDP queue on", &interface.name, format!("there is no queue {queue}"))
-            .way_out(format!("the interface has {} receive queues, from 0", interface.queues)));
+            .way_out(match interface.queues {
+                1 => "the interface has queue 0 alone".to_owned(),
+                queues => format!("the interface has queues 0 to {}", queues - 1),
+            }));
     }
     let queue_config = |queue: u32, frame_size: u32| XdpConfig {
         interface: interface.name.clone(),

@@ -1,0 +1,228 @@
+//! Owns: a message's content: how its end is known, chunks, content codings, and when so much is new that rules look at it.
+//! Does not: find the content's beginning (`stream.rs` does) or decompress (`inflate.rs`).
+
+use super::Http;
+use super::head::{self, ChunkLength};
+use super::inflate::{Format, Layers};
+use super::lines::Scanner;
+use super::stream::{Reached, Reading};
+use super::transaction::{Phase, Transaction};
+use crate::blocks::Chain;
+use crate::protocol::Stage;
+
+/// Bytes of a chunk's first line that are kept; its length is in the first of them.
+const MAX_CHUNK_LINE: usize = 64;
+/// Bytes that may come out of a message's decompressors.
+const MAX_INFLATED: usize = 1 << 20;
+
+/// How the content's end is known.
+pub(super) struct Framing {
+    is_chunked: bool,
+    length: Option<u64>,
+    /// The transfer coding is neither chunked nor nothing.
+    pub(super) has_odd_coding: bool,
+}
+
+impl Framing {
+    pub(super) fn of(fields: &[u8], is_response: bool) -> Self {
+        let mut this = Self { is_chunked: false, length: None, has_odd_coding: false };
+        for field in head::fields(fields, is_response) {
+            if field.is(b"transfer-encoding") {
+                // A value in several lines is none that servers know.
+                this.is_chunked |= head::contains(field.value, b"chunked");
+                this.has_odd_coding |= !head::is_same(field.value, b"chunked");
+            } else if field.is(b"content-length") {
+                this.length = this.length.or(head::content_length(field.value));
+            }
+        }
+        this
+    }
+}
+
+impl Reading<'_> {
+    pub(super) fn request_content(&mut self, transaction: u32, framing: &Framing, fields: &[u8]) {
+        let phase = match framing.length {
+            _ if framing.is_chunked => Phase::ChunkLength,
+            Some(length) if length > 0 => Phase::Body(length),
+            _ => {
+                self.complete(transaction);
+                // What follows CONNECT may be anything once the response says so.
+                Phase::Idle
+            }
+        };
+        if phase != Phase::Idle {
+            self.add_layers(transaction, fields);
+        }
+        *self.phase() = phase;
+    }
+
+    pub(super) fn response_content(&mut self, transaction: u32, framing: &Framing, fields: &[u8]) {
+        let Transaction { status, is_head, is_connect, .. } = *self.http.pools.transaction(transaction);
+        if (is_connect && (200..300).contains(&status)) || status == 101 {
+            self.complete(transaction);
+            let phase = if is_connect { Phase::Lost } else { Phase::Tunnel };
+            for side in &mut self.http.pools.connection(self.connection).sides {
+                side.phase = phase;
+            }
+            return;
+        }
+        if is_head || matches!(status, 100..=199 | 204 | 304) {
+            self.complete(transaction);
+            return;
+        }
+        self.add_layers(transaction, fields);
+        *self.phase() = match framing.length {
+            _ if framing.is_chunked => Phase::ChunkLength,
+            Some(0) => {
+                self.complete(transaction);
+                return;
+            }
+            Some(length) => Phase::Body(length),
+            None => Phase::UntilClose,
+        };
+    }
+
+    /// Decompressors for the content's codings.
+    fn add_layers(&mut self, transaction: u32, fields: &[u8]) {
+        let is_response = self.is_response();
+        let Http { pools, settings, .. } = &mut *self.http;
+        let mut layers = Layers::default();
+        for field in head::fields(fields, is_response).filter(|field| field.is(b"content-encoding")) {
+            for coding in field.value.split(|&byte| matches!(byte, b',' | b' ' | b'\t' | b'\r' | b'\n')) {
+                let format = match () {
+                    () if head::contains(coding, b"gzip") => Format::Wrapped,
+                    () if head::contains(coding, b"deflate") => Format::Bare,
+                    () => continue,
+                };
+                if layers.count() >= settings.layers || !pools.inflaters.add(&mut layers, format) {
+                    pools.counters.not_decoded += 1;
+                }
+            }
+        }
+        self.message(transaction).layers = layers;
+    }
+
+    pub(super) fn chunk_length(&mut self, transaction: u32, rest: &[u8]) -> (usize, Reached) {
+        let mut line = self.http.pools.connection(self.connection).sides[self.side].line;
+        let end = memchr::memchr(b'\n', rest);
+        let used = end.map_or(rest.len(), |at| at + 1);
+        let skipped = self.chunk_line_skip(line, &rest[..used]);
+        let room = skipped + MAX_CHUNK_LINE.saturating_sub(line.len());
+        self.http.pools.keep(self.connection, &mut line, &rest[skipped..used.min(room)]);
+        self.gather(line);
+        let length = head::chunk_length(&self.http.head);
+        let junk = length == ChunkLength::Invalid && self.http.head.len() >= 8;
+        if end.is_none() && !junk {
+            self.http.pools.connection(self.connection).sides[self.side].line = line;
+            return (used, None);
+        }
+        self.http.pools.blocks.free(&mut line);
+        self.http.pools.connection(self.connection).sides[self.side].line = line;
+        match length {
+            ChunkLength::Nothing => {}
+            ChunkLength::Bytes(0) => {
+                let is_response = self.is_response();
+                let side = &mut self.http.pools.connection(self.connection).sides[self.side];
+                (side.phase, side.scanner) = (Phase::Trailer, Scanner::new(is_response));
+            }
+            ChunkLength::Bytes(bytes) => *self.phase() = Phase::Chunk(bytes),
+            ChunkLength::Invalid => {
+                // No chunk: all of it is content, to the end.
+                *self.phase() = Phase::UntilClose;
+                let text = std::mem::take(&mut self.http.head);
+                self.content(transaction, &text);
+                let kept_of_rest = used.min(room);
+                self.http.head = text;
+                return (kept_of_rest, self.body_due(transaction));
+            }
+        }
+        self.message(transaction).sent_len += used as u64;
+        (used, None)
+    }
+
+    /// Bytes that need not be kept of a chunk's first line, however many there are: blanks before it, zeros behind a zero.
+    fn chunk_line_skip(&mut self, line: Chain, text: &[u8]) -> usize {
+        let zeros = |from: usize| text[from..].iter().take_while(|&&byte| byte == b'0').count();
+        if line.is_empty() {
+            let blanks = text.iter().take_while(|&&byte| head::is_space(byte)).count();
+            return blanks + zeros(blanks).saturating_sub(1);
+        }
+        self.gather(line);
+        if self.http.head == b"0" { zeros(0) } else { 0 }
+    }
+
+    /// Further content.
+    pub(super) fn content(&mut self, transaction: u32, bytes: &[u8]) {
+        let limit = self.http.settings.body_limit;
+        let message = self.http.pools.message(transaction, self.side);
+        message.sent_len += bytes.len() as u64;
+        if message.is_full {
+            return;
+        }
+        let (layers, mut chain) = (message.layers, message.body);
+        let most = MAX_INFLATED.saturating_sub(message.inflated as usize);
+        let mut cost = 0;
+        let room = limit.saturating_sub(chain.len());
+        let mut decoded = std::mem::take(&mut self.http.decoded);
+        let part = if layers.is_empty() {
+            &bytes[..bytes.len().min(room)]
+        } else {
+            decoded.clear();
+            cost = self.http.pools.inflaters.decode(&layers, bytes, most, &mut |part| {
+                decoded.extend_from_slice(&part[..part.len().min(room - decoded.len())]);
+                decoded.len() < room
+            });
+            // A header without an end gives nothing, and is read all the same.
+            if decoded.is_empty() {
+                cost = cost.max(bytes.len());
+            }
+            &decoded[..]
+        };
+        self.http.pools.keep(self.connection, &mut chain, part);
+        let message = self.http.pools.message(transaction, self.side);
+        message.decoded_len += part.len() as u64;
+        message.body = chain;
+        message.inflated = message.inflated.saturating_add(cost as u32);
+        message.is_full = chain.len() >= limit || message.inflated as usize >= MAX_INFLATED;
+        if message.is_full {
+            let mut layers = std::mem::take(&mut message.layers);
+            self.http.pools.inflaters.release(&mut layers);
+        }
+        self.http.decoded = decoded;
+    }
+
+    /// A message is all there; the side's next bytes are another's.
+    pub(super) fn complete(&mut self, transaction: u32) {
+        let is_response = self.is_response();
+        let message = self.message(transaction);
+        message.is_complete = true;
+        let mut layers = std::mem::take(&mut message.layers);
+        self.http.pools.inflaters.release(&mut layers);
+        *self.phase() = if is_response { Phase::After } else { Phase::Idle };
+    }
+
+    /// Whether there is so much new content that rules are to look at it.
+    pub(super) fn body_due(&mut self, transaction: u32) -> Reached {
+        let is_all = self.message(transaction).is_complete;
+        self.due(transaction, is_all)
+    }
+
+    /// The same; `is_all`: no more of it will come.
+    pub(super) fn due(&mut self, transaction: u32, is_all: bool) -> Reached {
+        let settings = &self.http.settings;
+        let (first, window) = (settings.inspect_from[self.side], settings.inspect_window);
+        let message = self.message(transaction);
+        let (there, seen) = (message.body.len(), message.inspected as usize);
+        let is_due = match seen {
+            _ if there == seen => false,
+            _ if is_all || message.is_full => true,
+            0 => there >= first,
+            _ => there - seen >= window,
+        };
+        if !is_due {
+            return None;
+        }
+        (message.body_seen, message.inspected) = (message.inspected, there as u32);
+        Some((Stage::Body, transaction))
+    }
+}

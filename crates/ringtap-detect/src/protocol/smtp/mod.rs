@@ -1,0 +1,319 @@
+//! SMTP (RFC 5321) and the files in messages (MIME, RFC 2045).
+//!
+//! Owns the definition, and where in a session each side is; messages are `mime.rs`'s, the names in rules are `keywords.rs`'s.
+
+mod keywords;
+mod mime;
+
+use keywords as buffer;
+
+use super::dialog::{self, Frame, Talk, Talking};
+use super::{Definition, Found, Reader, Recognition};
+use mime::{Event, Mime};
+
+pub(super) const DEFINITION: Definition = Definition {
+    name: "smtp",
+    rule_names: &["smtp"],
+    keywords: keywords::KEYWORDS,
+    recognition: Recognition::FirstBytes(is_smtp),
+    stream: Some(Reader::Messages(&Talk {
+        begin: || dialog::State::Smtp(State::default()),
+        frame,
+        read,
+        announce: None,
+    })),
+    datagram: None,
+    events: Some(buffer::EVENT),
+};
+
+/// Longest line that is waited for; RFC 5321 has 1,000 bytes.
+const MAX_LINE: usize = 4096;
+/// The exchange of a file: its name, then its content.
+const FILE: u32 = 1;
+
+/// What is kept of a session.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct State {
+    mode: Mode,
+    /// The server has not said yet whether it takes a message.
+    is_asked: bool,
+    /// The message's last line is not over: it was longer than [`MAX_LINE`].
+    is_in_line: bool,
+    /// Fields of the message itself come, none of its parts'.
+    is_in_head: bool,
+    /// The last of them is one that records have.
+    is_noted: bool,
+    /// Bytes of the file so far.
+    file_size: u64,
+    mime: Mime,
+}
+
+/// What a client's next bytes are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mode {
+    #[default]
+    Commands,
+    /// A message, up to a line that is a dot.
+    Data,
+    /// So many bytes of one (RFC 3030), the last of it or not.
+    Chunk(u64, bool),
+}
+
+/// Where the notes of a transaction are kept: as of the other side, whose contents nobody keeps.
+const NOTES: usize = 1;
+
+/// What a note is, in its first byte; the rest is a line as sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Note {
+    /// A command: EHLO, HELO, MAIL FROM, RCPT TO.
+    Command = b'>',
+    /// A field of the message: From, To, Cc; or a line that goes on with one.
+    Field = b':',
+    /// The name of a file in it.
+    File = b'=',
+}
+
+impl Note {
+    fn put(self, line: &[u8], talking: &mut Talking<'_>) {
+        talking.note(NOTES, &[self as u8]);
+        talking.note(NOTES, line.trim_ascii_end());
+        talking.note(NOTES, b"\n");
+    }
+}
+
+/// The notes that a transaction's record has: what each is, and its line.
+pub fn notes(told: &[u8]) -> impl Iterator<Item = (Note, &[u8])> {
+    told.split(|&byte| byte == b'\n').filter_map(|line| {
+        let (&kind, text) = line.split_first()?;
+        let kind = [Note::Command, Note::Field, Note::File].into_iter().find(|note| *note as u8 == kind)?;
+        Some((kind, text))
+    })
+}
+
+/// A transaction is over, or begins anew: what the client has said of itself stays.
+fn forget_notes(talking: &mut Talking<'_>) {
+    let mut all = talking.take_scratch();
+    talking.noted(NOTES, &mut all);
+    talking.drop_noted(NOTES);
+    for (kind, line) in notes(&all) {
+        if kind == Note::Command && (begins(line, b"EHLO ") || begins(line, b"HELO ")) {
+            kind.put(line, talking);
+        }
+    }
+    talking.give_scratch(all);
+}
+
+/// Whether these are a client's first words; or a server's, where the port says which of the protocols with such a greeting it is.
+fn is_smtp(bytes: &[u8], ports: (u16, u16)) -> bool {
+    const SERVERS: [u16; 3] = [25, 587, 2525];
+    begins(bytes, b"EHLO ")
+        || begins(bytes, b"HELO ")
+        || (begins(bytes, b"220") && (SERVERS.contains(&ports.0) || SERVERS.contains(&ports.1)))
+}
+
+fn begins(line: &[u8], word: &[u8]) -> bool {
+    line.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+}
+
+fn frame(state: &dialog::State, side: usize, bytes: &[u8]) -> Frame {
+    let dialog::State::Smtp(state) = state else { return Frame::Lost };
+    let line = match memchr::memchr(b'\n', &bytes[..bytes.len().min(MAX_LINE)]) {
+        Some(end) => end + 1,
+        None if bytes.len() < MAX_LINE => 0,
+        None => MAX_LINE,
+    };
+    match state.mode {
+        Mode::Chunk(left, _) if side == 0 => {
+            let left = usize::try_from(left).unwrap_or(usize::MAX);
+            match line {
+                0 if bytes.len() >= left => Frame::Message(left),
+                0 => Frame::Incomplete,
+                line => Frame::Message(line.min(left)),
+            }
+        }
+        _ if line == 0 => Frame::Incomplete,
+        _ => Frame::Message(line),
+    }
+}
+
+fn read(talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
+    let dialog::State::Smtp(state) = talking.state else { return false };
+    let mut now = *state;
+    let has_found = match (talking.side, now.mode) {
+        (1, _) => reply(&mut now, line),
+        (_, Mode::Commands) => command(&mut now, talking, line, found),
+        (_, Mode::Data) => {
+            let goes_on = std::mem::replace(&mut now.is_in_line, !line.ends_with(b"\n"));
+            if !goes_on && matches!(line, b".\r\n" | b".\n") {
+                now.mode = Mode::Commands;
+                put(&mut now, talking, Event::End, found)
+            } else {
+                // A dot before is not the message's (RFC 5321 §4.5.2).
+                let line = line.strip_prefix(b".").filter(|_| !goes_on).unwrap_or(line);
+                message_line(&mut now, talking, line, found)
+            }
+        }
+        (_, Mode::Chunk(left, is_last)) => {
+            let left = left.saturating_sub(line.len() as u64);
+            // Where a line goes beyond its chunk the client and its server may not mean the same.
+            if left == 0 && !line.ends_with(b"\n") {
+                found.add(buffer::EVENT, b"bdat_chunk_len_exceeded");
+            }
+            let mut any = message_line(&mut now, talking, line, found) || (left == 0 && !line.ends_with(b"\n"));
+            now.mode = Mode::Chunk(left, is_last);
+            if left == 0 {
+                now.mode = Mode::Commands;
+                if is_last {
+                    any |= put(&mut now, talking, Event::End, found);
+                }
+            }
+            any
+        }
+    };
+    if let dialog::State::Smtp(state) = talking.state {
+        *state = now;
+    }
+    has_found
+}
+
+/// A server's line: one that refuses a message ends it.
+fn reply(state: &mut State, line: &[u8]) -> bool {
+    if state.is_asked {
+        match line.first() {
+            Some(b'3') => (state.mode, state.is_asked) = (Mode::Data, false),
+            // Of several commands sent together another one may be meant: the next line says.
+            Some(b'4' | b'5') => state.mode = Mode::Commands,
+            _ => {}
+        }
+    }
+    false
+}
+
+fn command(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
+    let text = line.trim_ascii_end();
+    if begins(text, b"DATA") {
+        *state = State { mode: Mode::Data, is_asked: true, is_in_head: true, ..State::default() };
+        return false;
+    }
+    if begins(text, b"RSET") {
+        *state = State::default();
+        forget_notes(talking);
+        return false;
+    }
+    if begins(text, b"BDAT ") {
+        let mut words = text[5..].split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+        let len = words.next().and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
+        let is_last = words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"LAST"));
+        match len {
+            // The message is over (RFC 3030 §2).
+            Some(0) if is_last => return put(state, talking, Event::End, found),
+            None | Some(0) => {}
+            Some(len) => state.mode = Mode::Chunk(len, is_last),
+        }
+        return false;
+    }
+    let parameters: [(u8, &[u8]); 4] = [
+        (buffer::HELO, b"EHLO "),
+        (buffer::HELO, b"HELO "),
+        (buffer::MAIL_FROM, b"MAIL FROM:"),
+        (buffer::RCPT_TO, b"RCPT TO:"),
+    ];
+    let Some((number, word)) = parameters.into_iter().find(|(_, word)| begins(text, word)) else { return false };
+    if number == buffer::HELO {
+        talking.drop_noted(NOTES);
+    }
+    Note::Command.put(text, talking);
+    talking.tell_noted(false, [NOTES; 2], found);
+    found.add(number, text[word.len()..].trim_ascii());
+    true
+}
+
+/// Notes the fields of a message that records have.
+fn note_field(state: &mut State, talking: &mut Talking<'_>, line: &[u8]) {
+    let text = line.trim_ascii_end();
+    if text.is_empty() {
+        state.is_in_head = false;
+        return;
+    }
+    let goes_on = matches!(text.first(), Some(b' ' | b'\t'));
+    state.is_noted =
+        if goes_on { state.is_noted } else { [&b"from:"[..], b"to:", b"cc:"].iter().any(|name| begins(text, name)) };
+    if state.is_noted {
+        Note::Field.put(text, talking);
+    }
+}
+
+fn message_line(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
+    if state.is_in_head {
+        note_field(state, talking, line);
+    }
+    let mut decoded = talking.take_scratch();
+    let event = state.mime.line(line, &mut decoded);
+    let any = put(state, talking, event, found);
+    talking.give_scratch(decoded);
+    any
+}
+
+/// What a message's line has brought: a file's name, its bytes, its end.
+fn put(state: &mut State, talking: &mut Talking<'_>, event: Event<'_>, found: &mut Found<'_>) -> bool {
+    match event {
+        Event::Nothing => false,
+        Event::FileBegins => {
+            // Of a message that was given up.
+            talking.drop_kept();
+            talking.ask(FILE, b"");
+            state.file_size = 0;
+            Note::File.put(state.mime.name(), talking);
+            talking.tell_noted(false, [NOTES; 2], found);
+            found.add(buffer::FILE_NAME, state.mime.name());
+            true
+        }
+        Event::Bytes(bytes) => {
+            let kept = talking.keep(bytes);
+            state.file_size += bytes.len() as u64;
+            if kept == bytes.len() {
+                return false;
+            }
+            // A long one is looked at piece by piece.
+            let any = file(state, talking, found);
+            talking.keep(&bytes[kept..]);
+            any
+        }
+        Event::FileEnds | Event::End => {
+            let is_file = state.mime.is_in_file();
+            let any = is_file && file(state, talking, found);
+            if is_file {
+                found.file_is_whole();
+                talking.answer(FILE);
+            }
+            state.mime.ends(matches!(event, Event::End));
+            if matches!(event, Event::End) {
+                talking.tell_noted(true, [NOTES; 2], found);
+                forget_notes(talking);
+                state.is_in_head = true;
+            }
+            any
+        }
+    }
+}
+
+fn file(state: &State, talking: &mut Talking<'_>, found: &mut Found<'_>) -> bool {
+    talking.tell_noted(false, [NOTES; 2], found);
+    found.add(buffer::FILE_NAME, state.mime.name());
+    found.file_size(state.file_size);
+    talking.put_kept(buffer::FILE, found);
+    talking.drop_kept();
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_words() {
+        assert!(is_smtp(b"ehlo a", (9, 9)) && is_smtp(b"220 x", (9, 25)));
+        assert!(!is_smtp(b"220 x", (9, 21)) && !is_smtp(b"EHLO", (9, 25)));
+    }
+}

@@ -1,0 +1,245 @@
+//! Owns: one side of a TCP session: which of its bytes come next, what its receiver has acknowledged and permits.
+//! Does not: look at the bytes, or know the other side (`session.rs`).
+
+use super::segment::Segment;
+use super::session::Memory;
+use super::windows::{Window, Windows};
+use crate::event::{Event, EventSet};
+use crate::overlap::Newer;
+use crate::reassembly::{Pending, Reassembly};
+
+/// A segment this far ahead of the next byte, or behind it, is outside any window that is usual.
+pub(super) const MOST_AHEAD: u64 = 4 << 20;
+
+/// A second line of bytes beside a stream's: what the receiver has if it did not take what was inspected first.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SideLine {
+    /// Its last bytes.
+    pub(crate) window: Window,
+    /// Position of its next byte.
+    pub(crate) next: u64,
+    /// Position at which the message begins that it leads on, as a reader of its protocol has it.
+    pub(crate) message: u64,
+    /// Position from which on its window holds the same as the stream's; 0: there is no such line.
+    pub(crate) until: u64,
+}
+
+/// What one side sends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stream {
+    /// Initial sequence number.
+    pub(super) isn: Option<u32>,
+    /// Position of the next byte; 0 is the one behind the SYN.
+    pub(crate) next: u64,
+    /// Position behind the furthest byte seen.
+    pub(crate) seen: u64,
+    /// Position up to which the receiver has acknowledged bytes that were seen.
+    pub(crate) acknowledged: u64,
+    /// Position behind the last byte that the receiver permits.
+    pub(super) edge: u64,
+    /// An acknowledgement behind that; followed by bytes from there on it shows that much was not seen.
+    pub(super) beyond: u64,
+    /// Widest window that the receiver had, bytes.
+    pub(super) widest: u32,
+    /// Shift of the windows that this side permits its peer.
+    pub(super) shift: u8,
+    /// Newest time stamp, and when it came, in seconds; `None` if the sides did not agree on stamps.
+    pub(super) stamp: Option<(u32, u32)>,
+    /// Segments that came too early.
+    pub(crate) early: Pending,
+    /// What was inspected last.
+    pub(crate) window: Window,
+    pub(crate) side_line: SideLine,
+    /// Bytes that were passed over unseen: from and to.
+    pub(crate) hole: (u64, u64),
+    /// Position of the FIN.
+    pub(crate) end: Option<u64>,
+    /// Times that its bytes have begun at another number or again; goes round.
+    pub(crate) begun: u8,
+}
+
+/// Bytes of a segment that are not the stream's next ones: they were passed already, or are in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Aside {
+    pub(crate) position: u64,
+    /// Where they begin in the payload, and where they end.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+}
+
+/// What a segment did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SegmentEffect {
+    /// Its bytes belong to the stream (now, later, or again): the packet alone need not be inspected.
+    pub(crate) added: bool,
+    /// Bytes that nobody saw were passed over in the sender's or receiver's stream: where they begin.
+    pub(crate) gaps: [Option<u64>; 2],
+    /// Bytes were refused for want of memory.
+    pub(crate) refused: bool,
+    /// The receiver would not take it.
+    pub(crate) discarded: bool,
+    /// The session has just come to its end.
+    pub(crate) ended: bool,
+    /// To be inspected beside the stream, if they are others than those inspected before.
+    pub(crate) aside: Option<Aside>,
+    /// Place of a byte in the payload that the receiver may take out of the stream; its bytes are the stream's next ones.
+    pub(crate) urgent: Option<usize>,
+}
+
+impl Stream {
+    /// The position of a sequence number, near the next byte's.
+    pub(super) fn position(&self, sequence: u32) -> Option<i64> {
+        let isn = self.isn?;
+        let expected = isn.wrapping_add(1).wrapping_add(self.next as u32);
+        Some(self.next as i64 + i64::from(sequence.wrapping_sub(expected) as i32))
+    }
+
+    /// As `stream_size` counts: sequence numbers used, the SYN's included.
+    pub(crate) fn size(&self) -> u64 {
+        self.isn.map_or(0, |_| self.seen + 1)
+    }
+
+    /// All bytes up to the FIN have come.
+    pub(super) fn is_finished(&self) -> bool {
+        self.end.is_some_and(|end| self.next >= end)
+    }
+
+    /// The sender's bytes begin at another number.
+    pub(super) fn begin(&mut self, isn: u32, reassembly: &mut Reassembly, windows: &mut Windows) {
+        if self.isn != Some(isn) {
+            self.begin_again(isn, reassembly, windows);
+        }
+    }
+
+    /// What was taken so far is none of the sender's bytes.
+    pub(super) fn begin_again(&mut self, isn: u32, reassembly: &mut Reassembly, windows: &mut Windows) {
+        self.forget(reassembly, windows);
+        *self = Self { isn: Some(isn), begun: self.begun.wrapping_add(1), ..Self::default() };
+    }
+
+    /// Takes an accepted segment's bytes, which lie at `position`. Those that have come in order are put at the end of `out`,
+    /// which has room for them.
+    #[expect(clippy::too_many_arguments, reason = "one call; a struct for it would only be taken apart again")]
+    pub(super) fn add(
+        &mut self,
+        position: i64,
+        segment: &Segment<'_>,
+        memory: &mut Memory<'_>,
+        events: &mut EventSet,
+        newer: impl FnOnce() -> Newer,
+        out: &mut Vec<u8>,
+        effect: &mut SegmentEffect,
+    ) {
+        let reassembly = &mut *memory.reassembly;
+        let payload = segment.payload;
+        let end = position + payload.len() as i64;
+        effect.added = true;
+        self.seen = self.seen.max(end.max(0) as u64);
+        effect.aside = self.aside(position, payload.len());
+        let skip = (self.next as i64 - position).max(0) as usize;
+        let Some(new) = payload.get(skip..).filter(|new| !new.is_empty()) else { return };
+        let start = position.max(self.next as i64) as u64;
+        // What is next takes no memory, so it never lacks any.
+        let is_next = start == self.next;
+        if is_next && reassembly.first(&self.early).is_none_or(|first| first >= start + new.len() as u64) {
+            out.extend_from_slice(&new[..new.len().min(out.capacity() - out.len())]);
+            effect.urgent = segment.urgent.filter(|_| skip == 0);
+            self.next = reassembly.take(&mut self.early, start + new.len() as u64, out);
+            return;
+        }
+        // Sessions inside tunnels may all be one sender's.
+        if !is_next && memory.is_tunnelled && !reassembly.has_spare(new.len()) {
+            (effect.refused, effect.added) = (true, false);
+            return;
+        }
+        let inserted = reassembly.insert(&mut self.early, start, new, newer());
+        if inserted.different {
+            events.add(Event::StreamOverlapDifferent);
+        }
+        effect.refused |= inserted.refused;
+        // What there was no memory for is inspected as a packet at least.
+        effect.added &= !inserted.refused;
+        self.next = reassembly.take(&mut self.early, self.next, out);
+    }
+
+    /// Keeps bytes that came with a SYN until its answer acknowledges them: a server that does not know the cookie takes none of
+    /// them (RFC 7413 §4.2.2).
+    pub(super) fn hold(
+        &mut self,
+        payload: &[u8],
+        reassembly: &mut Reassembly,
+        events: &mut EventSet,
+        newer: impl FnOnce() -> Newer,
+        effect: &mut SegmentEffect,
+    ) {
+        // Anybody can send a SYN: what it brings must not take the place of sessions.
+        if !reassembly.has_spare(payload.len()) {
+            effect.refused = true;
+            return;
+        }
+        let inserted = reassembly.insert(&mut self.early, 0, payload, newer());
+        if inserted.different {
+            events.add(Event::StreamOverlapDifferent);
+        }
+        self.seen = self.seen.max(payload.len() as u64);
+        effect.refused = inserted.refused;
+        effect.added = !inserted.refused;
+    }
+
+    /// Bytes of the stream's beginning are held, and none was inspected.
+    pub(super) fn holds_beginning(&self, reassembly: &Reassembly) -> bool {
+        self.next == 0 && reassembly.first(&self.early) == Some(0)
+    }
+
+    /// The bytes at `position` that lie before the next one.
+    fn aside(&self, position: i64, len: usize) -> Option<Aside> {
+        let end = (position + len as i64).min(self.next as i64);
+        let start = position.max(0);
+        // The last byte again, which the receiver has: probes of idle connections send one (RFC 9293 §3.8.4).
+        let is_probe = len == 1 && end as u64 == self.next.min(self.acknowledged) && self.hole.1 < self.next;
+        (start < end && !is_probe).then(|| Aside {
+            position: start as u64,
+            from: (start - position) as usize,
+            to: (end - position) as usize,
+        })
+    }
+
+    /// The bytes of a segment that was not accepted, where they would be among the next ones.
+    pub(super) fn doubtful(&self, position: i64, len: usize) -> Option<Aside> {
+        let follows = position >= 0 && (position as u64 <= self.next || position as u64 == self.side_line.next);
+        (follows && len > 0).then_some(Aside { position: position as u64, from: 0, to: len })
+    }
+
+    /// Bytes that the receiver says it has and we never saw will not come again: once there are some behind them, goes on there.
+    pub(super) fn cross(&mut self, reassembly: &Reassembly, events: &mut EventSet) -> Option<u64> {
+        let first = reassembly.first(&self.early)?;
+        if first <= self.next || first > self.acknowledged {
+            return None;
+        }
+        let from = std::mem::replace(&mut self.next, first);
+        self.hole = (from, first);
+        events.add(Event::StreamGap);
+        Some(from)
+    }
+
+    /// Puts bytes that follow in order now (behind a gap) at the end of `out`.
+    pub(super) fn follow(&mut self, reassembly: &mut Reassembly, out: &mut Vec<u8>) {
+        self.next = reassembly.take(&mut self.early, self.next, out);
+    }
+
+    /// At the end: goes on behind the next gap and puts what is there at the end of `out`; whether there was anything.
+    pub(super) fn drain(&mut self, reassembly: &mut Reassembly, out: &mut Vec<u8>) -> bool {
+        let Some(first) = reassembly.first(&self.early) else { return false };
+        self.next = self.next.max(first);
+        self.next = reassembly.take(&mut self.early, self.next, out);
+        true
+    }
+
+    /// Gives all memory back.
+    pub(super) fn forget(&mut self, reassembly: &mut Reassembly, windows: &mut Windows) {
+        reassembly.clear(&mut self.early);
+        windows.free(&mut self.window);
+        windows.free(&mut self.side_line.window);
+        self.side_line = SideLine::default();
+    }
+}

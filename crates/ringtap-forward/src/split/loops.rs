@@ -1,0 +1,121 @@
+//! Whether what is sent on one interface comes to another again, or leaves by it, as far as this host's devices tell.
+//!
+//! Owns the walk over devices that stand on one another. A loop that leaves this host can't be seen from here.
+
+use ringtap::netlink::{Link, reached};
+
+/// A device that frames leave by (`false`), or come in by (`true`).
+type Place = (u32, bool);
+
+/// Whether frames sent on `output` reach `input` (indices). `peer` tells the other end of a veth in this namespace.
+pub(super) fn reaches(links: &[Link], peer: impl Fn(u32) -> Option<u32>, output: u32, input: u32) -> bool {
+    reached([(output, false)], |&place| next(links, &peer, place)).iter().any(|(device, _)| *device == input)
+        || stands_on(links, input, output)
+        || stands_on(links, output, input)
+        || are_siblings(links, output, input)
+}
+
+fn find(links: &[Link], index: u32) -> Option<&Link> {
+    links.iter().find(|link| link.index == index)
+}
+
+/// Where frames go next.
+fn next(links: &[Link], peer: &impl Fn(u32) -> Option<u32>, (device, comes_in): Place) -> Vec<Place> {
+    let ports = |of: u32| links.iter().filter(move |link| link.master == Some(of)).map(|link| link.index);
+    if !comes_in {
+        let lower = find(links, device).and_then(|link| link.lower);
+        let out = lower.into_iter().chain(ports(device)).map(|device| (device, false));
+        return out.chain(peer(device).map(|peer| (peer, true))).collect();
+    }
+    let above = links.iter().filter(|link| link.lower == Some(device)).map(|link| (link.index, true));
+    let mut places: Vec<Place> = above.collect();
+    if let Some(master) = find(links, device).and_then(|link| link.master) {
+        places.push((master, true));
+        if find(links, master).is_some_and(|master| master.kind.as_deref() == Some("bridge")) {
+            places.extend(ports(master).filter(|port| *port != device).map(|port| (port, false)));
+        }
+    }
+    places
+}
+
+/// Whether a device stands on another, or is a port of it, over however many others.
+fn stands_on(links: &[Link], device: u32, on: u32) -> bool {
+    let below =
+        |&device: &u32| find(links, device).into_iter().flat_map(|link| link.lower.into_iter().chain(link.master));
+    reached([device], below).contains(&on)
+}
+
+/// Two macvlans on one device, which hands frames from one to the other.
+fn are_siblings(links: &[Link], a: u32, b: u32) -> bool {
+    let lower = |index| {
+        let is_macvlan = |link: &&Link| matches!(link.kind.as_deref(), Some("macvlan" | "macvtap"));
+        find(links, index).filter(is_macvlan).and_then(|link| link.lower)
+    };
+    lower(a).is_some_and(|lower_of_a| lower(b) == Some(lower_of_a))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(index: u32, kind: &str, lower: u32, master: u32) -> Link {
+        let given = |index: u32| (index > 0).then_some(index);
+        Link { index, kind: Some(kind.to_owned()), lower: given(lower), master: given(master), ..Link::default() }
+    }
+
+    #[test]
+    fn loops_inside_this_host_are_seen_and_nothing_else() {
+        let links = [
+            // A card with a VLAN and one on that, two macvlans, and a card beside it.
+            link(2, "", 0, 0),
+            link(3, "vlan", 2, 0),
+            link(4, "vlan", 3, 0),
+            link(5, "macvlan", 2, 0),
+            link(6, "macvlan", 2, 0),
+            link(7, "", 0, 0),
+            // A bridge with the ends 12 and 14 of two pairs, and a VLAN on it.
+            link(10, "bridge", 0, 0),
+            link(11, "veth", 0, 0),
+            link(12, "veth", 0, 10),
+            link(13, "veth", 0, 0),
+            link(14, "veth", 0, 10),
+            link(15, "vlan", 10, 0),
+            // A pair whose end 22 is a port of a bond with a VLAN; a VLAN on the other end.
+            link(20, "bond", 0, 0),
+            link(21, "veth", 0, 0),
+            link(22, "veth", 0, 20),
+            link(23, "vlan", 20, 0),
+            link(24, "vlan", 21, 0),
+        ];
+        let peer = |index| match index {
+            11..=14 => Some(if index % 2 == 1 { index + 1 } else { index - 1 }),
+            21 => Some(22),
+            22 => Some(21),
+            _ => None,
+        };
+        let reaches = |output, input| reaches(&links, peer, output, input);
+        for (output, input) in [
+            (2, 2),
+            (2, 4),
+            (4, 2),
+            (5, 6),
+            (11, 12),
+            (11, 10),
+            (11, 15),
+            // Through the bridge, to the other pair, and by a port.
+            (11, 13),
+            (15, 14),
+            (10, 13),
+            (12, 10),
+            (21, 20),
+            (21, 23),
+            (24, 23),
+            (23, 21),
+        ] {
+            assert!(reaches(output, input), "{output} to {input}");
+        }
+        for (output, input) in [(2, 7), (7, 2), (3, 5), (7, 11), (11, 7), (11, 21), (21, 13), (3, 23)] {
+            assert!(!reaches(output, input), "{output} to {input}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Owns: one record of a sensor into events on their way to rules: what it is, which number it has among its equals, what it
+//! matches; and what the sensor promises.
+//! Does not: keep the windows of rules.
+
+use std::collections::HashMap;
+
+use ringtap_datagram::line::Line;
+use ringtap_datagram::{Heartbeat, Message};
+use ringtap_event::alarm::{Alarm, error_us, ns};
+use ringtap_event::event::Event;
+use ringtap_event::identity::Numbers;
+use ringtap_event::incident::matched;
+use ringtap_event::parse::{MAX_LINE, Parser, Wanted, hash, is_from_the_future};
+use ringtap_sigma::{Automaton, Filling, Identity, Mark, Matches};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::frames::{Frames, Kind, number};
+use crate::{Host, NEVER};
+
+/// That a sensor is not waited for until it is heard again.
+#[derive(Deserialize)]
+struct Silent<'a> {
+    event_type: &'a str,
+    host: &'a str,
+    #[expect(dead_code, reason = "for those who read the topic; that it is there tells the record from others")]
+    since_ns: i64,
+}
+
+/// What a record is.
+enum Came {
+    Event(Event),
+    Beat(Heartbeat),
+    Silent,
+}
+
+impl Host {
+    /// Takes a record of a sensor, as the broker received it at `received_ns`, with what is kept of that sensor.
+    pub fn intake(&mut self, received_ns: i64, sensor: &str, state: &[u8], record: &[u8], out: &mut Frames) {
+        let mut numbers = numbers(sensor, state);
+        match read(sensor, record) {
+            Err(why) => aside(out, sensor, &why, Some(record), None),
+            Ok(Came::Silent) => self.promises.silent(sensor),
+            Ok(Came::Beat(beat)) => self.beat(sensor, &beat, (received_ns, record), out),
+            Ok(Came::Event(event)) => self.event(sensor, event, (received_ns, record), &mut numbers, out),
+        }
+        self.promises.tell(false, out);
+        numbers.advance(self.promises.watermark());
+        keep(&numbers, out);
+    }
+
+    fn beat(&mut self, sensor: &str, beat: &Heartbeat, (received_ns, record): (i64, &[u8]), out: &mut Frames) {
+        let sent_ns = ns(beat.sent_ns);
+        // The last one of a file promises that nothing at all follows: so far as it was sent is enough.
+        let h_ns = Some(ns(beat.horizon_ns)).filter(|h| *h > 0).map(|h| if h == i64::MAX { sent_ns } else { h });
+        if is_from_the_future(h_ns.unwrap_or(sent_ns).max(sent_ns), error_us(beat.error_ns), received_ns) {
+            return aside(out, sensor, "future", Some(record), None);
+        }
+        self.promises.promise(sensor, h_ns);
+    }
+
+    fn event(
+        &mut self,
+        sensor: &str,
+        mut event: Event,
+        (received_ns, record): (i64, &[u8]),
+        numbers: &mut Numbers,
+        out: &mut Frames,
+    ) {
+        let Mark { time_ns, clock, .. } = event.mark;
+        if is_from_the_future(time_ns, clock.error_us, received_ns) {
+            return aside(out, sensor, "future", Some(record), Some(&event.mark));
+        }
+        let watermark = self.promises.watermark();
+        if !event.is_numbered() {
+            numbers.number(&mut event.mark, watermark);
+        }
+        self.judge(&event, time_ns <= watermark, out);
+        // Without heartbeats it has come as far as its events have, less their disorder.
+        if let Some(Some(disorder)) = self.versions.sensors().get(sensor) {
+            let greatest = time_ns.min(received_ns);
+            self.promises.promise(sensor, Some(greatest.saturating_sub(*disorder).saturating_sub(1)));
+        }
+    }
+
+    fn judge(&mut self, event: &Event, is_late: bool, out: &mut Frames) {
+        let Self { versions, matches, .. } = self;
+        let Some(configured) = versions.at(event.mark.time_ns) else {
+            return aside(
+                out,
+                &event.sensor,
+                "no rules for its time",
+                Some(event.line().as_bytes()),
+                Some(&event.mark),
+            );
+        };
+        let scope = configured.scopes.of(&configured.automaton, event);
+        let (matcher, automaton) = (&mut configured.matcher, &configured.automaton);
+        configured.scopes.columns(event.format).with_row(event, |row| {
+            matcher.matches(automaton, &scope, row, event.mark, matches);
+        });
+        matches.skipped.iter().for_each(|_| out.push(Kind::Skipped, &[]));
+        send(automaton, matches, out);
+        let sensors = HashMap::from([(event.mark.identity.sensor, event.sensor.to_string())]);
+        for &detection in matches.detections.iter().filter(|it| automaton.detections()[usize::from(**it)].announces) {
+            let Mark { time_ns, identity, .. } = event.mark;
+            let line = matched(detection, time_ns, &identity, is_late, automaton, &sensors);
+            out.push(Kind::Line, line.to_string().as_bytes());
+        }
+    }
+}
+
+/// What goes to rules, each under the version of what its states depend on.
+pub(crate) fn send(automaton: &Automaton, matches: &Matches, out: &mut Frames) {
+    for filling in matches.fillings() {
+        let Some(rule) = automaton.rules().get(usize::from(filling.rule)) else { continue };
+        send_one(rule.level, &rule.state_version(), filling, out);
+    }
+}
+
+fn send_one(level: u8, version: &[u8], filling: &Filling, out: &mut Frames) {
+    let mut bytes = Vec::new();
+    filling.encode(&mut bytes);
+    let len = (version.len() + filling.key.len()) as u32;
+    out.push_of(Kind::Filling, &[&[level], &len.to_le_bytes(), version, &filling.key, &bytes]);
+}
+
+/// That an event was not judged, and why.
+pub(crate) fn aside(out: &mut Frames, sensor: &str, why: &str, record: Option<&[u8]>, mark: Option<&Mark>) {
+    let mut line = json!({"event": "aside", "why": why, "sensor": sensor});
+    if let Some(Mark { time_ns, identity: Identity { epoch, sequence, .. }, .. }) = mark {
+        line["time_ns"] = (*time_ns).into();
+        line["epoch"] = format!("{epoch:016x}").into();
+        line["sequence"] = (*sequence).into();
+    }
+    if let Some(record) = record {
+        line["record"] = String::from_utf8_lossy(&record[..record.len().min(MAX_LINE)]).into();
+    }
+    out.push(Kind::Aside, line.to_string().as_bytes());
+}
+
+fn read(sensor: &str, record: &[u8]) -> Result<Came, String> {
+    let record = record.trim_ascii_end();
+    if record.len() > MAX_LINE {
+        return Err(format!("unreadable: longer than {MAX_LINE} bytes"));
+    }
+    let is_its = |name: &str| match name == sensor {
+        true => Ok(()),
+        false => Err(format!("foreign: it names {name:?} and has another's key")),
+    };
+    if let Ok(line) = Line::parse(record) {
+        is_its(line.sensor().as_str())?;
+        return Ok(match *line.unverified() {
+            Message::Heartbeat(beat) => Came::Beat(beat),
+            Message::Alert(alert) => Came::Event(Alarm { alert, texts: None }.event(sensor.into())),
+        });
+    }
+    if let Ok(Silent { event_type: "silent", host, .. }) = serde_json::from_slice(record) {
+        return is_its(host).map(|()| Came::Silent);
+    }
+    let event = Parser::new(Wanted::Auto, sensor).event(record).map_err(|bad| format!("unreadable: {bad}"))?;
+    is_its(&event.sensor).map(|()| Came::Event(event))
+}
+
+/// Stamps of a sensor whose equal records are counted.
+fn numbers(sensor: &str, state: &[u8]) -> Numbers {
+    let (mut numbers, mut rest) = (Numbers::default(), state.get(8..).unwrap_or_default());
+    let sensor = hash(sensor.as_bytes());
+    while let (Some(time_ns), Some(epoch), Some(last)) = (number(&mut rest), number(&mut rest), number(&mut rest)) {
+        let identity = Identity { sensor, epoch: epoch.cast_unsigned(), sequence: last.cast_unsigned() };
+        numbers.note(&Mark { time_ns, identity, ..Mark::default() });
+    }
+    numbers
+}
+
+fn keep(numbers: &Numbers, out: &mut Frames) {
+    if numbers.is_empty() {
+        return;
+    }
+    let mut bytes = NEVER.to_le_bytes().to_vec();
+    for Mark { time_ns, identity, .. } in numbers.last() {
+        bytes.extend(time_ns.to_le_bytes());
+        bytes.extend(identity.epoch.to_le_bytes());
+        bytes.extend(identity.sequence.to_le_bytes());
+    }
+    out.push(Kind::State, &bytes);
+}

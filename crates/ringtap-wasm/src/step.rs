@@ -1,0 +1,93 @@
+//! Owns: one call of the step function for one key of one rule, whose state the host keeps as bytes.
+//! Does not: keep anything between calls.
+
+use ringtap_event::incident::{Found, Sensors, incident};
+use ringtap_sigma::{Filling, Mark, Matches, Output, State, Version};
+
+use crate::Host;
+use crate::frames::{Frames, Kind};
+use crate::intake::{aside, send};
+
+impl Host {
+    /// Takes an event (empty: none) for a key, with what was kept of it (empty: nothing), under this watermark.
+    ///
+    /// # Errors
+    /// A rule that no version has, or bytes that another version of this program wrote.
+    pub fn step(
+        &mut self,
+        watermark: i64,
+        key: &[u8],
+        state: &[u8],
+        filling: &[u8],
+        out: &mut Frames,
+    ) -> Result<(), String> {
+        let Some((version, key)) = key.split_first_chunk::<16>() else { return Err("a key without its rule".into()) };
+        let damaged = |what: &str, error: &dyn std::fmt::Display| {
+            format!("{what}: {error}; the job goes on from a savepoint of the version that wrote it only")
+        };
+        let filling = (!filling.is_empty()).then(|| Filling::decode(filling)).transpose();
+        let filling = filling.map_err(|error| damaged("event on its way to a rule", &error))?;
+        let time_ns = filling.as_ref().map_or(watermark, |filling| filling.mark.time_ns);
+        let Some((_, rule)) = self.versions.with_rule(version, time_ns) else {
+            return Err(
+                "an event came for rules that are not here yet: announce a configuration before its from_ns".into()
+            );
+        };
+        let filling = filling.map(|mut filling| {
+            filling.rule = rule.number;
+            filling
+        });
+        let mut kept = match state.get(8..) {
+            Some(bytes) => State::decode(rule, bytes).map_err(|error| damaged("state of a key", &error))?,
+            None => State::new(rule),
+        };
+        let mut outputs = Vec::new();
+        let timer = kept.step(rule, key, filling.as_ref(), watermark, &mut outputs);
+        if let Some(timer) = timer {
+            let mut bytes = timer.to_le_bytes().to_vec();
+            kept.encode(&mut bytes);
+            out.push(Kind::State, &bytes);
+        }
+        let mut matches = Matches::default();
+        for output in outputs {
+            self.tell(version, output, &mut matches, out);
+        }
+        Ok(())
+    }
+
+    /// Tells an output by the rules of its own time.
+    fn tell(&self, version: &Version, mut output: Output, matches: &mut Matches, out: &mut Frames) {
+        let (number, time_ns) = match &mut output {
+            Output::Opened(it) => (&mut it.rule, it.at_ns),
+            Output::Extended(it) => (&mut it.rule, it.at_ns),
+            Output::Closed(it) => (&mut it.rule, it.at_ns),
+            Output::Hit(it) => (&mut it.rule, it.mark.time_ns),
+            Output::Late { rule, mark } | Output::Forced { rule, mark } | Output::Duplicate { rule, mark } => {
+                (rule, mark.time_ns)
+            }
+        };
+        let Some((configured, rule)) = self.versions.with_rule(version, time_ns) else { return };
+        *number = rule.number;
+        let automaton = &configured.automaton;
+        let not_judged = |out: &mut Frames, why: &str, mark: &Mark| {
+            let name = self.versions.name(mark.identity.sensor).unwrap_or_default();
+            aside(out, name, &format!("{why}: {}", rule.head.label()), None, Some(mark));
+        };
+        match &output {
+            Output::Hit(hit) => {
+                automaton.rise(hit, matches);
+                matches.skipped.iter().for_each(|_| out.push(Kind::Skipped, &[]));
+                send(automaton, matches, out);
+            }
+            Output::Late { mark, .. } => not_judged(out, "late", mark),
+            Output::Forced { mark, .. } => not_judged(out, "judged before its time, as too many wait", mark),
+            Output::Duplicate { mark, .. } => not_judged(out, "duplicate", mark),
+            Output::Opened(_) | Output::Extended(_) | Output::Closed(_) => {
+                let line = rule.announces.then(|| incident(&output, Found::default(), automaton, &self.versions));
+                if let Some(line) = line.flatten() {
+                    out.push(Kind::Line, line.to_string().as_bytes());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Owns: the versions of the configuration, each from an event time on: rules, and the sensors that are waited for.
+//! Does not: run rules.
+//!
+//! An event is judged by the rules of its own time, on every instance and at every level, whenever the configuration came.
+//! A rule that means the same in two versions keeps its states: keys name its version, not its number.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ringtap_event::incident::Sensors;
+use ringtap_event::parse::hash;
+use ringtap_event::scopes::Scopes;
+use ringtap_sigma::{Automaton, Limits, Matcher, Rule, RuleSet, Version};
+use serde::Deserialize;
+
+/// A configuration as a record of its topic, or a line of its file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    /// Nanoseconds since 1970; the first one holds from the beginning.
+    #[serde(default = "always")]
+    from_ns: i64,
+    /// Sigma rules, by the name of their file.
+    rules: BTreeMap<String, String>,
+    /// Registered sensors. `null`: it sends heartbeats. A number: its events come at most so many nanoseconds out of order.
+    #[serde(default)]
+    sensors: BTreeMap<String, Option<i64>>,
+}
+
+fn always() -> i64 {
+    i64::MIN
+}
+
+/// One version.
+pub struct Configured {
+    /// Its rules.
+    pub automaton: Automaton,
+    /// They, ready to search.
+    pub matcher: Matcher,
+    /// Which of them are for which event.
+    pub scopes: Scopes,
+    /// Numbers of its rules by what their states depend on.
+    numbers: HashMap<Version, u16>,
+}
+
+impl Configured {
+    /// The rule with states of this version.
+    #[must_use]
+    pub fn rule(&self, version: &Version) -> Option<&Rule> {
+        self.automaton.rules().get(usize::from(*self.numbers.get(version)?))
+    }
+}
+
+/// All versions.
+#[derive(Default)]
+pub struct Versions {
+    by_time: BTreeMap<i64, Configured>,
+    /// Registered sensors of the latest version.
+    sensors: BTreeMap<String, Option<i64>>,
+    names: HashMap<u64, String>,
+}
+
+impl Versions {
+    /// Adds a version; one from the same time on takes the place of that. Returns what is to be said of its rules.
+    ///
+    /// # Errors
+    /// It is not understood, no rule is usable, or a chain is longer than there are operators for: `levels`.
+    pub fn add(&mut self, record: &[u8], levels: u8) -> Result<Vec<String>, String> {
+        let record: Record = serde_json::from_slice(record).map_err(|error| {
+            format!(
+                "configuration: {error}; expected {{\"from_ns\":…,\"rules\":{{FILE:TEXT}},\"sensors\":{{NAME:null}}}}"
+            )
+        })?;
+        let mut set = RuleSet::new();
+        record.rules.iter().for_each(|(file, text)| set.add(file, text));
+        let (automaton, rejected) = set.compile(Limits::default());
+        let notes: Vec<String> = rejected.iter().map(|rejected| format!("not used: {rejected}")).collect();
+        if automaton.detections().is_empty() {
+            return Err(format!(
+                "configuration: no rule of {} files is usable; {}",
+                record.rules.len(),
+                notes.join("; ")
+            ));
+        }
+        if let Some(rule) = automaton.rules().iter().find(|rule| rule.level >= levels) {
+            let (label, level) = (rule.head.label(), rule.level + 1);
+            return Err(format!(
+                "rule {label}: a chain of {level} correlations; this job has {levels}: start it with --levels {level}"
+            ));
+        }
+        let numbers = automaton.rules().iter().map(|rule| (rule.state_version(), rule.number)).collect();
+        let (matcher, scopes) = (Matcher::new(&automaton), Scopes::new(&automaton));
+        self.by_time.insert(record.from_ns, Configured { automaton, matcher, scopes, numbers });
+        if self.by_time.last_key_value().is_some_and(|(latest, _)| *latest == record.from_ns) {
+            self.names.extend(record.sensors.keys().map(|name| (hash(name.as_bytes()), name.clone())));
+            self.sensors = record.sensors;
+        }
+        Ok(notes)
+    }
+
+    /// The version for events of this time.
+    pub fn at(&mut self, time_ns: i64) -> Option<&mut Configured> {
+        self.by_time.range_mut(..=time_ns).next_back().map(|(_, version)| version)
+    }
+
+    /// The version to run a rule by its states' version: that of this time if it has the rule, else the latest that has.
+    #[must_use]
+    pub fn with_rule(&self, version: &Version, time_ns: i64) -> Option<(&Configured, &Rule)> {
+        let find = |configured| Configured::rule(configured, version).map(|rule| (configured, rule));
+        let at = self.by_time.range(..=time_ns).next_back();
+        at.into_iter().chain(self.by_time.iter().rev()).find_map(|(_, configured)| find(configured))
+    }
+
+    /// Registered sensors, with how far out of order their events may come where they send no heartbeats.
+    #[must_use]
+    pub fn sensors(&self) -> &BTreeMap<String, Option<i64>> {
+        &self.sensors
+    }
+}
+
+impl Sensors for Versions {
+    fn name(&self, number: u64) -> Option<&str> {
+        self.names.name(number)
+    }
+}

@@ -1,0 +1,214 @@
+//! What the tests share: a storm of alarms, and a host that keeps states as bytes, as an engine does.
+#![allow(dead_code)] // Each test file uses its part.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ringtap_datagram::{Action, Alert, Clock, Direction, Ends, Heartbeat, Message, Origin, Rule};
+use ringtap_wasm::frames::{Frames, Kind, frames};
+use ringtap_wasm::{Call, Host};
+
+pub const SECOND: i64 = 1_000_000_000;
+pub const START: i64 = 1_700_000_000 * SECOND;
+/// How far out of order events come.
+pub const DISORDER: i64 = 2 * SECOND;
+pub const RULES: &str = include_str!("../vectors/storm.yml");
+pub const LEVELS: u8 = 3;
+
+/// A record as a broker has it.
+#[derive(Clone, Debug)]
+pub struct Record {
+    pub sensor: &'static str,
+    pub received_ns: i64,
+    pub value: String,
+}
+
+fn origin(sensor: &str, boot: u8) -> Origin {
+    Origin { sensor: sensor.parse().expect("a name"), boot_id: [boot; 16], clock: Clock::Host, epoch: 5 }
+}
+
+fn line(message: &Message) -> String {
+    let mut line = Vec::new();
+    message.write_line(None, &mut line);
+    String::from_utf8(line).expect("JSON").trim_end().to_owned()
+}
+
+/// Alarms of two sensors with heartbeats, and of one that sends plain lines, some of them equal.
+pub fn storm(events: usize) -> Vec<Record> {
+    let mut random = fastrand::Rng::with_seed(26);
+    let (mut now, mut sequences) = (START, [0, 0]);
+    let mut records = Vec::new();
+    for number in 0..events {
+        now += [0, 200_000_000, SECOND, 3 * SECOND][random.usize(..4)];
+        let time_ns = now - random.i64(0..20) * 100_000_000;
+        let (sid, source, port) = (random.u32(1..=3), random.u8(1..=3), random.u16(80..84));
+        let received_ns = now + 5_000_000;
+        match random.usize(..3) {
+            2 => {
+                let value = format!(
+                    r#"{{"time":{time_ns},"sensor":"web","alert":{{"signature_id":{sid}}},"src_ip":"192.0.2.{source}","dest_port":{port}}}"#
+                );
+                records.push(Record { sensor: "web", received_ns, value });
+            }
+            which => {
+                sequences[which] += 1;
+                let sensor = ["north", "south"][which];
+                let alert = Alert {
+                    origin: origin(sensor, which as u8),
+                    sequence: sequences[which],
+                    time_ns: time_ns as u64,
+                    built_ns: now as u64 + 1000,
+                    error_ns: Some(1000),
+                    rule: Rule { gid: 1, sid, rev: 1 },
+                    severity: 1,
+                    action: Action::Allowed,
+                    ends: Some(Ends {
+                        source: [192, 0, 2, source].into(),
+                        destination: [198, 51, 100, 7].into(),
+                        protocol: 6,
+                        ports: (40_000, port),
+                    }),
+                    direction: Some(Direction::ToServer),
+                    community: None,
+                };
+                records.push(Record { sensor, received_ns, value: line(&Message::Alert(alert)) });
+            }
+        }
+        if number % 10 == 9 {
+            for (which, sensor) in ["north", "south"].into_iter().enumerate() {
+                let beat = Heartbeat {
+                    origin: origin(sensor, which as u8),
+                    last_sequence: sequences[which],
+                    horizon_ns: (now - DISORDER) as u64,
+                    sent_ns: now as u64 + 2000,
+                    error_ns: Some(1000),
+                };
+                records.push(Record { sensor, received_ns, value: line(&Message::Heartbeat(beat)) });
+            }
+        }
+    }
+    records
+}
+
+/// A configuration with these rules, from a time on.
+pub fn configuration(from_ns: Option<i64>, rules: &str) -> String {
+    let mut record = serde_json::json!({
+        "rules": {"storm.yml": rules},
+        "sensors": {"north": null, "south": null, "web": DISORDER},
+    });
+    if let Some(from_ns) = from_ns {
+        record["from_ns"] = from_ns.into();
+    }
+    record.to_string()
+}
+
+/// Lets an operator of its own do each level, as an engine does.
+#[derive(Default)]
+pub struct Engine {
+    host: Host,
+    sensors: BTreeMap<String, Vec<u8>>,
+    /// By level.
+    states: Vec<BTreeMap<Vec<u8>, Vec<u8>>>,
+    timers: Vec<BTreeSet<(i64, Vec<u8>)>>,
+    watermarks: Vec<i64>,
+    pub lines: Vec<String>,
+    pub asides: Vec<String>,
+}
+
+impl Engine {
+    pub fn new(configuration: &str) -> Self {
+        let levels = usize::from(LEVELS);
+        let mut this = Self {
+            states: vec![BTreeMap::new(); levels],
+            timers: vec![BTreeSet::new(); levels],
+            watermarks: vec![i64::MIN; levels],
+            ..Self::default()
+        };
+        this.configure(configuration);
+        this
+    }
+
+    pub fn configure(&mut self, configuration: &str) {
+        let answer = self.call(Call::Configure { levels: LEVELS }, configuration.as_bytes());
+        let names: Vec<Vec<u8>> = of(&answer, Kind::Sensor);
+        let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+        self.call(Call::WaitFor, &request(&names));
+    }
+
+    fn call(&mut self, call: Call, request: &[u8]) -> Vec<(u8, Vec<u8>)> {
+        let mut answer = Frames::default();
+        self.host.answer(call, request, &mut answer);
+        let answer: Vec<_> = frames(answer.bytes()).map(|(kind, bytes)| (kind, bytes.to_vec())).collect();
+        let failed: Vec<Vec<u8>> = of(&answer, Kind::Failed);
+        assert!(failed.is_empty(), "{}", String::from_utf8_lossy(&failed[0]));
+        answer
+    }
+
+    pub fn take(&mut self, record: &Record) {
+        let kept = self.sensors.remove(record.sensor).unwrap_or_default();
+        let request = request(&[record.sensor.as_bytes(), &kept, record.value.as_bytes()]);
+        let answer = self.call(Call::Intake { received_ns: record.received_ns }, &request);
+        if let Some(kept) = of(&answer, Kind::State).pop() {
+            self.sensors.insert(record.sensor.into(), kept);
+        }
+        let watermark = of(&answer, Kind::Watermark).pop();
+        self.follow(answer);
+        if let Some(watermark) = watermark {
+            self.advance(i64::from_le_bytes(watermark.try_into().expect("a time")));
+        }
+    }
+
+    pub fn advance(&mut self, watermark: i64) {
+        for level in 0..self.timers.len() {
+            self.watermarks[level] = watermark;
+            while let Some((_, key)) = self.timers[level].first().filter(|timer| timer.0 <= watermark).cloned() {
+                self.step(level, &key, &[]);
+            }
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.states.iter().all(BTreeMap::is_empty) && self.timers.iter().all(BTreeSet::is_empty)
+    }
+
+    fn step(&mut self, level: usize, key: &[u8], filling: &[u8]) {
+        let kept = self.states[level].remove(key).unwrap_or_default();
+        if !kept.is_empty() {
+            self.timers[level].remove(&(timer(&kept), key.to_vec()));
+        }
+        let watermark = self.watermarks[level];
+        let answer = self.call(Call::Step { watermark }, &request(&[key, &kept, filling]));
+        if let Some(kept) = of(&answer, Kind::State).pop() {
+            self.timers[level].insert((timer(&kept), key.to_vec()));
+            self.states[level].insert(key.to_vec(), kept);
+        }
+        self.follow(answer);
+    }
+
+    fn follow(&mut self, answer: Vec<(u8, Vec<u8>)>) {
+        for (kind, bytes) in answer {
+            let text = || String::from_utf8(bytes.clone()).expect("UTF-8");
+            if kind == Kind::Line as u8 {
+                self.lines.push(text());
+            } else if kind == Kind::Aside as u8 {
+                self.asides.push(text());
+            } else if kind == Kind::Filling as u8 {
+                let len = u32::from_le_bytes(bytes[1..5].try_into().expect("a length")) as usize;
+                let (key, filling) = bytes[5..].split_at(len);
+                self.step(bytes[0].into(), key, filling);
+            }
+        }
+    }
+}
+
+fn timer(kept: &[u8]) -> i64 {
+    i64::from_le_bytes(kept[..8].try_into().expect("a time"))
+}
+
+fn of(answer: &[(u8, Vec<u8>)], wanted: Kind) -> Vec<Vec<u8>> {
+    answer.iter().filter(|(kind, _)| *kind == wanted as u8).map(|(_, bytes)| bytes.clone()).collect()
+}
+
+pub fn request(parts: &[&[u8]]) -> Vec<u8> {
+    let one = |part: &&[u8]| [&(part.len() as u32).to_le_bytes()[..], part].concat();
+    parts.iter().flat_map(one).collect()
+}

@@ -1,0 +1,166 @@
+package ringtap.flink;
+
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Properties;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.common.serialization.SimpleStringSchema;
+import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.connector.base.DeliveryGuarantee;
+import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
+import org.apache.flink.connector.kafka.sink.KafkaSink;
+import org.apache.flink.connector.kafka.source.KafkaSource;
+import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer;
+import org.apache.flink.connector.kafka.source.reader.deserializer.KafkaRecordDeserializationSchema;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.util.Collector;
+import org.apache.flink.util.ParameterTool;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+
+/**
+ * The correlator as a job: records of sensors and configurations from Kafka, incidents to Kafka, exactly once.
+ *
+ * <pre>
+ * --kafka HOST:PORT[,…]   brokers
+ * --config FILE           configurations that are there from the beginning, one JSON object a line
+ * --records TOPIC         of sensors (ringtap-alarms); the key is the sensor's name
+ * --configs TOPIC         configurations (ringtap-configurations); one partition
+ * --incidents TOPIC       where incidents go (ringtap-incidents); who reads it reads what is committed only
+ * --asides TOPIC          where events go that were not judged (ringtap-asides)
+ * --levels N              correlations above each other, 1 to 8 (3)
+ * --checkpoint-ms N       from one checkpoint, and so from one commit of incidents, to the next (1000)
+ * </pre>
+ */
+public final class Job {
+    private static final int MOST_LEVELS = 8;
+    private static final long ASKED_SECONDS = 20;
+
+    private Job() {}
+
+    public static void main(String[] arguments) throws Exception {
+        ParameterTool asked = ParameterTool.fromArgs(arguments);
+        String brokers = asked.getRequired("kafka");
+        List<byte[]> first = configurations(Path.of(asked.getRequired("config")));
+        int levels = asked.getInt("levels", 3);
+        if (levels < 1 || levels > MOST_LEVELS) {
+            throw new IllegalArgumentException("--levels " + levels + ": expected 1 to " + MOST_LEVELS);
+        }
+        String records = asked.get("records", "ringtap-alarms");
+        String configs = asked.get("configs", "ringtap-configurations");
+        String incidents = asked.get("incidents", "ringtap-incidents");
+        String asides = asked.get("asides", "ringtap-asides");
+        expectTopics(brokers, List.of(records, configs, incidents, asides));
+
+        StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment();
+        environment.enableCheckpointing(asked.getLong("checkpoint-ms", 1000));
+        KafkaSource<SensorRecord> source = source(brokers, records, new Records());
+        KafkaSource<byte[]> changes = source(brokers, configs, new Values());
+        Topology topology = new Topology(
+                environment.fromSource(source, WatermarkStrategy.noWatermarks(), "records").uid("records"),
+                environment.fromSource(changes, WatermarkStrategy.noWatermarks(), "configurations")
+                        .uid("configurations")
+                        .setParallelism(1),
+                levels,
+                first);
+        topology.lines.sinkTo(sink(brokers, incidents, DeliveryGuarantee.EXACTLY_ONCE)).uid("incidents");
+        topology.asides.sinkTo(sink(brokers, asides, DeliveryGuarantee.AT_LEAST_ONCE)).uid("asides");
+        environment.execute("ringtap correlate");
+    }
+
+    private static List<byte[]> configurations(Path file) throws Exception {
+        List<byte[]> configurations = new ArrayList<>();
+        for (String line : Files.readAllLines(file)) {
+            if (!line.isBlank()) {
+                configurations.add(line.getBytes(StandardCharsets.UTF_8));
+            }
+        }
+        // What is wrong with them is said here, not by each task.
+        Correlation correlation = new Correlation();
+        configurations.forEach(configuration -> correlation.call("configure", configuration, MOST_LEVELS));
+        return configurations;
+    }
+
+    private static void expectTopics(String brokers, List<String> topics) throws InterruptedException {
+        Properties properties = new Properties();
+        properties.put("bootstrap.servers", brokers);
+        try (Admin admin = Admin.create(properties)) {
+            var known = admin.listTopics().names().get(ASKED_SECONDS, TimeUnit.SECONDS);
+            List<String> missing = topics.stream().filter(topic -> !known.contains(topic)).toList();
+            if (!missing.isEmpty()) {
+                throw new IllegalArgumentException("Kafka at " + brokers + " has no topic " + String.join(", ", missing)
+                        + ": make it (kafka-topics --create), or name another one");
+            }
+        } catch (ExecutionException | TimeoutException unreachable) {
+            throw new IllegalArgumentException(
+                    "no Kafka answers at " + brokers + " within " + ASKED_SECONDS + " s: is --kafka right, and does it run?",
+                    unreachable);
+        }
+    }
+
+    private static <T> KafkaSource<T> source(
+            String brokers, String topic, KafkaRecordDeserializationSchema<T> schema) {
+        return KafkaSource.<T>builder()
+                .setBootstrapServers(brokers)
+                .setTopics(topic)
+                .setGroupId("ringtap-correlate")
+                .setStartingOffsets(OffsetsInitializer.earliest())
+                .setDeserializer(schema)
+                .build();
+    }
+
+    private static KafkaSink<String> sink(String brokers, String topic, DeliveryGuarantee guarantee) {
+        return KafkaSink.<String>builder()
+                .setBootstrapServers(brokers)
+                .setDeliveryGuarantee(guarantee)
+                .setTransactionalIdPrefix("ringtap-" + topic)
+                // Brokers allow 15 minutes at most where they are not told otherwise.
+                .setProperty("transaction.timeout.ms", "600000")
+                .setRecordSerializer(KafkaRecordSerializationSchema.builder()
+                        .setTopic(topic)
+                        .setValueSerializationSchema(new SimpleStringSchema())
+                        .build())
+                .build();
+    }
+
+    /** Key, time and value of a record. */
+    private static final class Records implements KafkaRecordDeserializationSchema<SensorRecord> {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public void deserialize(ConsumerRecord<byte[], byte[]> record, Collector<SensorRecord> out) {
+            byte[] key = record.key() == null ? new byte[0] : record.key();
+            byte[] value = record.value() == null ? new byte[0] : record.value();
+            String sensor = new String(key, StandardCharsets.UTF_8);
+            out.collect(new SensorRecord(sensor, record.timestamp(), value));
+        }
+
+        @Override
+        public TypeInformation<SensorRecord> getProducedType() {
+            return TypeInformation.of(SensorRecord.class);
+        }
+    }
+
+    private static final class Values implements KafkaRecordDeserializationSchema<byte[]> {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public void deserialize(ConsumerRecord<byte[], byte[]> record, Collector<byte[]> out) {
+            if (record.value() != null) {
+                out.collect(record.value());
+            }
+        }
+
+        @Override
+        public TypeInformation<byte[]> getProducedType() {
+            return PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO;
+        }
+    }
+}

@@ -1,0 +1,207 @@
+package ringtap.flink;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.Map;
+import java.util.Queue;
+import java.util.Random;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.flink.api.common.functions.MapFunction;
+import org.apache.flink.api.common.state.CheckpointListener;
+import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.configuration.CheckpointingOptions;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.RestartStrategyOptions;
+import org.apache.flink.configuration.StateBackendOptions;
+import org.apache.flink.configuration.StateRecoveryOptions;
+import org.apache.flink.core.execution.JobClient;
+import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * The job in a cluster inside this process tells what `ringtap correlate` tells of the same alarms, to the byte: the vectors
+ * of crates/ringtap-wasm. Incidents are told again after a crash, with the same bytes; a transaction of Kafka's would hide that.
+ */
+class JobTest {
+    private static final Path VECTORS = Path.of("../crates/ringtap-wasm/tests/vectors");
+    private static final int LEVELS = 3;
+
+    /** What the tasks, which are threads of this process, have told and done. */
+    private static final Queue<String> LINES = new ConcurrentLinkedQueue<>();
+
+    private static final Queue<String> ASIDES = new ConcurrentLinkedQueue<>();
+    private static final AtomicInteger PASSED = new AtomicInteger();
+    private static final AtomicInteger CRASHES = new AtomicInteger();
+
+    @TempDir
+    Path folder;
+
+    @BeforeEach
+    void forget() {
+        LINES.clear();
+        ASIDES.clear();
+        PASSED.set(0);
+        CRASHES.set(0);
+    }
+
+    @Test
+    void crashesCopiesAndOtherOrdersChangeNothing() throws Exception {
+        CRASHES.set(2);
+        start(mixed(7), 2, null).getJobExecutionResult().get(100, TimeUnit.SECONDS);
+        assertEquals(0, CRASHES.get(), "crashes that did not happen");
+        assertTheSame();
+    }
+
+    @Test
+    void rescalingFromSavepointsChangesNothing() throws Exception {
+        List<SensorRecord> records = mixed(8);
+        String savepoint = null;
+        for (int parallelism : new int[] {2, 3}) {
+            int from = PASSED.get();
+            JobClient job = start(records, parallelism, savepoint);
+            while (PASSED.get() < from + records.size() / 3) {
+                assertTrue(!job.getJobStatus().get().isGloballyTerminalState(), "it ended early");
+                Thread.sleep(10);
+            }
+            // Asked for before the end, as the cluster goes with its job.
+            var ended = job.getJobExecutionResult();
+            savepoint = job.stopWithSavepoint(false, folder.toUri().toString(), SavepointFormatType.CANONICAL)
+                    .get(60, TimeUnit.SECONDS);
+            ended.get(60, TimeUnit.SECONDS);
+        }
+        start(records, 1, savepoint).getJobExecutionResult().get(100, TimeUnit.SECONDS);
+        assertEquals(records.size(), PASSED.get(), "records that were read");
+        assertTheSame();
+    }
+
+    private static void assertTheSame() throws Exception {
+        List<String> expected = Files.readAllLines(VECTORS.resolve("storm.incidents"));
+        assertEquals(String.join("\n", expected), String.join("\n", new TreeSet<>(LINES)));
+        for (String aside : ASIDES) {
+            assertTrue(aside.contains("\"why\":\"duplicate") || aside.contains("\"why\":\"late"), aside);
+        }
+        assertTrue(!ASIDES.isEmpty(), "no copy was noticed");
+    }
+
+    private JobClient start(List<SensorRecord> records, int parallelism, String savepoint) throws Exception {
+        Configuration configuration = new Configuration();
+        configuration.set(StateBackendOptions.STATE_BACKEND, "rocksdb");
+        configuration.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, folder.toUri().toString());
+        configuration.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
+        configuration.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, 3);
+        configuration.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY, Duration.ofMillis(50));
+        if (savepoint != null) {
+            configuration.set(StateRecoveryOptions.SAVEPOINT_PATH, savepoint);
+        }
+        StreamExecutionEnvironment environment =
+                StreamExecutionEnvironment.createLocalEnvironment(parallelism, configuration);
+        environment.enableCheckpointing(100);
+        DataStream<SensorRecord> source = environment
+                .fromData(TypeInformation.of(SensorRecord.class), records.toArray(new SensorRecord[0]))
+                .uid("records")
+                .setParallelism(1)
+                .map(new Pace())
+                .returns(TypeInformation.of(SensorRecord.class))
+                .uid("pace")
+                .setParallelism(1);
+        byte[] first = Files.readString(VECTORS.resolve("storm.config")).strip().getBytes(StandardCharsets.UTF_8);
+        // A change that no event is for: it reaches all, and changes nothing.
+        byte[] later = ("{\"from_ns\":" + Long.MAX_VALUE + "," + new String(first, StandardCharsets.UTF_8).substring(1))
+                .getBytes(StandardCharsets.UTF_8);
+        DataStream<byte[]> configurations = environment
+                .fromData(PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO, later)
+                .uid("configurations")
+                .setParallelism(1);
+        Topology topology = new Topology(source, configurations, LEVELS, List.of(first));
+        topology.lines.map(new Keep(true)).returns(Types.STRING).uid("lines").sinkTo(new DiscardingSink<>());
+        topology.asides.map(new Keep(false)).returns(Types.STRING).uid("asides").sinkTo(new DiscardingSink<>());
+        return environment.executeAsync("test");
+    }
+
+    /** The records in another order of the sensors, each keeping its own, as its partition does; one numbered in 50 twice. */
+    private static List<SensorRecord> mixed(long seed) throws Exception {
+        Random random = new Random(seed);
+        Map<String, Deque<SensorRecord>> bySensor = new TreeMap<>();
+        for (String line : Files.readAllLines(VECTORS.resolve("storm.records"))) {
+            String[] parts = line.split("\t", 3);
+            long receivedMs = Long.parseLong(parts[1]) / 1_000_000;
+            SensorRecord record = new SensorRecord(parts[0], receivedMs, parts[2].getBytes(StandardCharsets.UTF_8));
+            int copies = parts[2].contains("\"sequence\"") && random.nextInt(50) == 0 ? 2 : 1;
+            for (int copy = 0; copy < copies; copy++) {
+                bySensor.computeIfAbsent(parts[0], name -> new ArrayDeque<>()).add(record);
+            }
+        }
+        List<SensorRecord> mixed = new ArrayList<>();
+        List<Deque<SensorRecord>> queues = new ArrayList<>(bySensor.values());
+        while (!queues.isEmpty()) {
+            Deque<SensorRecord> queue = queues.get(random.nextInt(queues.size()));
+            mixed.add(queue.remove());
+            if (queue.isEmpty()) {
+                queues.remove(queue);
+            }
+        }
+        return mixed;
+    }
+
+    /** Slow enough for checkpoints in between; fails as often as it is told to, each time after a checkpoint. */
+    private static final class Pace implements MapFunction<SensorRecord, SensorRecord>, CheckpointListener {
+        private static final long serialVersionUID = 1L;
+
+        private transient int checkpoints;
+        private transient int seen;
+
+        @Override
+        public SensorRecord map(SensorRecord record) throws Exception {
+            PASSED.incrementAndGet();
+            Thread.sleep(6);
+            seen++;
+            if (checkpoints > 0 && seen > 50 && CRASHES.get() > 0) {
+                CRASHES.decrementAndGet();
+                throw new IllegalStateException("a crash that the test asked for");
+            }
+            return record;
+        }
+
+        @Override
+        public void notifyCheckpointComplete(long checkpoint) {
+            checkpoints++;
+        }
+    }
+
+    private static final class Keep implements MapFunction<String, String>, Serializable {
+        private static final long serialVersionUID = 1L;
+
+        private final boolean isLine;
+
+        Keep(boolean isLine) {
+            this.isLine = isLine;
+        }
+
+        @Override
+        public String map(String text) {
+            (isLine ? LINES : ASIDES).add(text);
+            return text;
+        }
+    }
+}
