@@ -296,10 +296,15 @@ fn a_silent_sensor_is_told_and_left_out() {
         sensors[number].send(&alert);
     }
     // The second one is never heard again.
-    let silent = beat_until(&mut correlator, &sensors[..1], "sensor");
-    let silent = if silent["state"] == "silent" { silent } else { correlator.wait_for("sensor") };
-    assert_eq!((&silent["state"], &silent["sensor"]), (&"silent".into(), &"b".into()));
-    let opened = correlator.wait_for("opened");
+    // The first one's heartbeats may be held up for that long on a busy machine: told of it, too, for a while.
+    loop {
+        let told = beat_until(&mut correlator, &sensors[..1], "sensor");
+        if (&told["state"], &told["sensor"]) == (&"silent".into(), &"b".into()) {
+            break;
+        }
+        assert_eq!(told["sensor"], "a", "{told}");
+    }
+    let opened = beat_until(&mut correlator, &sensors[..1], "opened");
     assert_eq!(opened["incomplete"], true);
     assert_eq!(correlator.end().0["registered"][1]["silences"], 1);
 }
