@@ -37,12 +37,14 @@ pub(super) fn command_line(
 
 fn ringtap(testbed: &Testbed, programs: &Programs, receiver: Receiver, load: Load, folder: &Path) -> Result<String> {
     let [user, auth, privacy] = USER;
-    let configuration = write(
-        &folder.join("ringtap.toml"),
-        &format!(
+    // A station with users takes nothing of v1 and v2c.
+    let users = match load {
+        Load::V3 => format!(
             "[[trap.user]]\nname = \"{user}\"\nauth = \"SHA\"\nauth-password = \"{auth}\"\nprivacy = \"AES\"\nprivacy-password = \"{privacy}\"\n"
         ),
-    )?;
+        Load::V2c | Load::Syslog => String::new(),
+    };
+    let configuration = write(&folder.join("ringtap.toml"), &users)?;
     let what = if load == Load::Syslog { "--syslog" } else { "--listen" };
     let ring = if receiver == Receiver::RingtapXdp {
         format!("-i {} --backend xdp", testbed.receiver().interface())
