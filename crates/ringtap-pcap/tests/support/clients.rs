@@ -89,9 +89,11 @@ impl Last {
     }
 }
 
-/// Samples of which clients printed other things on our library: tcpdump with a filter of VLAN-tagged datagrams, softflowd of
-/// fragments and ICMP. Why is not known yet.
-const APART: [&str; 5] = ["vlan", "ipv4-fragments", "ipv6-fragments", "icmp", "big"];
+/// How often the system's library is asked again.
+const SYSTEM_AGAIN: u32 = 4;
+/// The sample that tcpdump's filter `… (vlan and …)` tells apart: once `vlan` stands in a filter the system's library looks for the
+/// tag in the kernel's metadata only, so its earlier terms still match tagged packets; ours has the tag in the packet.
+const APART: [&str; 1] = ["vlan"];
 
 fn write(folder: &Path, sample: &Sample) -> PathBuf {
     let path = folder.join(format!("{}.pcap", sample.name));
@@ -321,10 +323,18 @@ pub fn same_output_of(
 ) {
     let libraries: Vec<Library> =
         [Library::System].into_iter().chain(backends.iter().map(|backend| Library::Ours(backend))).collect();
-    let mut texts = on_each(&libraries, capture).into_iter();
-    let system = texts.next().unwrap();
+    let mut texts = on_each(&libraries, &capture).into_iter();
+    let mut system = texts.next().unwrap();
+    let ours: Vec<String> = texts.collect();
+    // On a busy machine the system's library loses packets of these; it is what ours is compared with, so it is asked again.
+    for _ in 0..SYSTEM_AGAIN {
+        if ours.iter().all(|ours| printed(ours) == printed(&system)) {
+            break;
+        }
+        system = capture(Library::System);
+    }
     assert!(printed(&system).lines().count() >= least_lines, "{}: {system}", client.program);
-    for (backend, ours) in backends.iter().zip(texts) {
+    for (backend, ours) in backends.iter().zip(ours) {
         let differs = printed(&system).lines().zip(printed(&ours).lines()).find(|(theirs, ours)| theirs != ours);
         assert!(
             printed(&ours) == printed(&system),
