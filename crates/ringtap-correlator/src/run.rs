@@ -302,10 +302,13 @@ impl Running {
                 // What is certain is told at once, however slowly the next thing comes.
                 self.tell(show);
             }
-            self.correlator.tick(now());
+            // Nobody is silent whose words wait since before this moment.
+            let at = now();
+            self.correlator.tick_unless(at, || !self.source.is_empty());
             let now = Instant::now();
             let silent = now - received;
-            if is_live && silent >= options.silence && !self.correlator.has_sensors() {
+            let is_silent = || silent >= options.silence && self.source.is_empty();
+            if is_live && !self.correlator.has_sensors() && is_silent() {
                 self.correlator.silent_for(silent.as_nanos() as i64);
             }
             self.tell(show);

@@ -2,7 +2,6 @@
 //! Does not: number equal records; that needs to know what came before, and is [`Numbers`](crate::identity::Numbers)'.
 
 use std::fmt;
-use std::hash::Hasher;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -121,9 +120,7 @@ impl Parser {
 /// A number that stays the same everywhere.
 #[must_use]
 pub fn hash(bytes: &[u8]) -> u64 {
-    let mut hash = XxHash64::with_seed(0);
-    hash.write(bytes);
-    hash.finish()
+    XxHash64::oneshot(0, bytes)
 }
 
 /// Whether a stamp lies in the future of the time it was received at.

@@ -111,4 +111,4 @@ pub use matcher::{Filling, Matcher, Matches, Row, Skipped, Value, Why, key_parts
 pub use output::{Closed, Doubt, Extended, Hit, Member, Opened, Output};
 pub use rules::{Head, Level, Reason, Rejected, RuleSet};
 pub use run::Run;
-pub use step::{Certain, Clock, Identity, IncidentId, Mark, State};
+pub use step::{Certain, Clock, Fill, Identity, IncidentId, Mark, Reach, State};

@@ -48,5 +48,5 @@ pub use receiver::{Backend, Outcome, Queues, Receiver, ReceiverConfig, Running};
 pub use source::Source;
 pub use sys::event::{Event, PollEnd, Stop};
 pub use sys::spare_pages::SparePages;
-pub use sys::{keeper, local, netdev, netlink, perf, privileges, sched};
+pub use sys::{keeper, local, netdev, netlink, perf, prefer_huge_pages, privileges, sched};
 pub use transmit::Outbox;

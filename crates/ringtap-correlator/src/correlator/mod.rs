@@ -394,12 +394,15 @@ impl Correlator {
     fn sensor(&mut self, event: &Event) -> &mut SensorCounts {
         let sensors = &mut self.counts.sensors;
         let number = event.mark.identity.sensor;
-        let is_new = !sensors.contains_key(&number);
-        let (number, name) = match is_new && sensors.len() >= MAX_SENSORS {
+        if sensors.contains_key(&number) {
+            return sensors.entry(number).or_default();
+        }
+        let is_many = sensors.len() >= MAX_SENSORS;
+        let (number, name) = match is_many {
             true => (0, Arc::from("others")),
             false => (number, Arc::clone(&event.sensor)),
         };
-        if is_new && number == event.mark.identity.sensor && self.disk.is_some() {
+        if !is_many && self.disk.is_some() {
             self.batch.sensors.push((number, Arc::clone(&event.sensor)));
         }
         sensors.entry(number).or_insert_with(|| SensorCounts::new(name))

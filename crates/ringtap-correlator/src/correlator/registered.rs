@@ -89,9 +89,15 @@ impl Correlator {
 
     /// Says what time it is: alarms that were waited for are given up, silent sensors are left out.
     pub fn tick(&mut self, now: Now) {
+        self.tick_unless(now, || false);
+    }
+
+    /// The same; where a sensor would be left out and `waits`, something that came before was not taken yet, which may be
+    /// its word: it is left out after twice the time.
+    pub fn tick_unless(&mut self, now: Now, waits: impl FnMut() -> bool) {
         self.now = now;
         if let Some(sensors) = &mut self.sensors {
-            sensors.tick(now);
+            sensors.tick_unless(now, waits);
             self.heard();
         }
     }

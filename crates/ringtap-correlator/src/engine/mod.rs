@@ -9,6 +9,7 @@ mod foresight;
 mod key;
 mod keys;
 mod slab;
+mod slot;
 #[cfg(test)]
 mod tests;
 
@@ -22,8 +23,8 @@ use ringtap_sigma::{
 
 use crate::event::Event;
 use foresight::Foresight;
-use keys::Keys;
 pub use keys::{Bounds, Forgotten};
+use keys::{Groups, Keys};
 use ringtap_event::scopes::Scopes;
 
 /// Something that became certain.
@@ -95,8 +96,8 @@ pub struct Engine {
     matches: Matches,
     scopes: Scopes,
     keys: Keys,
-    /// Of the keys that an event goes to.
-    hashes: Vec<u32>,
+    /// The keys that an event goes to.
+    groups: Groups,
     watermark: i64,
     out: Vec<Output>,
     /// Matches that are told by themselves, until the watermark has passed them.
@@ -123,7 +124,7 @@ impl Engine {
             matcher: Matcher::new(&automaton),
             scopes: Scopes::new(&automaton),
             keys: Keys::new(rules, bounds),
-            hashes: Vec::new(),
+            groups: Groups::default(),
             automaton,
             matches: Matches::default(),
             watermark: i64::MIN,
@@ -214,28 +215,13 @@ impl Engine {
             };
             self.counts.skipped[usize::from(skipped.rule)][why] += 1;
         }
-        let mut taken = if event.mark.time_ns <= self.watermark { Taken::Late } else { Taken::InTime };
-        let mut hashes = std::mem::take(&mut self.hashes);
-        self.keys.hashes(matches.fillings(), &mut hashes);
-        for (filling, hash) in matches.fillings().iter().zip(&hashes) {
-            if taken == Taken::Late {
-                self.counts.late[usize::from(filling.rule)] += 1;
-                continue;
-            }
-            let (from, watermark) = (self.out.len(), self.watermark);
-            let rule = &self.automaton.rules()[usize::from(filling.rule)];
-            let place = self.keys.place_of(rule, &filling.key, *hash);
-            self.step(filling.rule, place, Some(filling), watermark);
-            if self.out[from..]
-                .iter()
-                .any(|output| matches!(output, Output::Late { mark, .. } if *mark == filling.mark))
-            {
-                taken = Taken::Overtaken;
-            }
-            self.settle(from, watermark);
-            self.look_ahead(filling, place);
-        }
-        self.hashes = hashes;
+        let taken = if event.mark.time_ns <= self.watermark {
+            let of_rules = matches.fillings().iter().map(|filling| usize::from(filling.rule));
+            of_rules.for_each(|rule| self.counts.late[rule] += 1);
+            Taken::Late
+        } else {
+            self.give(matches.fillings())
+        };
         let (at_ns, identity) = (event.mark.time_ns, event.mark.identity);
         for &detection in &matches.detections {
             if !self.automaton.detections()[usize::from(detection)].announces {
@@ -247,6 +233,33 @@ impl Engine {
             }
         }
         self.matches = matches;
+        taken
+    }
+
+    /// Gives an event that is in time to the keys that it goes to.
+    fn give(&mut self, fillings: &[Filling]) -> Taken {
+        let (mut taken, watermark) = (Taken::InTime, self.watermark);
+        let mut groups = std::mem::take(&mut self.groups);
+        self.keys.groups(&self.automaton, fillings, &mut groups);
+        self.keys.defer(&self.automaton, fillings, &mut groups, self.provisional.is_some());
+        for (number, filling) in fillings.iter().enumerate() {
+            if groups.is_deferred(number) {
+                continue;
+            }
+            let from = self.out.len();
+            let rule = &self.automaton.rules()[usize::from(filling.rule)];
+            let place = self.keys.place_of(rule, &filling.key, groups.hash(number));
+            self.step(place, filling, watermark);
+            if self.out[from..]
+                .iter()
+                .any(|output| matches!(output, Output::Late { mark, .. } if *mark == filling.mark))
+            {
+                taken = Taken::Overtaken;
+            }
+            self.settle(from, watermark);
+            self.look_ahead(filling, place);
+        }
+        self.groups = groups;
         taken
     }
 
@@ -264,9 +277,9 @@ impl Engine {
         let before = std::mem::replace(&mut self.watermark, watermark);
         self.foresight.advance(watermark);
         for level in 0..MAX_CHAIN as u8 {
-            while let Some((rule, place)) = self.keys.due(level, watermark) {
+            while let Some(place) = self.keys.due(level, watermark) {
                 let from = self.out.len();
-                self.step(rule, place, None, watermark);
+                self.pass(place, before);
                 // What is handed up belongs to the time that is passing now: above, it is not late.
                 self.settle(from, before);
             }
@@ -322,21 +335,27 @@ impl Engine {
     }
 
     /// Takes over the states of rules that mean the same in both, from an engine with other rules.
-    pub fn adopt(&mut self, other: Self) {
+    pub fn adopt(&mut self, mut other: Self) {
+        let watermark = self.watermark;
+        for engine in [&mut *self, &mut other] {
+            engine.keys.hand_all_over(&engine.automaton, watermark, &mut engine.out);
+        }
         let versions: Vec<Version> = self.automaton.rules().iter().map(|rule| rule.state_version()).collect();
-        for (number, rule) in (0u16..).zip(other.automaton.rules()) {
-            let Some(own) = versions.iter().position(|version| *version == rule.state_version()) else { continue };
-            self.keys.drop_rule(own as u16);
-            for (key, state) in other.keys.states_of(number) {
-                let rule = &self.automaton.rules()[own];
-                // Nothing is due: both have the same watermark.
-                let mut state = state.clone();
-                let timer = state.step(rule, key, None, self.watermark, &mut self.out);
-                self.keys.put(rule, key, state, timer);
-            }
-            self.counts.late[own] = other.counts.late[usize::from(number)];
-            self.counts.skipped[own] = other.counts.skipped[usize::from(number)];
-            self.counts.forgotten[own] = other.counts.forgotten[usize::from(number)];
+        let own_of = |rule: &Rule| versions.iter().position(|version| *version == rule.state_version());
+        let owns: Vec<Option<usize>> = other.automaton.rules().iter().map(own_of).collect();
+        self.keys.drop_rules(|rule| owns.contains(&Some(usize::from(rule))));
+        for (number, key, state) in other.keys.states() {
+            let Some(own) = owns[usize::from(number)] else { continue };
+            let rule = &self.automaton.rules()[own];
+            // Nothing is due: both have the same watermark.
+            let mut state = state.clone();
+            let timer = state.step(rule, key, None, watermark, &mut self.out);
+            self.keys.put(rule, key, state, timer);
+        }
+        for (number, own) in owns.into_iter().enumerate().filter_map(|(number, own)| Some((number, own?))) {
+            self.counts.late[own] = other.counts.late[number];
+            self.counts.skipped[own] = other.counts.skipped[number];
+            self.counts.forgotten[own] = other.counts.forgotten[number];
         }
         let own: Vec<Version> = self.automaton.detections().iter().map(|it| it.version).collect();
         for (at_ns, identity, detection) in other.told {
@@ -356,8 +375,8 @@ impl Engine {
             let before = std::mem::replace(&mut self.watermark, watermark);
             self.foresight.advance(watermark);
             for level in 0..MAX_CHAIN as u8 {
-                while let Some((rule, place)) = self.keys.due(level, watermark) {
-                    self.call_knowing(rule, place, watermark, before, known);
+                while let Some(place) = self.keys.due(level, watermark) {
+                    self.call_knowing(place, before, known);
                 }
             }
             findings.extend(self.out.drain(..).map(Finding::Incident));
@@ -365,17 +384,17 @@ impl Engine {
         }
     }
 
-    fn call_knowing(&mut self, rule: u16, place: u32, watermark: i64, above: i64, known: &dyn Known) {
+    fn call_knowing(&mut self, place: u32, above: i64, known: &dyn Known) {
         let from = self.out.len();
         let key = self.keys.key(place).to_vec();
-        self.step(rule, place, None, watermark);
-        let version = self.automaton.rules()[usize::from(rule)].version;
+        self.pass(place, above);
         // A state may open and close several incidents in one step.
         let mut real: Vec<(IncidentId, IncidentId)> = Vec::new();
         for output in &mut self.out[from..] {
             match output {
                 Output::Opened(opened) => {
-                    if let Some((id, ..)) = known.open_at(&version, &key, opened.at_ns) {
+                    let version = &self.automaton.rules()[usize::from(opened.rule)].version;
+                    if let Some((id, ..)) = known.open_at(version, &key, opened.at_ns) {
                         real.push((opened.id, id));
                         opened.id = id;
                     }
@@ -386,16 +405,26 @@ impl Engine {
                 _ => {}
             }
         }
-        self.keys.rename(place, &real, watermark);
+        self.keys.rename(place, &real, self.watermark);
         self.settle(from, above);
     }
 
-    fn step(&mut self, rule: u16, place: u32, event: Option<&Filling>, watermark: i64) {
+    /// Steps the state that an event goes to.
+    fn step(&mut self, place: u32, event: &Filling, watermark: i64) {
         let Self { automaton, keys, out, .. } = self;
-        let it = &automaton.rules()[usize::from(rule)];
-        if let Some(evicted) = keys.step(automaton, it, place, event, watermark, out) {
-            evicted.into_iter().for_each(|rule| self.counts.forgotten[usize::from(rule)] += 1);
-        }
+        let gone = keys.give(automaton, place, event, watermark, out);
+        self.forgot(gone);
+    }
+
+    /// Does what is due of a key.
+    fn pass(&mut self, place: u32, before: i64) {
+        let Self { automaton, keys, out, watermark, .. } = self;
+        let gone = keys.pass(automaton, place, (before, *watermark), out);
+        self.forgot(gone);
+    }
+
+    fn forgot(&mut self, rules: Option<Vec<u16>>) {
+        rules.into_iter().flatten().for_each(|rule| self.counts.forgotten[usize::from(rule)] += 1);
     }
 
     /// Counts what is only counted, hands hits up, and keeps the rest.
@@ -411,7 +440,7 @@ impl Engine {
                     for filling in rising.fillings() {
                         let from = self.out.len();
                         let place = self.keys.place(&self.automaton.rules()[usize::from(filling.rule)], &filling.key);
-                        self.step(filling.rule, place, Some(filling), above);
+                        self.step(place, filling, above);
                         self.settle(from, above);
                     }
                 }
@@ -468,7 +497,7 @@ impl Engine {
 /// What is remembered of a key, if that is nothing too.
 fn state_of<'k>(keys: &'k Keys, rule: &Rule, key: &[u8]) -> std::borrow::Cow<'k, State> {
     use std::borrow::Cow;
-    keys.state(rule.number, key).map_or_else(|| Cow::Owned(State::new(rule)), Cow::Borrowed)
+    keys.state(rule, key).map_or_else(|| Cow::Owned(State::new(rule)), Cow::Borrowed)
 }
 
 fn renamed(real: &[(IncidentId, IncidentId)], id: IncidentId) -> IncidentId {

@@ -1,21 +1,33 @@
 //! Owns: things by number, in pieces of memory that never move: millions of them grow without being copied.
 //! Does not: know what they are.
 
-/// Things of one piece.
-const PIECE: usize = 256;
+use ringtap::prefer_huge_pages;
 
-type Piece<T> = Box<[(u32, Option<T>)]>;
+/// Things of one of the first pieces, and of each further one: who has few things takes little memory for them.
+const SMALL: usize = 256;
+const LARGE: usize = 1 << 14;
+/// Pieces of the first size: together as many things as a further one has.
+const SMALL_PIECES: usize = LARGE / SMALL;
 
 /// Numbers are used again; how often each was, tells an old one from a new one.
 pub(super) struct Slab<T> {
-    pieces: Vec<Piece<T>>,
+    pieces: Vec<Vec<(u32, Option<T>)>>,
+    /// Numbers that were used and are not.
     free: Vec<u32>,
+    /// The first number that never was used.
+    next: u32,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { pieces: Vec::new(), free: Vec::new() }
+        Self { pieces: Vec::new(), free: Vec::new(), next: 0 }
     }
+}
+
+/// The piece that a number lies in, and its place there.
+fn place(number: u32) -> (usize, usize) {
+    let number = number as usize;
+    if number < LARGE { (number / SMALL, number % SMALL) } else { (SMALL_PIECES - 1 + number / LARGE, number % LARGE) }
 }
 
 impl<T> Slab<T> {
@@ -23,15 +35,17 @@ impl<T> Slab<T> {
     pub(super) const EACH: usize = size_of::<(u32, Option<T>)>() + size_of::<u32>();
 
     pub(super) fn len(&self) -> usize {
-        self.pieces.len() * PIECE - self.free.len()
+        self.next as usize - self.free.len()
     }
 
     fn at(&self, number: u32) -> Option<&(u32, Option<T>)> {
-        self.pieces.get(number as usize / PIECE)?.get(number as usize % PIECE)
+        let (piece, at) = place(number);
+        self.pieces.get(piece)?.get(at)
     }
 
     fn at_mut(&mut self, number: u32) -> Option<&mut (u32, Option<T>)> {
-        self.pieces.get_mut(number as usize / PIECE)?.get_mut(number as usize % PIECE)
+        let (piece, at) = place(number);
+        self.pieces.get_mut(piece)?.get_mut(at)
     }
 
     pub(super) fn get(&self, number: u32) -> Option<&T> {
@@ -55,16 +69,24 @@ impl<T> Slab<T> {
 
     /// Its number, and how often that was used.
     pub(super) fn insert(&mut self, thing: T) -> (u32, u32) {
-        if self.free.is_empty() {
-            let first = (self.pieces.len() * PIECE) as u32;
-            self.pieces.push((0..PIECE).map(|_| (0, None)).collect());
-            self.free.extend((first..first + PIECE as u32).rev());
+        if let Some(number) = self.free.pop()
+            && let Some((generation, place)) = self.at_mut(number)
+        {
+            *generation = generation.wrapping_add(1);
+            *place = Some(thing);
+            return (number, *generation);
         }
-        let number = self.free.pop().unwrap_or_default();
-        let Some((generation, place)) = self.at_mut(number) else { return (number, 0) };
-        *generation = generation.wrapping_add(1);
-        *place = Some(thing);
-        (number, *generation)
+        let (number, (piece, _)) = (self.next, place(self.next));
+        if piece == self.pieces.len() {
+            let mut new = Vec::with_capacity(if piece < SMALL_PIECES { SMALL } else { LARGE });
+            if piece >= SMALL_PIECES {
+                prefer_huge_pages(new.spare_capacity_mut());
+            }
+            self.pieces.push(new);
+        }
+        self.pieces[piece].push((1, Some(thing)));
+        self.next += 1;
+        (number, 1)
     }
 
     pub(super) fn remove(&mut self, number: u32) -> Option<T> {
@@ -80,6 +102,11 @@ impl<T> Slab<T> {
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.pieces.iter_mut().flatten().filter_map(|(_, thing)| thing.as_mut())
     }
+
+    /// The numbers that are used.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(self.pieces.iter().flatten()).filter_map(|(number, (_, thing))| thing.as_ref().map(|_| number))
+    }
 }
 
 #[cfg(test)]
@@ -89,13 +116,17 @@ mod tests {
     #[test]
     fn numbers_are_used_again() {
         let mut slab = Slab::default();
-        let all: Vec<(u32, u32)> = (0..3 * PIECE).map(|thing| slab.insert(thing)).collect();
+        let count = 2 * LARGE + 3 * SMALL;
+        let all: Vec<(u32, u32)> = (0..count).map(|thing| slab.insert(thing)).collect();
         assert!(all.iter().enumerate().all(|(thing, (number, _))| slab.get(*number) == Some(&thing)));
-        let (number, generation) = all[PIECE];
-        assert_eq!((slab.remove(number), slab.remove(number), slab.len()), (Some(PIECE), None, 3 * PIECE - 1));
-        assert!(slab.get(number).is_none() && !slab.is(number, generation));
-        let again = slab.insert(7);
-        assert!(again.0 == number && !slab.is(number, generation) && slab.is(number, again.1));
-        assert_eq!((slab.len(), slab.iter().count()), (3 * PIECE, 3 * PIECE));
+        assert!(slab.numbers().eq(all.iter().map(|(number, _)| *number)) && slab.iter().copied().eq(0..count));
+        for at in [0, SMALL, LARGE - 1, LARGE, 2 * LARGE] {
+            let (number, generation) = all[at];
+            assert_eq!((slab.remove(number), slab.remove(number), slab.len()), (Some(at), None, count - 1));
+            assert!(slab.get(number).is_none() && !slab.is(number, generation));
+            let again = slab.insert(7);
+            assert!(again.0 == number && !slab.is(number, generation) && slab.is(number, again.1));
+            assert_eq!((slab.len(), slab.iter().count()), (count, count));
+        }
     }
 }

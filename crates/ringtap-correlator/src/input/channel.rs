@@ -96,6 +96,11 @@ impl Sender {
 }
 
 impl Receiver {
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.room.used.lock().unwrap_or_else(PoisonError::into_inner).is_none_or(|used| used == 0)
+    }
+
     /// The next batch.
     pub(super) fn recv_timeout(&self, wait: Duration) -> Result<Vec<Came>, RecvTimeoutError> {
         let (batch, bytes) = self.batches.recv_timeout(wait)?;

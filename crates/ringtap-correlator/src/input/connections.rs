@@ -8,6 +8,7 @@
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ pub(super) const MOST: usize = 64;
 const IDLE: Duration = Duration::from_secs(30);
 
 /// A stream that another thread can end.
-pub(super) trait Stream: io::Read + Send + Sized + 'static {
+pub(super) trait Stream: io::Read + AsFd + Send + Sized + 'static {
     /// The same stream, to end it by.
     fn same(&self) -> io::Result<Self>;
     /// Ends it: whoever reads it comes to its end.

@@ -11,6 +11,7 @@ use nix::sys::socket::{self, ControlMessageOwned, MsgFlags, MultiHeaders, Sockad
 use ringtap::{Error, Result};
 
 use super::counts::InputCounts;
+use super::ears::{Ears, Hearing};
 
 /// Datagrams of one system call.
 const BATCH: usize = 64;
@@ -20,6 +21,7 @@ const BUFFER: usize = 32 << 20;
 /// A socket with memory for what comes.
 pub(super) struct Datagrams {
     socket: UdpSocket,
+    hearing: Hearing,
     memory: Vec<u8>,
     /// Longest datagram; what is longer is cut, and by its length found out.
     longest: usize,
@@ -28,16 +30,18 @@ pub(super) struct Datagrams {
 }
 
 impl Datagrams {
-    pub(super) fn new(socket: UdpSocket, longest: usize) -> Result<Self> {
+    pub(super) fn new(socket: UdpSocket, longest: usize, ears: &Ears) -> Result<Self> {
         let failed = |errno: Errno| Error::os("set up", "a UDP socket", &errno.into());
         socket::setsockopt(&socket, sockopt::RxqOvfl, &1).map_err(failed)?;
         if socket::setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
             socket::setsockopt(&socket, sockopt::RcvBuf, &BUFFER).map_err(failed)?;
         }
-        Ok(Self { socket, memory: vec![0; BATCH * longest], longest, dropped: 0 })
+        let hearing = ears.add(&socket).map_err(|error| Error::os("set up", "a UDP socket", &error))?;
+        Ok(Self { socket, hearing, memory: vec![0; BATCH * longest], longest, dropped: 0 })
     }
 
-    /// Waits for datagrams and hands each out; what was dropped before it is counted.
+    /// Waits for datagrams and hands each out; what was dropped before it is counted. What was handed out the last time
+    /// counts as handed over.
     ///
     /// # Errors
     /// As of recvmmsg(2).
@@ -46,13 +50,23 @@ impl Datagrams {
         counts: &InputCounts,
         mut work: impl FnMut(&[u8], Option<SocketAddr>),
     ) -> Result<(), Errno> {
+        loop {
+            match self.batch(counts, &mut work) {
+                Err(Errno::EAGAIN) => self.hearing.wait(&self.socket),
+                done => return done,
+            }
+        }
+    }
+
+    /// The datagrams that are there.
+    fn batch(&mut self, counts: &InputCounts, work: &mut impl FnMut(&[u8], Option<SocketAddr>)) -> Result<(), Errno> {
         // New ones each time: the lengths that the kernel leaves in them are its room the next time.
         let control = nix::cmsg_space!(u32);
         let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(BATCH, Some(control));
         let mut slices: Vec<[IoSliceMut<'_>; 1]> =
             self.memory.chunks_exact_mut(self.longest).map(|chunk| [IoSliceMut::new(chunk)]).collect();
         let fd = self.socket.as_raw_fd();
-        let received = socket::recvmmsg(fd, &mut headers, slices.iter_mut(), MsgFlags::MSG_WAITFORONE, None)?;
+        let received = socket::recvmmsg(fd, &mut headers, slices.iter_mut(), MsgFlags::MSG_DONTWAIT, None)?;
         for message in received {
             for told in message.cmsgs().into_iter().flatten() {
                 if let ControlMessageOwned::RxqOvfl(dropped) = told {
@@ -82,10 +96,8 @@ mod tests {
     fn what_finds_no_room_is_counted() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = socket.local_addr().unwrap();
-        let mut datagrams = Datagrams::new(socket, 64).unwrap();
+        let mut datagrams = Datagrams::new(socket, 64, &Ears::default()).unwrap();
         socket::setsockopt(&datagrams.socket, sockopt::RcvBuf, &1).unwrap();
-        // What is told of the last drops comes with the next datagram, which may be dropped itself.
-        datagrams.socket.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let send = |number: u32| sender.send_to(&number.to_be_bytes(), to).unwrap();
         for number in 0..1000 {
@@ -98,6 +110,7 @@ mod tests {
                 taken += 1;
                 assert!(bytes.len() == 4 && from.is_some());
             });
+            // What is told of the last drops comes with the next datagram.
             if taken + counts.dropped.load(Ordering::Relaxed) < sent {
                 send(0);
                 sent += 1;

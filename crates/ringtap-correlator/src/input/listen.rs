@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{self, BufReader};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use super::channel::{self, Came, Receiver, Sender};
 use super::connections::{self, Connections, Stream};
 use super::counts::InputCounts;
 use super::datagrams::Datagrams;
+use super::ears::{Ears, Heard};
 use super::files::Next;
 use super::keyring::Keyring;
 use super::parse::{Bad, Parser, Wanted};
@@ -93,6 +95,7 @@ struct Shared {
     expected: Expected,
     sender: Sender,
     counts: Arc<Mutex<Vec<Arc<InputCounts>>>>,
+    ears: Ears,
 }
 
 /// Sockets that are listened to.
@@ -101,6 +104,7 @@ pub struct Listening {
     heads: std::vec::IntoIter<Came>,
     counts: Arc<Mutex<Vec<Arc<InputCounts>>>>,
     addresses: Vec<SocketAddr>,
+    ears: Ears,
 }
 
 impl Listening {
@@ -111,10 +115,12 @@ impl Listening {
     pub fn open(places: &[Place], wanted: Wanted, sensors: &[Place], keyring: &Arc<Keyring>) -> Result<Self> {
         let (sender, events) = channel::channel(WAITING);
         let counts: Arc<Mutex<Vec<Arc<InputCounts>>>> = Arc::default();
-        let mut this = Self { events, heads: Vec::new().into_iter(), counts, addresses: Vec::new() };
+        let mut this =
+            Self { events, heads: Vec::new().into_iter(), counts, addresses: Vec::new(), ears: Ears::default() };
         for (places, expected) in [(places, Expected::Lines(wanted)), (sensors, Expected::Sealed(Arc::clone(keyring)))]
         {
-            let shared = Shared { expected, sender: sender.clone(), counts: Arc::clone(&this.counts) };
+            let (counts, ears) = (Arc::clone(&this.counts), this.ears.clone());
+            let shared = Shared { expected, sender: sender.clone(), counts, ears };
             for place in places {
                 match place {
                     Place::Address(address) => this.address(*address, &shared)?,
@@ -134,11 +140,12 @@ impl Listening {
         // Port 0 is one that is free: the same for both.
         let address = listener.local_addr().map_err(failed)?;
         let longest = if matches!(shared.expected, Expected::Lines(_)) { MAX_DATAGRAM } else { MAX_SEALED };
-        let socket = Datagrams::new(UdpSocket::bind(address).map_err(failed)?, longest)?;
+        let socket = Datagrams::new(UdpSocket::bind(address).map_err(failed)?, longest, &shared.ears)?;
         self.addresses.push(address);
         let tcp = shared.clone();
         start("TCP", move || {
-            tcp.accept(|| listener.accept().map(|(stream, peer)| (stream, peer.ip().to_canonical().to_string())));
+            let accept = || listener.accept().map(|(stream, peer)| (stream, peer.ip().to_canonical().to_string()));
+            tcp.accept(&listener, accept);
         })?;
         let udp = shared.clone();
         start("UDP", move || udp.datagrams(socket, &address))
@@ -154,6 +161,11 @@ impl Listening {
     #[must_use]
     pub fn counts(&self) -> Vec<Arc<InputCounts>> {
         self.counts.lock().map(|counts| counts.clone()).unwrap_or_default()
+    }
+
+    /// Whether all was taken that has come so far.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ears.are_empty() && self.events.is_empty() && self.heads.len() == 0
     }
 
     /// What came next; waits for it.
@@ -185,7 +197,7 @@ fn listen_at(path: &Path, shared: &Shared) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let shared = shared.clone();
     start("the Unix socket", move || {
-        shared.accept(|| listener.accept().map(|(stream, _)| (stream, name.clone())));
+        shared.accept(&listener, || listener.accept().map(|(stream, _)| (stream, name.clone())));
     })
 }
 
@@ -204,11 +216,16 @@ impl Shared {
     }
 
     /// Accepts connections, each read by a thread of its own.
-    fn accept<S: Stream>(&self, accept: impl Fn() -> io::Result<(S, String)>) {
+    fn accept<S: Stream>(&self, listener: &impl AsFd, accept: impl Fn() -> io::Result<(S, String)>) {
         let most_useless = if matches!(self.expected, Expected::Sealed(_)) { MOST_USELESS } else { connections::MOST };
         let connections = Connections::new(most_useless);
         let mut refused = 0;
+        // Without one it is read all the same.
+        let hearing = self.ears.add(listener).ok();
         loop {
+            if let Some(hearing) = &hearing {
+                hearing.wait(listener);
+            }
             let Ok((stream, name)) = accept() else {
                 std::thread::sleep(RETRY);
                 continue;
@@ -221,6 +238,8 @@ impl Shared {
                 }
                 continue;
             };
+            let Ok(hearing) = self.ears.add(&stream) else { continue };
+            let heard = Heard { stream, hearing };
             let (shared, counts) = (self.clone(), self.input(&name));
             let work = move || {
                 let mut parser = shared.parser(&name);
@@ -233,7 +252,7 @@ impl Shared {
                     }
                     came
                 };
-                reader::read(reader::buffered(stream), understand, &counts, &shared.sender);
+                reader::read(reader::buffered(heard), understand, &counts, &shared.sender);
             };
             // Without a thread the stream is closed and its place is free.
             let _ = start("a connection", work);
@@ -335,9 +354,32 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_in_a_socket_is_seen_until_it_is_taken() {
+        let places = [Place::parse("127.0.0.1:0").unwrap()];
+        let mut listening = Listening::open(&places, Wanted::Auto, &[], &Arc::default()).unwrap();
+        let address = listening.addresses()[0];
+        let (datagrams, mut stream) = (UdpSocket::bind("127.0.0.1:0").unwrap(), TcpStream::connect(address).unwrap());
+        for round in 0..20 {
+            let began = Instant::now();
+            while !listening.is_empty() {
+                assert!(began.elapsed() < Duration::from_secs(60));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if round % 2 == 0 {
+                datagrams.send_to(b"{\"time\":2}", address).unwrap();
+            } else {
+                stream.write_all(b"{\"time\":3}\n").unwrap();
+            }
+            assert!((0..200).all(|_| !listening.is_empty()));
+            assert!(matches!(listening.next(Duration::from_secs(60)), Next::Came(..)));
+        }
+    }
+
+    #[test]
     fn many_senders_are_one_in_the_end() {
         let (sender, _receiver) = channel::channel(1);
-        let shared = Shared { expected: Expected::Lines(Wanted::Auto), sender, counts: Arc::default() };
+        let shared =
+            Shared { expected: Expected::Lines(Wanted::Auto), sender, counts: Arc::default(), ears: Ears::default() };
         (0..MAX_INPUTS).for_each(|number| drop(shared.input(&number.to_string())));
         let last = shared.input("one more");
         assert_eq!((last.name.as_str(), shared.counts.lock().unwrap().len()), (OTHERS, MAX_INPUTS + 1));

@@ -2,12 +2,13 @@
 //!
 //! `lines` cuts bytes into lines, `parse` makes events of them, `keyring` opens what registered sensors have sealed, `reader`
 //! goes through one input; [`files`] and [`listen`] open inputs and have the threads that read, `datagrams` and `connections`
-//! are their sockets, and all hand over by `channel`.
+//! are their sockets, `ears` knows whether something waits there, and all hand over by `channel`.
 
 mod channel;
 mod connections;
 pub mod counts;
 mod datagrams;
+mod ears;
 pub mod files;
 pub mod keyring;
 pub mod lines;

@@ -128,6 +128,11 @@ impl Own {
         }
     }
 
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.heads.len() == 0 && self.events.is_empty()
+    }
+
     /// What it counted.
     pub(crate) fn counts(&self) -> Arc<InputCounts> {
         Arc::clone(&self.counts)

@@ -26,6 +26,16 @@ impl Source {
         }
     }
 
+    /// Whether all was taken that has come so far.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            // They are read to their end, and nobody is waited for.
+            Self::Files(_) => true,
+            Self::Listening(listening) => listening.is_empty(),
+            Self::Own(own) => own.is_empty(),
+        }
+    }
+
     /// What each input counted.
     pub(crate) fn counts(&self) -> Vec<Arc<InputCounts>> {
         match self {

@@ -365,13 +365,20 @@ impl Sensors {
         }
     }
 
-    /// What time alone changes: promises that are due, sensors that are silent.
+    /// The same as [`tick_unless`](Self::tick_unless), with nothing that waits.
+    #[cfg(test)]
     pub(crate) fn tick(&mut self, now: Now) {
+        self.tick_unless(now, || false);
+    }
+
+    /// What time alone changes: promises that are due, sensors that are silent. `waits`: whether something that came before
+    /// was not taken yet.
+    pub(crate) fn tick_unless(&mut self, now: Now, mut waits: impl FnMut() -> bool) {
         for place in 0..self.sensors.len() {
             let it = &mut self.sensors[place];
             let lost: Vec<Lost> = it.epochs.iter_mut().flat_map(|epoch| epoch.settle(now.monotonic_ns)).collect();
             self.lost(place, &lost);
-            self.silence(place, now);
+            self.silence(place, now, &mut waits);
             self.update(place);
         }
     }
@@ -381,7 +388,7 @@ impl Sensors {
         self.sensors.iter_mut().for_each(|it| it.since.monotonic_ns = now.monotonic_ns);
     }
 
-    fn silence(&mut self, place: usize, now: Now) {
+    fn silence(&mut self, place: usize, now: Now, waits: &mut impl FnMut() -> bool) {
         let it = &mut self.sensors[place];
         if it.counts.is_removed {
             return;
@@ -390,13 +397,19 @@ impl Sensors {
             let epoch = it.epochs.iter().find(|epoch| Some(epoch.number) == number)?;
             epoch.heard_ns
         };
-        let is_over = |heard_ns: i64| now.monotonic_ns.saturating_sub(heard_ns) >= self.timing.silence_ns;
+        let since = |heard_ns: i64| now.monotonic_ns.saturating_sub(heard_ns);
+        let is_over = |heard_ns: i64| since(heard_ns) >= self.timing.silence_ns;
         let (current, beside) = (heard(it.current), heard(it.beside));
         let beside_is_over = beside.is_none_or(is_over);
         if !is_over(current.unwrap_or(it.since.monotonic_ns)) {
             if beside_is_over {
                 (it.beside, it.counts.is_twice) = (None, false);
             }
+            return;
+        }
+        // Who has been held up hears first what was said meanwhile. A flood may keep that up for so long, and no longer.
+        let is_long = since(current.unwrap_or(it.since.monotonic_ns)) / 2 >= self.timing.silence_ns;
+        if !it.counts.is_silent && !is_long && waits() {
             return;
         }
         (it.beside, it.counts.is_twice) = (None, false);

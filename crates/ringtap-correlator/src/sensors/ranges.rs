@@ -13,6 +13,12 @@ pub(super) struct Ranges(BTreeMap<u64, u64>);
 impl Ranges {
     /// Adds one; false: it was there.
     pub(super) fn insert(&mut self, number: u64) -> bool {
+        if let Some(mut last) = self.0.last_entry()
+            && last.get().checked_add(1) == Some(number)
+        {
+            *last.get_mut() = number;
+            return true;
+        }
         let before = self.0.range(..=number).next_back().map(|(first, last)| (*first, *last));
         if before.is_some_and(|(_, last)| last >= number) {
             return false;

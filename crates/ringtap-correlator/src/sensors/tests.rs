@@ -216,6 +216,31 @@ fn only_the_future_brings_into_quarantine_never_lateness() {
     assert_eq!(whats(&mut sensors).last(), Some(&What::Released));
 }
 
+#[test]
+fn nobody_is_silent_whose_words_wait() {
+    let mut sensors = Sensors::new(2, TIMING, at(0));
+    (0..2).for_each(|sensor| sensors.beat(sensor, &beat(1, 0, 100), at(101)));
+    sensors.take_notices();
+    // Whoever judges was held up for six seconds.
+    let mut looks = 0;
+    let mut waits = || {
+        looks += 1;
+        true
+    };
+    sensors.tick_unless(at(5000), &mut waits);
+    sensors.tick_unless(at(6000), &mut waits);
+    assert_eq!((whats(&mut sensors), looks), (vec![], 2), "looked at for both, once it is time");
+    sensors.beat(0, &beat(1, 0, 5900), at(6001));
+    sensors.tick_unless(at(6002), || false);
+    let silent = |ms: i64| vec![What::SilentSince { h_ns: Some(START + ms * MS) }];
+    assert_eq!(whats(&mut sensors), silent(100), "of the other one nothing waited");
+    // A flood is no way to hold time back.
+    sensors.tick_unless(at(16_000), || true);
+    assert_eq!(whats(&mut sensors), []);
+    sensors.tick_unless(at(16_001), || true);
+    assert_eq!(whats(&mut sensors), silent(5900));
+}
+
 /// What a sensor may say, in any order and any number of times.
 fn said() -> impl Strategy<Value = Vec<(usize, u8, u64, u64, i64, i64)>> {
     let one = (0..2usize, 0..4u8, 1..4u64, 0..30u64, 0..20_000i64, 0..3000i64);

@@ -37,9 +37,11 @@ impl Matcher {
     /// Prepares the detections of an automaton.
     #[must_use]
     pub fn new(automaton: &Automaton) -> Self {
-        let detections = automaton.detections.iter().map(|detection| Prepared {
-            selections: detection.selections.iter().map(prepare).collect(),
-            condition: prepare(&detection.condition),
+        let detections = automaton.detections.iter().map(|detection| {
+            let selections: Vec<Expression<Compiled>> =
+                detection.selections.iter().map(|it| sorted(prepare(it), &[])).collect();
+            let condition = sorted(prepare(&detection.condition), &selections);
+            Prepared { selections, condition }
         });
         Self { detections: detections.collect(), scratch: Scratch::default(), feeds: Vec::new() }
     }
@@ -85,6 +87,31 @@ fn prepare(expression: &Expression<crate::automaton::Test>) -> Expression<Compil
         Expression::Not(inner) => Expression::Not(Box::new(prepare(inner))),
         Expression::Selection(number) => Expression::Selection(*number),
         Expression::Test(test) => Expression::Test(Compiled::new(test)),
+    }
+}
+
+/// Lists with what costs least at their beginning: often that says enough. What they mean does not depend on the order.
+fn sorted(expression: Expression<Compiled>, selections: &[Expression<Compiled>]) -> Expression<Compiled> {
+    let list = |list: Vec<Expression<Compiled>>| {
+        let mut list: Vec<_> = list.into_iter().map(|item| sorted(item, selections)).collect();
+        list.sort_by_cached_key(|item| cost(item, selections));
+        list
+    };
+    match expression {
+        Expression::All(items) => Expression::All(list(items)),
+        Expression::Any(items) => Expression::Any(list(items)),
+        Expression::Not(inner) => Expression::Not(Box::new(sorted(*inner, selections))),
+        other => other,
+    }
+}
+
+fn cost(expression: &Expression<Compiled>, selections: &[Expression<Compiled>]) -> usize {
+    match expression {
+        Expression::All(list) | Expression::Any(list) => list.iter().map(|item| cost(item, selections)).sum(),
+        Expression::Not(inner) => cost(inner, selections),
+        // A selection holds no selections.
+        Expression::Selection(number) => selections.get(usize::from(*number)).map_or(0, |it| cost(it, &[])),
+        Expression::Test(test) => test.cost(),
     }
 }
 

@@ -85,6 +85,19 @@ impl Compiled {
         Self { field: test.field, kind }
     }
 
+    /// What it takes, roughly, in comparisons of short texts.
+    pub(super) fn cost(&self) -> usize {
+        match &self.kind {
+            Check::Exists | Check::Null | Check::Never | Check::Number(..) => 0,
+            Check::Equals(..) => 1,
+            Check::StartsWith(_, values) | Check::EndsWith(_, values) => values.len(),
+            Check::Contains(_, finders) => 3 * finders.len(),
+            Check::Network(..) => 4,
+            Check::Field(..) => 5,
+            Check::Expression(..) => 20,
+        }
+    }
+
     pub(super) fn holds(&mut self, row: &Row<'_>, scratch: &mut Scratch) -> bool {
         let value = row.value(self.field);
         match (&self.kind, value) {

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 use crate::bytes::{Damaged, Reader, Writer};
+use crate::matcher::Filling;
 
 /// Which event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,6 +138,43 @@ struct More {
     carry: Vec<u8>,
 }
 
+impl More {
+    fn of(via: Option<IncidentId>, value: Option<Digest>, carry: &[u8]) -> Option<Box<Self>> {
+        let is_plain = via.is_none() && value.is_none() && carry.is_empty();
+        (!is_plain).then(|| Box::new(Self { via, value, carry: carry.into() }))
+    }
+}
+
+/// What one event is to one correlation, without the event's mark and its key: a [`Filling`] for hosts that keep it
+/// themselves until the watermark has come, with what it is to other correlations of the same key.
+#[derive(Clone, Debug)]
+pub struct Fill {
+    /// Number of the rule.
+    pub rule: u16,
+    /// The steps that the event fills, one bit each.
+    pub places: u32,
+    more: Option<Box<More>>,
+}
+
+impl Fill {
+    /// Of this one.
+    #[must_use]
+    pub fn of(filling: &Filling) -> Self {
+        let Filling { rule, places, via, value, carry, .. } = filling;
+        Self { rule: *rule, places: *places, more: More::of(*via, *value, carry) }
+    }
+
+    /// Bytes of memory beside its own, near enough for a bound.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.more.as_ref().map_or(0, |more| size_of::<More>() + more.carry.len())
+    }
+
+    pub(crate) fn waiting(self, mark: Mark) -> Waiting {
+        Waiting { mark, places: self.places, more: self.more }
+    }
+}
+
 impl Ord for Waiting {
     fn cmp(&self, other: &Self) -> Ordering {
         let parts = |it: &Self| (it.order(), it.places, it.mark.clock);
@@ -165,10 +203,12 @@ impl Waiting {
     }
 
     pub(crate) fn new(places: u32, entry: Entry, value: Option<Digest>, carry: &[u8]) -> Self {
-        let Entry { mark, via } = entry;
-        let is_plain = via.is_none() && value.is_none() && carry.is_empty();
-        let more = (!is_plain).then(|| Box::new(More { via, value, carry: carry.into() }));
-        Self { mark, places, more }
+        Self { mark: entry.mark, places, more: More::of(entry.via, value, carry) }
+    }
+
+    /// Of an event as the matcher gives it.
+    pub(crate) fn of(event: &Filling) -> Self {
+        Self { mark: event.mark, places: event.places, more: More::of(event.via, event.value, &event.carry) }
     }
 
     pub(crate) fn time(&self) -> i64 {

@@ -10,8 +10,8 @@ mod state;
 mod together;
 mod window;
 
-pub use entry::{Clock, Digest, Identity, IncidentId, Mark};
+pub use entry::{Clock, Digest, Fill, Identity, IncidentId, Mark};
 pub(crate) use entry::{ENTRY_BYTES, Entry, VALUE_BYTES, VIA_BYTES};
-pub use preview::Certain;
+pub use preview::{Certain, Reach};
 pub(crate) use state::STATE_BYTES;
 pub use state::State;

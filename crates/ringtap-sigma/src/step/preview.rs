@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::entry::{Entry, Waiting};
 use super::state::State;
-use crate::automaton::Rule;
+use crate::automaton::{Rule, Shape};
 use crate::matcher::Filling;
 use crate::output::{Doubt, Hit, Member};
 use crate::step::IncidentId;
@@ -25,6 +25,48 @@ pub struct Certain {
     pub doubt: Doubt,
     /// Its events.
     pub members: Vec<Member>,
+}
+
+/// How far a condition has come, in two bytes that a host keeps where it needs no look at the state: the steps that are
+/// filled, or how many events or values are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach(u16);
+
+impl Reach {
+    /// Nothing is there.
+    pub const NOTHING: Self = Self(0);
+    /// An incident is open, and was told.
+    pub(super) const TOLD: Self = Self(u16::MAX);
+    /// It may be anything.
+    const UNKNOWN: Self = Self(u16::MAX - 1);
+    /// What two bytes can say.
+    const MOST: u32 = 15;
+
+    pub(super) fn of_places(rule: &Rule, places: u32) -> Self {
+        if u32::from(rule.places) <= Self::MOST { Self(places as u16) } else { Self::UNKNOWN }
+    }
+
+    pub(super) fn of_count(count: u32) -> Self {
+        u16::try_from(count).map_or(Self::UNKNOWN, |count| Self(count.min(Self::UNKNOWN.0)))
+    }
+}
+
+impl Rule {
+    /// Whether a match could be [certain](State::preview) that was not told, if so many events came that together fill these
+    /// steps: a cheap no.
+    #[must_use]
+    pub fn could(&self, reach: Reach, places: u32, events: u32) -> bool {
+        if !self.monotone || reach == Reach::TOLD {
+            return false;
+        }
+        let there = u32::from(reach.0);
+        match &self.shape {
+            _ if reach == Reach::UNKNOWN => true,
+            Shape::Count(range) | Shape::Values(range) => there.saturating_add(events) >= range.least,
+            Shape::Together(formula) => formula.holds(there | places),
+            Shape::Ordered => (there | places).count_ones() >= u32::from(self.places),
+        }
+    }
 }
 
 impl State {

@@ -1,61 +1,70 @@
 //! Owns: the events of a state that wait for the watermark, the next one first.
 //! Does not: know when one is due.
 
+use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 
 use super::entry::Waiting;
 
-/// Most states have one event that waits, at most: it needs no memory of its own.
+/// Most states have none that waits: it takes its memory when one comes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Queue {
-    /// The least of all; where there is none, none waits.
-    first: Option<Waiting>,
+pub(super) struct Queue(Option<Box<Events>>);
+
+#[derive(Clone, Debug)]
+struct Events {
+    /// The least of all.
+    first: Waiting,
     rest: BinaryHeap<Reverse<Waiting>>,
 }
 
 impl Queue {
     pub(super) fn len(&self) -> usize {
-        usize::from(self.first.is_some()) + self.rest.len()
+        self.0.as_ref().map_or(0, |events| 1 + events.rest.len())
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.first.is_none()
+        self.0.is_none()
     }
 
     pub(super) fn peek(&self) -> Option<&Waiting> {
-        self.first.as_ref()
+        self.0.as_ref().map(|events| &events.first)
     }
 
     pub(super) fn push(&mut self, event: Waiting) {
-        let Some(first) = &mut self.first else { return self.first = Some(event) };
-        let later = if event < *first { core::mem::replace(first, event) } else { event };
-        self.rest.push(Reverse(later));
+        let Some(events) = &mut self.0 else {
+            return self.0 = Some(Box::new(Events { first: event, rest: BinaryHeap::new() }));
+        };
+        let later = if event < events.first { core::mem::replace(&mut events.first, event) } else { event };
+        events.rest.push(Reverse(later));
     }
 
     pub(super) fn pop(&mut self) -> Option<Waiting> {
-        let next = self.rest.pop().map(|Reverse(event)| event);
-        if next.is_some() && self.rest.is_empty() {
-            self.rest = BinaryHeap::new();
+        let events = self.0.as_mut()?;
+        let Some(Reverse(next)) = events.rest.pop() else {
+            return self.0.take().map(|events| events.first);
+        };
+        if events.rest.is_empty() {
+            events.rest = BinaryHeap::new();
         }
-        core::mem::replace(&mut self.first, next)
+        Some(core::mem::replace(&mut events.first, next))
     }
 
     /// In no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Waiting> {
-        self.first.iter().chain(self.rest.iter().map(|Reverse(event)| event))
+        self.newest(usize::MAX)
     }
 
     /// So many at most, mostly what came last.
     pub(super) fn newest(&self, most: usize) -> impl Iterator<Item = &Waiting> {
-        let rest = self.rest.as_slice();
+        let rest = self.0.as_ref().map_or(&[][..], |events| events.rest.as_slice());
         let rest = &rest[rest.len().saturating_sub(most - 1)..];
-        self.first.iter().chain(rest.iter().map(|Reverse(event)| event))
+        self.peek().into_iter().chain(rest.iter().map(|Reverse(event)| event))
     }
 
     /// Bytes of memory.
     pub(super) fn weight(&self) -> usize {
-        self.rest.capacity() * size_of::<Waiting>()
+        self.0.as_ref().map_or(0, |events| size_of::<Events>() + events.rest.capacity() * size_of::<Waiting>())
     }
 }
 

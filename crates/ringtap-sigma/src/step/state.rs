@@ -4,7 +4,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::entry::{Entry, Mark, Order, Waiting};
+use super::entry::{Entry, Fill, Mark, Order, Waiting};
+use super::preview::Reach;
 use super::queue::Queue;
 use super::window::Window;
 use crate::IncidentId;
@@ -66,8 +67,50 @@ impl State {
         out: &mut Vec<Output>,
     ) -> Option<i64> {
         if let Some(event) = event {
-            self.take(rule, key, event, watermark, out);
+            self.take(rule, key, Waiting::of(event), watermark, out);
         }
+        self.go_on(rule, key, watermark, out)
+    }
+
+    /// As [`step`](Self::step) with an event that waited elsewhere.
+    pub fn step_fill(
+        &mut self,
+        rule: &Rule,
+        key: &[u8],
+        (mark, fill): (Mark, Fill),
+        watermark: i64,
+        out: &mut Vec<Output>,
+    ) -> Option<i64> {
+        self.take(rule, key, fill.waiting(mark), watermark, out);
+        self.go_on(rule, key, watermark, out)
+    }
+
+    /// The same as a step with an event under the watermark before, and then one under this, which has come to the event's
+    /// time: the event need not be put aside in between. The watermark before was behind it.
+    pub fn pass_fill(
+        &mut self,
+        rule: &Rule,
+        key: &[u8],
+        (mark, fill): (Mark, Fill),
+        watermark: i64,
+        out: &mut Vec<Output>,
+    ) -> Option<i64> {
+        let (event, time) = (fill.waiting(mark), mark.time_ns);
+        let before = time.saturating_sub(1);
+        if time > watermark || !self.waiting.is_empty() {
+            self.take(rule, key, event, before, out);
+        } else if let Some(event) = self.admitted(rule, event, before, out) {
+            self.pass(rule, key, before, out);
+            self.window.expire(rule, time);
+            let mut matched = Vec::new();
+            self.apply(rule, event, &mut matched, out);
+            self.settle(rule, key, time, &mut matched, out);
+        }
+        self.go_on(rule, key, watermark, out)
+    }
+
+    /// Applies all that has come up to the watermark; the next one at which something has to be done.
+    fn go_on(&mut self, rule: &Rule, key: &[u8], watermark: i64, out: &mut Vec<Output>) -> Option<i64> {
         while let Some(first) = self.waiting.peek()
             && first.time() <= watermark
         {
@@ -80,25 +123,34 @@ impl State {
     }
 
     /// Lets an event wait.
-    fn take(&mut self, rule: &Rule, key: &[u8], event: &Filling, watermark: i64, out: &mut Vec<Output>) {
-        let (mark, number) = (event.mark, rule.number);
-        let far = !(-FARTHEST..=FARTHEST).contains(&mark.time_ns);
-        let places = event.places & places(rule);
-        if mark.time_ns <= watermark || far || places == 0 {
-            return out.push(Output::Late { rule: number, mark });
-        }
-        let entry = Entry { mark, via: event.via };
-        let waiting = Waiting::new(places, entry, event.value, &event.carry);
-        if let Some(output) = self.told_before(rule, &waiting) {
-            return out.push(output);
-        }
-        self.waiting.push(waiting);
+    fn take(&mut self, rule: &Rule, key: &[u8], event: Waiting, watermark: i64, out: &mut Vec<Output>) {
+        let Some(event) = self.admitted(rule, event, watermark, out) else { return };
+        self.waiting.push(event);
         if self.waiting.len() > rule.limits.waiting as usize
             && let Some(first) = self.waiting.peek()
         {
-            out.push(Output::Forced { rule: number, mark: first.entry().mark });
+            out.push(Output::Forced { rule: rule.number, mark: first.entry().mark });
             let time = first.time();
             self.instant(rule, key, time, 1, out);
+        }
+    }
+
+    /// An event that is to be judged, with the steps that the rule has. Of another one is said why not.
+    fn admitted(&self, rule: &Rule, mut event: Waiting, watermark: i64, out: &mut Vec<Output>) -> Option<Waiting> {
+        let (time, mark) = (event.time(), event.entry().mark);
+        let far = !(-FARTHEST..=FARTHEST).contains(&time);
+        event.places &= places(rule);
+        let refused = if time <= watermark || far || event.places == 0 {
+            Some(Output::Late { rule: rule.number, mark })
+        } else {
+            self.told_before(rule, &event)
+        };
+        match refused {
+            None => Some(event),
+            Some(output) => {
+                out.push(output);
+                None
+            }
         }
     }
 
@@ -128,18 +180,22 @@ impl State {
         {
             let Some(event) = self.waiting.pop() else { break };
             taken += 1;
-            if let Some(output) = self.told_before(rule, &event) {
-                out.push(output);
-                continue;
-            }
-            self.applied = Some(event.order());
-            let completes = self.window.apply(rule, &event);
-            // With an upper bound the stamp's last event decides.
-            if completes || rule.is_bounded() {
-                matched.push(event);
-            }
+            self.apply(rule, event, &mut matched, out);
         }
         self.settle(rule, key, time, &mut matched, out);
+    }
+
+    /// Applies one event.
+    fn apply(&mut self, rule: &Rule, event: Waiting, matched: &mut Vec<Waiting>, out: &mut Vec<Output>) {
+        if let Some(output) = self.told_before(rule, &event) {
+            return out.push(output);
+        }
+        self.applied = Some(event.order());
+        let completes = self.window.apply(rule, &event);
+        // With an upper bound the stamp's last event decides.
+        if completes || rule.is_bounded() {
+            matched.push(event);
+        }
     }
 
     /// Goes through the times up to `through` at which the condition can change because something grew too old.
@@ -261,6 +317,12 @@ impl State {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// What has come of the condition, for [`Rule::could`]. It grows with events that are applied alone.
+    #[must_use]
+    pub fn reach(&self, rule: &Rule) -> Reach {
+        if self.open.is_some() { Reach::TOLD } else { self.window.reach(rule) }
     }
 
     /// Whether as many wait as may: one more is [`Output::Forced`], or forces another.

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::counts::{Stamps, Values};
 use super::entry::{Digest, Entry, Waiting};
 use super::ordered::Ordered;
+use super::preview::Reach;
 use super::together::Together;
 use crate::automaton::{Rule, Shape};
 use crate::bytes::{Damaged, Reader, Writer};
@@ -239,6 +240,16 @@ impl Window {
                 (places | ordered.places()).count_ones() >= u32::from(rule.places)
             }
             _ => false,
+        }
+    }
+
+    /// How far the condition has come.
+    pub(crate) fn reach(&self, rule: &Rule) -> Reach {
+        match self {
+            Self::Count(stamps) => Reach::of_count(stamps.count()),
+            Self::Values(values) => Reach::of_count(values.count()),
+            Self::Together(together) => Reach::of_places(rule, together.places()),
+            Self::Ordered(ordered) => Reach::of_places(rule, ordered.places()),
         }
     }
 

@@ -15,6 +15,7 @@ pub(crate) mod event;
 mod fanout;
 pub(crate) mod far_side;
 pub(crate) mod file_lock;
+mod huge_pages;
 pub mod keeper;
 pub mod local;
 pub(crate) mod memory;
@@ -34,6 +35,8 @@ pub(crate) mod vfio;
 pub(crate) mod write_right;
 pub(crate) mod xsk;
 pub(crate) mod xsk_transmit;
+
+pub use huge_pages::prefer_huge_pages;
 
 /// Returns when every packet that is in the kernel's receive path at the moment has come out of it: into a ring, with its
 /// counters, or elsewhere.
