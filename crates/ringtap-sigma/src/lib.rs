@@ -61,6 +61,8 @@
 //! 3. **Step.** [`State::step`] takes a filling with the watermark, or the watermark alone when the timer that it
 //!    returned last is due. `None` instead of a timer says that the state can be dropped. A state is bytes by
 //!    [`State::encode`]; equal states are equal bytes.
+//!    A host that keeps events itself until the watermark has come, once for all rules of a key, gives a [`Fill`] to
+//!    [`State::pass_fill`] then. [`Rule::could`] tells beforehand whether a match could be certain already.
 //! 4. **Chains.** An [`Output::Hit`] goes to [`Automaton::rise`], which gives fillings of the rules above. They are
 //!    given with the watermark *before* the one that brought the hit; only when a level has done all timers up to the
 //!    new watermark, those above it ([`Rule::level`]) get it. So a hit is never late.

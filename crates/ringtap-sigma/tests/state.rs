@@ -2,7 +2,9 @@
 
 mod support;
 
-use ringtap_sigma::{Automaton, Clock, Filling, IncidentId, Mark, Matcher, Matches, Opened, Output, Row, State, Value};
+use ringtap_sigma::{
+    Automaton, Clock, Fill, Filling, IncidentId, Mark, Matcher, Matches, Opened, Output, Row, State, Value,
+};
 use support::{automaton, everything, mark, values};
 
 const KINDS: &str = include_str!("vectors/kinds.yml");
@@ -84,6 +86,45 @@ fn an_open_incident_keeps_its_identity_when_its_state_is_rebuilt() {
     assert!(!State::new(rule).resume(IncidentId::default(), 0, 0, 0));
     assert_eq!(whole.remembered(rule).len(), 3);
     assert_eq!(whole.expires_ns(rule), Some(events[19].mark.time_ns + rule.timespan_ns + 1));
+}
+
+#[test]
+fn an_event_that_waited_elsewhere_is_what_it_is_to_a_state_that_it_waited_in() {
+    let automaton = automaton(KINDS);
+    let (mut matcher, mut matches, scope) = (Matcher::new(&automaton), Matches::default(), everything(&automaton));
+    let bytes = |state: &State| {
+        let mut bytes = Vec::new();
+        state.encode(&mut bytes);
+        bytes
+    };
+    let mut told = 0;
+    // At once, within the timespan, beyond it; steps in and out of their order, and the same event twice.
+    for (letters, gap) in [("abcabc", 0), ("aabbccabc", 1000), ("cbaabcc", 3000), ("aaaaaaaa", 1), ("abcabcab", 20_000)]
+    {
+        let new = || automaton.rules().iter().map(State::new).collect::<Vec<_>>();
+        let (mut waited, mut elsewhere) = (new(), new());
+        let mut outputs = [Vec::new(), Vec::new()];
+        let numbers = letters.chars().enumerate().flat_map(|event| [event, event]);
+        for (number, letter) in numbers {
+            let letter = letter.to_string();
+            let fields = [("kind", Value::Text(&letter)), ("user", Value::Text("u")), ("host", Value::Text("h"))];
+            let at = 1_000_000 + number as i64 * gap;
+            let values = values(&automaton, &fields);
+            let row = Row { values: &values, message: "" };
+            matcher.matches(&automaton, &scope, &row, mark(at, 1, number as u64), &mut matches);
+            for event in matches.fillings() {
+                let place = usize::from(event.rule);
+                let (rule, [out, other]) = (&automaton.rules()[place], &mut outputs);
+                waited[place].step(rule, &event.key, Some(event), at - 1, out);
+                let timer = waited[place].step(rule, &event.key, None, at, out);
+                let passed = elsewhere[place].pass_fill(rule, &event.key, (event.mark, Fill::of(event)), at, other);
+                assert_eq!((timer, bytes(&waited[place])), (passed, bytes(&elsewhere[place])), "{letters} {number}");
+            }
+        }
+        assert_eq!(outputs[0], outputs[1]);
+        told += outputs[0].iter().filter(|output| matches!(output, Output::Opened(_))).count();
+    }
+    assert!(told > 5, "{told}");
 }
 
 #[test]

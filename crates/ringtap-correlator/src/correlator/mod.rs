@@ -387,7 +387,7 @@ impl Correlator {
 
     /// The log reaches back so far, ns.
     fn reach(&self) -> i64 {
-        let horizon = self.engine.automaton().horizon_ns();
+        let horizon = self.engine.horizon_ns();
         self.engine.watermark().min(self.now.wall_ns).saturating_sub(horizon).saturating_sub(KEEP_NS)
     }
 
@@ -447,7 +447,7 @@ impl Correlator {
         let forgotten = self.engine.take_forgotten();
         if !forgotten.is_empty() {
             let now = self.engine.watermark();
-            self.gaps.add(now.saturating_sub(self.engine.automaton().horizon_ns()), now);
+            self.gaps.add(now.saturating_sub(self.engine.horizon_ns()), now);
         }
         self.told.extend(forgotten.into_iter().map(Told::Forgotten));
     }

@@ -92,6 +92,8 @@ pub trait Known {
 /// Rules at work on any number of keys.
 pub struct Engine {
     automaton: Arc<Automaton>,
+    /// How far back an event can matter, ns.
+    horizon_ns: i64,
     matcher: Matcher,
     matches: Matches,
     scopes: Scopes,
@@ -121,6 +123,7 @@ impl Engine {
             ..Counts::default()
         };
         Self {
+            horizon_ns: automaton.horizon_ns(),
             matcher: Matcher::new(&automaton),
             scopes: Scopes::new(&automaton),
             keys: Keys::new(rules, bounds),
@@ -141,6 +144,12 @@ impl Engine {
     #[must_use]
     pub fn automaton(&self) -> &Arc<Automaton> {
         &self.automaton
+    }
+
+    /// How far back an event can matter, ns: [`Automaton::horizon_ns`], found once.
+    #[must_use]
+    pub fn horizon_ns(&self) -> i64 {
+        self.horizon_ns
     }
 
     /// The watermark.
