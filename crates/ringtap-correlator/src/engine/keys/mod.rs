@@ -152,7 +152,8 @@ impl Keys {
     /// other.
     pub(in crate::engine) fn groups(&self, automaton: &Automaton, fillings: &[Filling], groups: &mut Groups) {
         let Groups { all, of } = groups;
-        (all.clear(), of.clear());
+        all.clear();
+        of.clear();
         for (first, filling) in fillings.iter().enumerate() {
             let level = automaton.rules()[usize::from(filling.rule)].level;
             let same = |group: &Group| group.level == level && fillings[group.first].key == filling.key;

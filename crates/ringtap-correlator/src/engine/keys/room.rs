@@ -74,7 +74,8 @@ impl Keys {
             let states = &self.states;
             table.fresh.retain(|(number, generation)| states.is(*number, *generation));
             table.expiry.retain(|Reverse((_, number, generation))| states.is(*number, *generation));
-            (table.fresh.shrink_to_fit(), table.expiry.shrink_to_fit());
+            table.fresh.shrink_to_fit();
+            table.expiry.shrink_to_fit();
         }
         self.keep(rule, number, at, timer, has_said);
         true
