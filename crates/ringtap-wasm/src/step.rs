@@ -30,7 +30,9 @@ impl Host {
         let time_ns = filling.as_ref().map_or(watermark, |filling| filling.mark.time_ns);
         let Some((_, rule)) = self.versions.with_rule(version, time_ns) else {
             match filling {
-                None => return Err("a state of rules that are not here: the configuration they came with is gone".into()),
+                None => {
+                    return Err("a state of rules that are not here: the configuration they came with is gone".into());
+                }
                 Some(it) if time_ns <= watermark => {
                     let name = self.versions.name(it.mark.identity.sensor).unwrap_or_default();
                     aside(out, name, "late: its rules are gone", None, Some(&it.mark));

@@ -94,7 +94,11 @@ fn module_and_correlator_tell_the_same_as_the_vectors() {
     let (records, end) = storm_and_end(500);
     let expected = natively(&records);
     let engine = in_the_module(&records);
-    assert!(!engine.asides.is_empty() && engine.asides.iter().all(|aside| aside.contains("\"lost\"")), "{:?}", engine.asides);
+    assert!(
+        !engine.asides.is_empty() && engine.asides.iter().all(|aside| aside.contains("\"lost\"")),
+        "{:?}",
+        engine.asides
+    );
     assert_same(&sorted(engine.lines), &expected);
     for mark in ["\"incomplete\":true", "\"incomplete\":false"] {
         assert!(expected.iter().any(|line| line.contains(mark)), "nothing with {mark}");

@@ -8,7 +8,8 @@ use ringtap_wasm::frames::Kind;
 use support::{Engine, LEVELS, RULES, SECOND, START, configuration, of, request, storm};
 
 /// Rules that no event of a storm is for.
-const OTHERS: &str = "title: Z\nname: z\nlogsource: {product: suricata}\ndetection: {s: {alert.signature_id: 99}, condition: s}\n";
+const OTHERS: &str =
+    "title: Z\nname: z\nlogsource: {product: suricata}\ndetection: {s: {alert.signature_id: 99}, condition: s}\n";
 
 fn configure(engine: &mut Engine, from_ns: i64, rules: &str) -> Vec<(u8, Vec<u8>)> {
     engine.call(Call::Configure { levels: LEVELS }, configuration(Some(from_ns), rules).as_bytes())
