@@ -53,7 +53,7 @@ struct Found {
 enum Job {
     Read { sensor: usize, alarms: f64, h: f64 },
     Take { sensor: usize, alarms: f64, h: f64 },
-    Promised { sensor: usize, h: f64 },
+    Step { alarms: f64, sensor: usize, h: f64 },
 }
 
 struct Simulation {
@@ -89,15 +89,16 @@ impl Simulation {
             }
             Job::Take { sensor, alarms, h } => {
                 let done = self.work(spread(sensor, 2) % case.cores, now, (alarms + 1.0) * costs.intake_us);
+                self.at(done, Job::Step { alarms, sensor, h });
+            }
+            Job::Step { alarms, sensor, h } => {
                 let all = alarms * costs.step_us;
                 let each = all * (1.0 - case.hot) / case.cores as f64;
                 for core in 0..case.cores {
-                    let hot = if core == 0 { all * case.hot } else { 0.0 };
-                    self.work(core, done, 0.0_f64.max(each + hot));
+                    self.work(core, now, each + if core == 0 { all * case.hot } else { 0.0 });
                 }
-                self.at(done, Job::Promised { sensor, h });
+                self.promised[sensor] = self.promised[sensor].max(h);
             }
-            Job::Promised { sensor, h } => self.promised[sensor] = self.promised[sensor].max(h),
         }
     }
 }
@@ -186,8 +187,7 @@ fn cases(costs: &Costs) -> Vec<Case> {
     vec![
         base,
         Case { name: "heartbeats each second", beat_ms: 1000, ..base },
-        Case { name: "partitions = 4 x cores", partitions: 4 * cores, ..base },
-        Case { name: "partitions = cores", partitions: cores, ..base },
+        Case { name: "partitions = 3/2 x cores", partitions: cores * 3 / 2, ..base },
         Case { name: "a quarter more alarms", alarms_per_s: 1.25e6, ..base },
         Case { name: "half as many more alarms", alarms_per_s: 1.5e6, ..base },
         Case { name: "flood: one sensor, 20,000/s", flood: 2e4, ..base },
