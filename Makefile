@@ -23,7 +23,7 @@ export CARGO
 
 LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell lint-links lint-sizes
 
-.PHONY: help setup build demo test test-long fuzz miri conformance wasm flink lab lab-ci lint $(LINTS) man install uninstall build-pcap install-pcap uninstall-pcap leak-pcap bench clean
+.PHONY: help setup build demo test test-long fuzz miri conformance wasm flink scale-demo lab lab-ci lint $(LINTS) man install uninstall build-pcap install-pcap uninstall-pcap leak-pcap bench clean
 
 help: ## this list
 	@echo 'make TARGET, where TARGET is one of:'
@@ -71,6 +71,10 @@ wasm: ## ringtap-sigma for wasm32, and its vectors inside wasm: the same bytes a
 
 flink: ## the correlator's Flink job and its tests, with the vectors as JVM bytecode (wants a JDK 17 and Maven; FLINK_ARGS=package makes the jar)
 	scripts/flink $(FLINK_ARGS)
+
+scale-demo: build ## a Kafka broker and a Flink cluster on loopback: killed in mid-window, and the same incidents as `ringtap correlate` (wants a JDK 17 and Maven)
+	scripts/setup ci
+	RINGTAP=$(RINGTAP) scripts/scale-demo $(SCALE_ARGS)
 
 lab: ## boot real kernels and network card models in QEMU and check Ringtap inside; all cells, or KERNEL=7-rt NIC=igb
 	scripts/setup lab

@@ -36,11 +36,10 @@ pub mod rule_test;
 pub mod rules;
 pub mod run;
 pub mod said;
-pub mod sensors;
 pub mod status;
 pub mod store;
 
-pub use ringtap_event::{alarm, event, fields, identity, logsource};
+pub use ringtap_event::{alarm, event, fields, identity, logsource, sensors};
 
 #[cfg(test)]
 mod samples {

@@ -74,6 +74,20 @@ pub fn members(members: &[Member], rule: &Rule, automaton: &Automaton, sensors: 
     members.iter().map(one).collect()
 }
 
+/// The rule of what was found, and the time that it rests on, both ends within, ns: what is missing there may be missing in
+/// it. `None` of what is no incident.
+#[must_use]
+pub fn rests_on<'a>(output: &Output, automaton: &'a Automaton) -> Option<(&'a Rule, i64, i64)> {
+    let (rule, at_ns, start_ns) = match output {
+        Output::Opened(it) => (it.rule, it.at_ns, it.start_ns),
+        Output::Extended(it) => (it.rule, it.at_ns, it.at_ns),
+        Output::Closed(it) => (it.rule, it.at_ns, it.at_ns),
+        Output::Hit(_) | Output::Late { .. } | Output::Forced { .. } | Output::Duplicate { .. } => return None,
+    };
+    let rule = automaton.rules().get(usize::from(rule))?;
+    Some((rule, start_ns.min(at_ns.saturating_sub(rule.reach_ns)), at_ns))
+}
+
 /// That an incident opened, went on or closed; `None` of any other output.
 #[must_use]
 pub fn incident(output: &Output, found: Found, automaton: &Automaton, sensors: &dyn Sensors) -> Option<Json> {

@@ -1,7 +1,8 @@
 //! Events as every input of a correlator gives them, and incidents as every correlator tells them.
 //!
 //! **Owns:** a line or a sealed alarm into an event ([`parse`], [`alarm`]), its number among equals ([`identity`]), where
-//! the fields of rules are in it ([`fields`], [`logsource`], [`scopes`]), and the JSON of what rules find ([`incident`]).
+//! the fields of rules are in it ([`fields`], [`logsource`], [`scopes`]), how far registered sensors have come and what they
+//! could not tell ([`sensors`]), and the JSON of what rules find ([`incident`]).
 //! **Does not:** read inputs, keep a clock or a thread, judge. It is the same on a host of its own and, as wasm, on a
 //! cluster, so that both take and tell the same.
 #![forbid(unsafe_code)]
@@ -14,3 +15,4 @@ pub mod incident;
 pub mod logsource;
 pub mod parse;
 pub mod scopes;
+pub mod sensors;

@@ -27,6 +27,12 @@ pub enum Kind {
     Sensor = 8,
     /// Empty: an event matched and could not be correlated, as a field of the key is missing, a list or too long.
     Skipped = 9,
+    /// From when on a configuration holds (i64): one that is kept.
+    Version = 10,
+    /// Empty: the event is for rules that are not here yet. It is to be given again when they are.
+    Early = 11,
+    /// A time of which a sensor could not tell all: for all that run rules, before the watermark that follows.
+    Missing = 12,
 }
 
 /// Frames, one behind the other.

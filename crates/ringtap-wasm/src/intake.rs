@@ -11,6 +11,7 @@ use ringtap_event::event::Event;
 use ringtap_event::identity::Numbers;
 use ringtap_event::incident::matched;
 use ringtap_event::parse::{MAX_LINE, Parser, Wanted, hash, is_from_the_future};
+use ringtap_event::sensors::{Arrival, Beat, Numbered};
 use ringtap_sigma::{Automaton, Filling, Identity, Mark, Matches};
 use serde::Deserialize;
 use serde_json::json;
@@ -29,7 +30,8 @@ struct Silent<'a> {
 
 /// What a record is.
 enum Came {
-    Event(Event),
+    /// With when it was built, by the clock of a sensor that seals, ns.
+    Event(Event, Option<i64>),
     Beat(Heartbeat),
     Silent,
 }
@@ -40,9 +42,11 @@ impl Host {
         let mut numbers = numbers(sensor, state);
         match read(sensor, record) {
             Err(why) => aside(out, sensor, &why, Some(record), None),
-            Ok(Came::Silent) => self.promises.silent(sensor),
+            Ok(Came::Silent) => self.promises.silent(sensor, received_ns, out),
             Ok(Came::Beat(beat)) => self.beat(sensor, &beat, (received_ns, record), out),
-            Ok(Came::Event(event)) => self.event(sensor, event, (received_ns, record), &mut numbers, out),
+            Ok(Came::Event(event, built_ns)) => {
+                self.event(sensor, (event, built_ns), (received_ns, record), &mut numbers, out);
+            }
         }
         self.promises.tell(false, out);
         numbers.advance(self.promises.watermark());
@@ -50,26 +54,44 @@ impl Host {
     }
 
     fn beat(&mut self, sensor: &str, beat: &Heartbeat, (received_ns, record): (i64, &[u8]), out: &mut Frames) {
-        let sent_ns = ns(beat.sent_ns);
-        // The last one of a file promises that nothing at all follows: so far as it was sent is enough.
-        let h_ns = Some(ns(beat.horizon_ns)).filter(|h| *h > 0).map(|h| if h == i64::MAX { sent_ns } else { h });
-        if is_from_the_future(h_ns.unwrap_or(sent_ns).max(sent_ns), error_us(beat.error_ns), received_ns) {
-            return aside(out, sensor, "future", Some(record), None);
+        let beat = Beat {
+            epoch: beat.origin.epoch,
+            last: beat.last_sequence,
+            h_ns: Some(ns(beat.horizon_ns)).filter(|h| *h > 0),
+            built_ns: ns(beat.sent_ns),
+            error_us: error_us(beat.error_ns),
+        };
+        // The last one of a file promises that nothing at all follows: so far as it was sent is meant.
+        let latest_ns = beat.h_ns.filter(|h| *h < i64::MAX).map_or(beat.built_ns, |h| h.max(beat.built_ns));
+        if is_from_the_future(latest_ns, beat.error_us, received_ns) {
+            aside(out, sensor, "future", Some(record), None);
         }
-        self.promises.promise(sensor, h_ns);
+        self.promises.beat(sensor, &beat, received_ns, out);
     }
 
     fn event(
         &mut self,
         sensor: &str,
-        mut event: Event,
+        (mut event, built_ns): (Event, Option<i64>),
         (received_ns, record): (i64, &[u8]),
         numbers: &mut Numbers,
         out: &mut Frames,
     ) {
         let Mark { time_ns, clock, .. } = event.mark;
-        if is_from_the_future(time_ns, clock.error_us, received_ns) {
-            return aside(out, sensor, "future", Some(record), Some(&event.mark));
+        let Identity { epoch, sequence, .. } = event.mark.identity;
+        let arrival = built_ns.and_then(|built_ns| {
+            let numbered = Numbered { epoch, sequence, time_ns, built_ns, error_us: clock.error_us };
+            self.promises.alarm(sensor, &numbered, received_ns, out)
+        });
+        let refused = match arrival {
+            Some(Arrival::Future) => Some("future"),
+            Some(Arrival::Duplicate) => Some("duplicate"),
+            Some(Arrival::Old) => Some("of an epoch that ended long ago"),
+            None if is_from_the_future(time_ns, clock.error_us, received_ns) => Some("future"),
+            Some(Arrival::New) | None => None,
+        };
+        if let Some(why) = refused {
+            return aside(out, sensor, why, Some(record), Some(&event.mark));
         }
         let watermark = self.promises.watermark();
         if !event.is_numbered() {
@@ -79,12 +101,13 @@ impl Host {
         // Without heartbeats it has come as far as its events have, less their disorder.
         if let Some(Some(disorder)) = self.versions.sensors().get(sensor) {
             let greatest = time_ns.min(received_ns);
-            self.promises.promise(sensor, Some(greatest.saturating_sub(*disorder).saturating_sub(1)));
+            self.promises.come(sensor, greatest.saturating_sub(*disorder).saturating_sub(1));
         }
     }
 
     fn judge(&mut self, event: &Event, is_late: bool, out: &mut Frames) {
-        let Self { versions, matches, .. } = self;
+        let Self { versions, matches, judged_ns, .. } = self;
+        *judged_ns = (*judged_ns).max(Some(event.mark.time_ns));
         let Some(configured) = versions.at(event.mark.time_ns) else {
             return aside(
                 out,
@@ -152,14 +175,17 @@ fn read(sensor: &str, record: &[u8]) -> Result<Came, String> {
         is_its(line.sensor().as_str())?;
         return Ok(match *line.unverified() {
             Message::Heartbeat(beat) => Came::Beat(beat),
-            Message::Alert(alert) => Came::Event(Alarm { alert, texts: None }.event(sensor.into())),
+            Message::Alert(alert) => {
+                let built_ns = ns(alert.built_ns);
+                Came::Event(Alarm { alert, texts: None }.event(sensor.into()), Some(built_ns))
+            }
         });
     }
     if let Ok(Silent { event_type: "silent", host, .. }) = serde_json::from_slice(record) {
         return is_its(host).map(|()| Came::Silent);
     }
     let event = Parser::new(Wanted::Auto, sensor).event(record).map_err(|bad| format!("unreadable: {bad}"))?;
-    is_its(&event.sensor).map(|()| Came::Event(event))
+    is_its(&event.sensor).map(|()| Came::Event(event, None))
 }
 
 /// Stamps of a sensor whose equal records are counted.

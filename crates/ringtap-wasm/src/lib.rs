@@ -4,30 +4,36 @@
 //! # The module's interface
 //! The host asks for room with [`reserve`], writes a request there, calls a function, and reads the answer: its address and
 //! length are the halves of what is returned. A request is parts, an answer frames ([`frames`]). One instance serves one
-//! operator; it keeps versions of the configuration and promises of sensors in its own memory, and all else is the host's:
+//! operator; it keeps versions of the configuration, promises of sensors and what they lost in its own memory, and all else is the host's:
 //!
 //! | function | request | answer |
 //! |---|---|---|
-//! | [`configure`] | one configuration, as JSON | notes; the names of all registered sensors |
+//! | [`configure`] | one configuration, as JSON | from when on it holds; notes; the names of all registered sensors |
 //! | [`wait_for`] | names of sensors, those that this instance gets the records of | watermark, or that nobody is waited for |
-//! | [`intake`] | sensor, what is kept of it, record | what is to be kept of it; events for rules; lines; watermark |
-//! | [`step`] | key, what is kept of it, event or nothing | what is to be kept, with its timer; events for rules above; lines |
-//! | [`snapshot`] | nothing | promises, for the host's checkpoint |
+//! | [`intake`] | sensor, what is kept of it, record | what is to be kept of it; events for rules; lines; missing times; watermark |
+//! | [`step`] | key, what is kept of it, event or nothing | what is to be kept, with its timer; events for rules above; lines; or that the event is to be given again later |
+//! | [`missing`] | a missing time of any intake | |
+//! | [`snapshot`] | nothing | what this instance knows, for the host's checkpoint; the versions that are still needed |
 //! | [`restore`] | what `snapshot` gave, of any instance | |
 #![allow(unsafe_code)] // Names that a host calls can't be had without.
 
 pub mod frames;
 mod intake;
+mod losses;
 mod promises;
 mod step;
 mod versions;
 
+use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use ringtap_sigma::Matches;
+use serde::{Deserialize, Serialize};
 
 use frames::{Frames, Kind, part};
-use promises::Promises;
+use losses::Losses;
+use promises::{Promises, Sensor};
 use versions::Versions;
 
 /// The watermark of a state that needs no timer.
@@ -38,7 +44,17 @@ const NEVER: i64 = i64::MAX;
 pub struct Host {
     versions: Versions,
     promises: Promises,
+    losses: Losses,
     matches: Matches,
+    /// The latest event time that was judged here, ns.
+    judged_ns: Option<i64>,
+}
+
+/// What an instance knows, in the host's checkpoint.
+#[derive(Serialize, Deserialize)]
+struct Snapshot<'a> {
+    sensors: Cow<'a, BTreeMap<String, Sensor>>,
+    losses: Cow<'a, Losses>,
 }
 
 impl Host {
@@ -50,16 +66,22 @@ impl Host {
         let request = &mut request;
         match call {
             Call::Configure { levels } => {
-                for note in self.versions.add(request, levels)? {
-                    out.push(Kind::Note, note.as_bytes());
+                let (from_ns, mut notes) = self.versions.add(request, levels)?;
+                if let Some(judged_ns) = self.judged_ns.filter(|judged| (i64::MIN + 1..=*judged).contains(&from_ns)) {
+                    notes.push(format!(
+                        "a configuration holds from {from_ns} on and came after events of up to {judged_ns} had been \
+                         judged by the rules before it: announce it earlier"
+                    ));
                 }
+                out.push(Kind::Version, &from_ns.to_le_bytes());
+                notes.iter().for_each(|note| out.push(Kind::Note, note.as_bytes()));
                 self.versions.sensors().keys().for_each(|name| out.push(Kind::Sensor, name.as_bytes()));
             }
             Call::WaitFor => {
                 let names = std::iter::from_fn(|| part(request)).map(std::str::from_utf8);
                 let names: Vec<&str> =
                     names.collect::<Result<_, _>>().map_err(|error| format!("a sensor's name: {error}"))?;
-                self.promises.wait_for(names.into_iter());
+                self.promises.wait_for(names.into_iter(), self.versions.sensors(), out);
                 self.promises.tell(true, out);
             }
             Call::Intake { received_ns } => {
@@ -71,13 +93,27 @@ impl Host {
                 let [key, state, filling] = parts(request)?;
                 self.step(watermark, key, state, filling, out)?;
             }
-            Call::Snapshot => {
-                let mut bytes = Vec::new();
-                self.promises.snapshot(&mut bytes);
-                out.push(Kind::State, &bytes);
+            Call::Missing => self.losses.add(request)?,
+            Call::Snapshot { watermark } => self.snapshot(watermark.max(self.promises.watermark()), out)?,
+            Call::Restore => {
+                let Snapshot { sensors, losses } =
+                    serde_json::from_slice(request).map_err(|error| format!("the module's checkpoint: {error}"))?;
+                self.promises.restore(sensors.into_owned());
+                self.losses.restore(losses.into_owned());
             }
-            Call::Restore => self.promises.restore(request)?,
         }
+        Ok(())
+    }
+
+    /// What is to be kept of it all; what this watermark makes needless is forgotten.
+    fn snapshot(&mut self, watermark: i64, out: &mut Frames) -> Result<(), String> {
+        self.versions.forget(watermark);
+        self.losses.forget(watermark.saturating_sub(self.versions.horizon_ns()));
+        let snapshot =
+            Snapshot { sensors: Cow::Borrowed(self.promises.sensors()), losses: Cow::Borrowed(&self.losses) };
+        let bytes = serde_json::to_vec(&snapshot).map_err(|error| format!("the module's checkpoint: {error}"))?;
+        out.push(Kind::State, &bytes);
+        self.versions.kept().for_each(|from_ns| out.push(Kind::Version, &from_ns.to_le_bytes()));
         Ok(())
     }
 
@@ -119,9 +155,14 @@ pub enum Call {
         /// The watermark of the operator.
         watermark: i64,
     },
-    /// Promises as bytes.
-    Snapshot,
-    /// They, back.
+    /// A time of which a sensor could not tell all.
+    Missing,
+    /// What it knows, as bytes.
+    Snapshot {
+        /// The watermark of the operator.
+        watermark: i64,
+    },
+    /// It, back.
     Restore,
 }
 
@@ -178,10 +219,16 @@ pub extern "C" fn step(watermark: i64) -> u64 {
     answered(Call::Step { watermark })
 }
 
+/// [`Call::Missing`].
+#[unsafe(no_mangle)]
+pub extern "C" fn missing() -> u64 {
+    answered(Call::Missing)
+}
+
 /// [`Call::Snapshot`].
 #[unsafe(no_mangle)]
-pub extern "C" fn snapshot() -> u64 {
-    answered(Call::Snapshot)
+pub extern "C" fn snapshot(watermark: i64) -> u64 {
+    answered(Call::Snapshot { watermark })
 }
 
 /// [`Call::Restore`].

@@ -1,7 +1,7 @@
 //! Owns: one call of the step function for one key of one rule, whose state the host keeps as bytes.
 //! Does not: keep anything between calls.
 
-use ringtap_event::incident::{Found, Sensors, incident};
+use ringtap_event::incident::{Found, Sensors, incident, rests_on};
 use ringtap_sigma::{Filling, Mark, Matches, Output, State, Version};
 
 use crate::Host;
@@ -12,7 +12,7 @@ impl Host {
     /// Takes an event (empty: none) for a key, with what was kept of it (empty: nothing), under this watermark.
     ///
     /// # Errors
-    /// A rule that no version has, or bytes that another version of this program wrote.
+    /// A state of a rule that no version has, or bytes that another version of this program wrote.
     pub fn step(
         &mut self,
         watermark: i64,
@@ -29,9 +29,17 @@ impl Host {
         let filling = filling.map_err(|error| damaged("event on its way to a rule", &error))?;
         let time_ns = filling.as_ref().map_or(watermark, |filling| filling.mark.time_ns);
         let Some((_, rule)) = self.versions.with_rule(version, time_ns) else {
-            return Err(
-                "an event came for rules that are not here yet: announce a configuration before its from_ns".into()
-            );
+            match filling {
+                None => {
+                    return Err("a state of rules that are not here: the configuration they came with is gone".into());
+                }
+                Some(it) if time_ns <= watermark => {
+                    let name = self.versions.name(it.mark.identity.sensor).unwrap_or_default();
+                    aside(out, name, "late: its rules are gone", None, Some(&it.mark));
+                }
+                Some(_) => out.push(Kind::Early, &[]),
+            }
+            return Ok(());
         };
         let filling = filling.map(|mut filling| {
             filling.rule = rule.number;
@@ -83,7 +91,10 @@ impl Host {
             Output::Forced { mark, .. } => not_judged(out, "judged before its time, as too many wait", mark),
             Output::Duplicate { mark, .. } => not_judged(out, "duplicate", mark),
             Output::Opened(_) | Output::Extended(_) | Output::Closed(_) => {
-                let line = rule.announces.then(|| incident(&output, Found::default(), automaton, &self.versions));
+                let spans = rests_on(&output, automaton);
+                let incomplete = spans.is_some_and(|(_, from_ns, at_ns)| self.losses.touch(from_ns, at_ns));
+                let found = Found { incomplete, ..Found::default() };
+                let line = rule.announces.then(|| incident(&output, found, automaton, &self.versions));
                 if let Some(line) = line.flatten() {
                     out.push(Kind::Line, line.to_string().as_bytes());
                 }

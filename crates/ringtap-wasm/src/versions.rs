@@ -12,6 +12,9 @@ use ringtap_event::scopes::Scopes;
 use ringtap_sigma::{Automaton, Limits, Matcher, Rule, RuleSet, Version};
 use serde::Deserialize;
 
+/// How much longer than its windows a version stays, ns.
+const MARGIN_NS: i64 = 1_000_000_000;
+
 /// A configuration as a record of its topic, or a line of its file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,11 +63,12 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Adds a version; one from the same time on takes the place of that. Returns what is to be said of its rules.
+    /// Adds a version; one from the same time on takes the place of that. Returns from when on it holds, ns, and what is to
+    /// be said of its rules.
     ///
     /// # Errors
     /// It is not understood, no rule is usable, or a chain is longer than there are operators for: `levels`.
-    pub fn add(&mut self, record: &[u8], levels: u8) -> Result<Vec<String>, String> {
+    pub fn add(&mut self, record: &[u8], levels: u8) -> Result<(i64, Vec<String>), String> {
         let record: Record = serde_json::from_slice(record).map_err(|error| {
             format!(
                 "configuration: {error}; expected {{\"from_ns\":…,\"rules\":{{FILE:TEXT}},\"sensors\":{{NAME:null}}}}"
@@ -94,7 +98,29 @@ impl Versions {
             self.names.extend(record.sensors.keys().map(|name| (hash(name.as_bytes()), name.clone())));
             self.sensors = record.sensors;
         }
-        Ok(notes)
+        Ok((record.from_ns, notes))
+    }
+
+    /// Forgets versions whose events and states are all gone once the watermark has come so far. The latest stays.
+    pub fn forget(&mut self, watermark: i64) {
+        while let Some(next) = self.by_time.keys().nth(1).copied()
+            && let Some((_, first)) = self.by_time.first_key_value()
+            // Its last event is before the next version; its states are gone a timespan later, in chains those of all.
+            && watermark > next.saturating_add(first.automaton.horizon_ns().saturating_mul(2)).saturating_add(MARGIN_NS)
+        {
+            self.by_time.pop_first();
+        }
+    }
+
+    /// From when on the versions hold that are kept, ns.
+    pub fn kept(&self) -> impl Iterator<Item = i64> {
+        self.by_time.keys().copied()
+    }
+
+    /// The longest time that an event can matter in any version, ns.
+    #[must_use]
+    pub fn horizon_ns(&self) -> i64 {
+        self.by_time.values().map(|version| version.automaton.horizon_ns()).max().unwrap_or(0)
     }
 
     /// The version for events of this time.

@@ -22,10 +22,12 @@ use crate::engine::{Bounds, Engine, Finding, Forgotten, Provisional, Taken};
 use crate::event::Event;
 use crate::identity::Numbers;
 use crate::log::Log;
-use crate::sensors::{Gaps, Now, Registered, SensorState, Sensors, Timing, What, is_from_the_future};
+use crate::sensors::{Gaps, Now, Registered, SensorState, Sensors, Timing, What};
 use crate::store::{Batch, Judged, Retention, Store};
 pub use late::Late;
 pub use ringtap_event::incident::Found;
+use ringtap_event::incident::rests_on;
+use ringtap_event::parse::is_from_the_future;
 use watermark::Watermark;
 
 /// Events between two watermarks in the log, at most: what a restart lets wait at once.
@@ -460,17 +462,10 @@ impl Correlator {
     }
 
     fn incident(&mut self, output: Output, late: bool) {
-        let (rule, at_ns, start_ns) = match &output {
-            Output::Opened(it) => {
-                self.counts.incidents[usize::from(it.rule)] += 1;
-                (it.rule, it.at_ns, it.start_ns)
-            }
-            Output::Extended(it) => (it.rule, it.at_ns, it.at_ns),
-            Output::Closed(it) => (it.rule, it.at_ns, it.at_ns),
-            Output::Hit(_) | Output::Late { .. } | Output::Forced { .. } | Output::Duplicate { .. } => return,
-        };
-        let rule = &self.engine.automaton().rules()[usize::from(rule)];
-        let from_ns = start_ns.min(at_ns.saturating_sub(rule.reach_ns));
+        if let Output::Opened(it) = &output {
+            self.counts.incidents[usize::from(it.rule)] += 1;
+        }
+        let Some((rule, from_ns, at_ns)) = rests_on(&output, self.engine.automaton()) else { return };
         let incomplete = self.gaps.touch(from_ns, at_ns) || self.sensors.as_ref().is_some_and(|it| it.are_blind(at_ns));
         let found = Found { late, incomplete };
         if rule.announces {

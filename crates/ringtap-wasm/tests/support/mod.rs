@@ -32,8 +32,16 @@ fn line(message: &Message) -> String {
     String::from_utf8(line).expect("JSON").trim_end().to_owned()
 }
 
+/// Every so many alarms of a sensor one is lost on the way.
+const LOST: u64 = 37;
+
 /// Alarms of two sensors with heartbeats, and of one that sends plain lines, some of them equal.
 pub fn storm(events: usize) -> Vec<Record> {
+    storm_and_end(events).0
+}
+
+/// A storm, and records of the next day, which bring time past all of its windows.
+pub fn storm_and_end(events: usize) -> (Vec<Record>, Vec<Record>) {
     let mut random = fastrand::Rng::with_seed(26);
     let (mut now, mut sequences) = (START, [0, 0]);
     let mut records = Vec::new();
@@ -70,23 +78,32 @@ pub fn storm(events: usize) -> Vec<Record> {
                     direction: Some(Direction::ToServer),
                     community: None,
                 };
-                records.push(Record { sensor, received_ns, value: line(&Message::Alert(alert)) });
+                if sequences[which] % LOST != 0 {
+                    records.push(Record { sensor, received_ns, value: line(&Message::Alert(alert)) });
+                }
             }
         }
         if number % 10 == 9 {
-            for (which, sensor) in ["north", "south"].into_iter().enumerate() {
-                let beat = Heartbeat {
-                    origin: origin(sensor, which as u8),
-                    last_sequence: sequences[which],
-                    horizon_ns: (now - DISORDER) as u64,
-                    sent_ns: now as u64 + 2000,
-                    error_ns: Some(1000),
-                };
-                records.push(Record { sensor, received_ns, value: line(&Message::Heartbeat(beat)) });
-            }
+            records.extend([0, 1].map(|which| beat(which, sequences[which], now)));
         }
     }
-    records
+    let later = now + 86_400 * SECOND;
+    let mut end = [0, 1].map(|which| beat(which, sequences[which], later)).to_vec();
+    let value = format!(r#"{{"time":{later},"sensor":"web","alert":{{"signature_id":99}}}}"#);
+    end.push(Record { sensor: "web", received_ns: later + 5_000_000, value });
+    (records, end)
+}
+
+fn beat(which: usize, last_sequence: u64, now: i64) -> Record {
+    let sensor = ["north", "south"][which];
+    let beat = Heartbeat {
+        origin: origin(sensor, which as u8),
+        last_sequence,
+        horizon_ns: (now - DISORDER) as u64,
+        sent_ns: now as u64 + 2000,
+        error_ns: Some(1000),
+    };
+    Record { sensor, received_ns: now + 5_000_000, value: line(&Message::Heartbeat(beat)) }
 }
 
 /// A configuration with these rules, from a time on.
@@ -134,7 +151,7 @@ impl Engine {
         self.call(Call::WaitFor, &request(&names));
     }
 
-    fn call(&mut self, call: Call, request: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    pub fn call(&mut self, call: Call, request: &[u8]) -> Vec<(u8, Vec<u8>)> {
         let mut answer = Frames::default();
         self.host.answer(call, request, &mut answer);
         let answer: Vec<_> = frames(answer.bytes()).map(|(kind, bytes)| (kind, bytes.to_vec())).collect();
@@ -191,6 +208,8 @@ impl Engine {
                 self.lines.push(text());
             } else if kind == Kind::Aside as u8 {
                 self.asides.push(text());
+            } else if kind == Kind::Missing as u8 {
+                self.call(Call::Missing, &bytes);
             } else if kind == Kind::Filling as u8 {
                 let len = u32::from_le_bytes(bytes[1..5].try_into().expect("a length")) as usize;
                 let (key, filling) = bytes[5..].split_at(len);
@@ -204,7 +223,7 @@ fn timer(kept: &[u8]) -> i64 {
     i64::from_le_bytes(kept[..8].try_into().expect("a time"))
 }
 
-fn of(answer: &[(u8, Vec<u8>)], wanted: Kind) -> Vec<Vec<u8>> {
+pub fn of(answer: &[(u8, Vec<u8>)], wanted: Kind) -> Vec<Vec<u8>> {
     answer.iter().filter(|(kind, _)| *kind == wanted as u8).map(|(_, bytes)| bytes.clone()).collect()
 }
 

@@ -1,12 +1,13 @@
 package ringtap.flink;
 
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import org.apache.flink.api.common.state.BroadcastState;
 import org.apache.flink.api.common.state.MapStateDescriptor;
-import org.apache.flink.api.common.state.ReadOnlyBroadcastState;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.slf4j.Logger;
@@ -16,58 +17,78 @@ import ringtap.flink.Correlation.Kind;
 
 /** The versions of the configuration that an operator has: those it was started with, and those that came since. */
 final class Configurations {
-    static final MapStateDescriptor<Integer, byte[]> KEPT = new MapStateDescriptor<>(
-            "configurations", Types.INT, PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO);
+    /** By the time from which on one holds, ns. */
+    static final MapStateDescriptor<Long, byte[]> KEPT = new MapStateDescriptor<>(
+            "configurations", Types.LONG, PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO);
+
     private static final Logger LOG = LoggerFactory.getLogger(Configurations.class);
 
-    private Configurations() {}
+    private final Correlation correlation;
+    private final int levels;
+    private final BroadcastState<Long, byte[]> kept;
+
+    /** What the module says of one. */
+    private record Told(long fromNs, List<String> sensors) {}
+
+    Configurations(Correlation correlation, int levels, BroadcastState<Long, byte[]> kept) {
+        this.correlation = correlation;
+        this.levels = levels;
+        this.kept = kept;
+    }
 
     /** Tells the module all of them; the names of the sensors that the last one registers. */
-    static List<String> tell(
-            Correlation correlation, int levels, List<byte[]> first, ReadOnlyBroadcastState<Integer, byte[]> kept)
-            throws Exception {
-        Map<Integer, byte[]> inOrder = new TreeMap<>();
-        for (Map.Entry<Integer, byte[]> entry : kept.immutableEntries()) {
+    List<String> tellAll(List<byte[]> first) throws Exception {
+        List<byte[]> all = new ArrayList<>(first);
+        Map<Long, byte[]> inOrder = new TreeMap<>();
+        for (Map.Entry<Long, byte[]> entry : kept.immutableEntries()) {
             inOrder.put(entry.getKey(), entry.getValue());
         }
+        all.addAll(inOrder.values());
         List<String> sensors = List.of();
-        for (byte[] configuration : first) {
-            sensors = tell(correlation, levels, configuration);
-        }
-        for (byte[] configuration : inOrder.values()) {
-            sensors = tell(correlation, levels, configuration);
+        for (byte[] configuration : all) {
+            sensors = tell(configuration).sensors;
         }
         return sensors;
     }
 
-    /** Tells the module one more, and keeps it; one that is not understood is said, and changes nothing. */
-    static List<String> add(
-            Correlation correlation, int levels, byte[] configuration, BroadcastState<Integer, byte[]> kept)
-            throws Exception {
-        List<String> sensors;
+    /** Tells the module one more, and keeps it; one that is not understood is said, and changes nothing: null. */
+    List<String> add(byte[] configuration) throws Exception {
+        Told told;
         try {
-            sensors = tell(correlation, levels, configuration);
+            told = tell(configuration);
         } catch (IllegalStateException refused) {
             LOG.error("refused, the configuration before it goes on: {}", refused.getMessage());
             return null;
         }
-        int next = 0;
-        for (Map.Entry<Integer, byte[]> entry : kept.immutableEntries()) {
-            next = Math.max(next, entry.getKey() + 1);
-        }
-        kept.put(next, configuration);
-        return sensors;
+        kept.put(told.fromNs, configuration);
+        return told.sensors;
     }
 
-    private static List<String> tell(Correlation correlation, int levels, byte[] configuration) {
-        List<String> sensors = new ArrayList<>();
-        for (Frame frame : correlation.call("configure", configuration, levels)) {
-            if (frame.kind() == Kind.SENSOR) {
-                sensors.add(frame.text());
-            } else {
-                LOG.warn("{}", frame.text());
+    /** Keeps those only of which the module says that they are needed. */
+    void keep(List<Frame> versions) throws Exception {
+        Set<Long> needed = new HashSet<>();
+        versions.forEach(frame -> needed.add(frame.number()));
+        List<Long> gone = new ArrayList<>();
+        for (Map.Entry<Long, byte[]> entry : kept.immutableEntries()) {
+            if (!needed.contains(entry.getKey())) {
+                gone.add(entry.getKey());
             }
         }
-        return sensors;
+        for (Long fromNs : gone) {
+            kept.remove(fromNs);
+        }
+    }
+
+    private Told tell(byte[] configuration) {
+        List<String> sensors = new ArrayList<>();
+        long fromNs = Long.MIN_VALUE;
+        for (Frame frame : correlation.call(Broadcast.CONFIGURE, configuration, levels)) {
+            switch (frame.kind()) {
+                case SENSOR -> sensors.add(frame.text());
+                case VERSION -> fromNs = frame.number();
+                default -> LOG.warn("{}", frame.text());
+            }
+        }
+        return new Told(fromNs, sensors);
     }
 }

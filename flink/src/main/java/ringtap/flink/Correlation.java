@@ -25,7 +25,10 @@ final class Correlation {
         WATERMARK,
         IDLE,
         SENSOR,
-        SKIPPED
+        SKIPPED,
+        VERSION,
+        EARLY,
+        MISSING
     }
 
     record Frame(Kind kind, byte[] bytes) {

@@ -46,20 +46,25 @@ public final class Job {
     private Job() {}
 
     public static void main(String[] arguments) throws Exception {
-        ParameterTool asked = ParameterTool.fromArgs(arguments);
+        StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment();
+        build(environment, ParameterTool.fromArgs(arguments));
+        environment.execute("ringtap correlate");
+    }
+
+    /** The job that is asked for; what can't be is said here, before anything runs. */
+    static void build(StreamExecutionEnvironment environment, ParameterTool asked) throws Exception {
         String brokers = asked.getRequired("kafka");
-        List<byte[]> first = configurations(Path.of(asked.getRequired("config")));
         int levels = asked.getInt("levels", 3);
         if (levels < 1 || levels > MOST_LEVELS) {
             throw new IllegalArgumentException("--levels " + levels + ": expected 1 to " + MOST_LEVELS);
         }
+        List<byte[]> first = configurations(Path.of(asked.getRequired("config")), levels);
         String records = asked.get("records", "ringtap-alarms");
         String configs = asked.get("configs", "ringtap-configurations");
         String incidents = asked.get("incidents", "ringtap-incidents");
         String asides = asked.get("asides", "ringtap-asides");
         expectTopics(brokers, List.of(records, configs, incidents, asides));
 
-        StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment();
         environment.enableCheckpointing(asked.getLong("checkpoint-ms", 1000));
         KafkaSource<SensorRecord> source = source(brokers, records, new Records());
         KafkaSource<byte[]> changes = source(brokers, configs, new Values());
@@ -72,10 +77,9 @@ public final class Job {
                 first);
         topology.lines.sinkTo(sink(brokers, incidents, DeliveryGuarantee.EXACTLY_ONCE)).uid("incidents");
         topology.asides.sinkTo(sink(brokers, asides, DeliveryGuarantee.AT_LEAST_ONCE)).uid("asides");
-        environment.execute("ringtap correlate");
     }
 
-    private static List<byte[]> configurations(Path file) throws Exception {
+    private static List<byte[]> configurations(Path file, int levels) throws Exception {
         List<byte[]> configurations = new ArrayList<>();
         for (String line : Files.readAllLines(file)) {
             if (!line.isBlank()) {
@@ -84,7 +88,7 @@ public final class Job {
         }
         // What is wrong with them is said here, not by each task.
         Correlation correlation = new Correlation();
-        configurations.forEach(configuration -> correlation.call("configure", configuration, MOST_LEVELS));
+        configurations.forEach(configuration -> correlation.call(Broadcast.CONFIGURE, configuration, levels));
         return configurations;
     }
 

@@ -2,6 +2,7 @@ package ringtap.flink;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Consumer;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.metrics.Counter;
@@ -9,26 +10,34 @@ import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.util.OutputTag;
 import ringtap.flink.Correlation.Frame;
 
-/** Where frames go: lines on, fillings to the operator of their level, events that were not judged aside. All is counted. */
+/** Where frames go: lines on, fillings to the operator of their level, missing times to all that run rules, events that were
+ * not judged aside. All is counted. */
 final class Outputs {
     static final OutputTag<String> ASIDE = new OutputTag<>("aside", Types.STRING);
+    static final OutputTag<Broadcast> MISSING = new OutputTag<>("missing", TypeInformation.of(Broadcast.class));
     private static final TypeInformation<Filling> FILLING = TypeInformation.of(Filling.class);
 
     private final Counter fillings;
     private final Counter lines;
     private final Counter asides;
     private final Counter skipped;
+    private final Counter missing;
+    private final List<OutputTag<Filling>> tags = new ArrayList<>();
 
     /** What takes an element of a side output. */
     interface Aside {
         <T> void collect(OutputTag<T> tag, T element);
     }
 
-    Outputs(MetricGroup group) {
+    Outputs(MetricGroup group, int levels) {
         fillings = group.counter("ringtapFillings");
         lines = group.counter("ringtapLines");
         asides = group.counter("ringtapAsides");
         skipped = group.counter("ringtapSkipped");
+        missing = group.counter("ringtapMissing");
+        for (int level = 0; level < levels; level++) {
+            tags.add(level(level));
+        }
     }
 
     /** The side output to the operator of a level. */
@@ -36,20 +45,12 @@ final class Outputs {
         return new OutputTag<>("level-" + level, FILLING);
     }
 
-    static List<OutputTag<Filling>> levels(int levels) {
-        List<OutputTag<Filling>> tags = new ArrayList<>();
-        for (int level = 0; level < levels; level++) {
-            tags.add(level(level));
-        }
-        return tags;
-    }
-
     /** Sends a frame on; false: it is for the operator itself. */
-    boolean send(Frame frame, List<OutputTag<Filling>> levels, java.util.function.Consumer<String> line, Aside aside) {
+    boolean send(Frame frame, Consumer<String> line, Aside aside) {
         switch (frame.kind()) {
             case FILLING -> {
                 fillings.inc();
-                aside.collect(levels.get(Filling.level(frame.bytes())), Filling.of(frame.bytes()));
+                aside.collect(tags.get(Filling.level(frame.bytes())), Filling.of(frame.bytes()));
             }
             case LINE -> {
                 lines.inc();
@@ -58,6 +59,10 @@ final class Outputs {
             case ASIDE -> {
                 asides.inc();
                 aside.collect(ASIDE, frame.text());
+            }
+            case MISSING -> {
+                missing.inc();
+                aside.collect(MISSING, Broadcast.missing(frame.bytes()));
             }
             case SKIPPED -> skipped.inc();
             default -> {

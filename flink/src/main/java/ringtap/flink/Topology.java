@@ -2,7 +2,7 @@ package ringtap.flink;
 
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.flink.api.common.eventtime.Watermark;
+import java.util.function.UnaryOperator;
 import org.apache.flink.api.common.eventtime.WatermarkGenerator;
 import org.apache.flink.api.common.eventtime.WatermarkOutput;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
@@ -23,13 +23,22 @@ final class Topology {
      * @param configurations those that come later
      */
     Topology(DataStream<SensorRecord> records, DataStream<byte[]> configurations, int levels, List<byte[]> first) {
-        // A configuration is no event: it holds no watermark back.
-        DataStream<byte[]> timeless = configurations.assignTimestampsAndWatermarks(
-                WatermarkStrategy.<byte[]>forGenerator(context -> new Always()));
+        this(records, told(configurations), UnaryOperator.identity(), levels, first);
+    }
+
+    /** With another way of configurations to those who run rules. */
+    Topology(
+            DataStream<SensorRecord> records,
+            DataStream<Broadcast> timeless,
+            UnaryOperator<DataStream<Broadcast>> way,
+            int levels,
+            List<byte[]> first) {
         SingleOutputStreamOperator<String> intake = records.keyBy(SensorRecord::sensor)
                 .connect(timeless.broadcast())
                 .transform("intake", Types.STRING, new IntakeOperator(levels, first))
                 .uid("intake");
+        // What sensors could not tell comes with their watermark: whoever has that has it.
+        DataStream<Broadcast> told = way.apply(timeless).union(intake.getSideOutput(Outputs.MISSING));
         DataStream<String> allLines = intake;
         DataStream<String> allAsides = intake.getSideOutput(Outputs.ASIDE);
         List<SingleOutputStreamOperator<String>> below = new ArrayList<>(List.of(intake));
@@ -39,9 +48,8 @@ final class Topology {
                 fillings = fillings.union(operator.getSideOutput(Outputs.level(level)));
             }
             SingleOutputStreamOperator<String> step = fillings.keyBy(Filling::key)
-                    .connect(timeless.broadcast(Configurations.KEPT))
-                    .process(new StepFunction(levels, first), Types.STRING)
-                    .name("level " + level)
+                    .connect(told.broadcast())
+                    .transform("level " + level, Types.STRING, new StepOperator(levels, first))
                     .uid("level-" + level);
             below.add(step);
             allLines = allLines.union(step);
@@ -51,14 +59,26 @@ final class Topology {
         asides = allAsides;
     }
 
-    /** As far as time can be. */
-    private static final class Always implements WatermarkGenerator<byte[]> {
+    /** A configuration is no event: it neither holds the watermark back nor moves it. */
+    static DataStream<Broadcast> told(DataStream<byte[]> configurations) {
+        return configurations
+                .map(Broadcast::configuration)
+                .returns(Broadcast.class)
+                .name("told")
+                .uid("told")
+                .setParallelism(1)
+                .assignTimestampsAndWatermarks(WatermarkStrategy.<Broadcast>forGenerator(context -> new Never()))
+                .setParallelism(1);
+    }
+
+    /** No time at all. */
+    private static final class Never implements WatermarkGenerator<Broadcast> {
         @Override
-        public void onEvent(byte[] event, long timestamp, WatermarkOutput output) {}
+        public void onEvent(Broadcast told, long timestamp, WatermarkOutput output) {}
 
         @Override
         public void onPeriodicEmit(WatermarkOutput output) {
-            output.emitWatermark(new Watermark(Long.MAX_VALUE));
+            output.markIdle();
         }
     }
 }

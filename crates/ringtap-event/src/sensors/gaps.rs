@@ -1,16 +1,18 @@
 //! Owns: the times of which a sensor could not tell all: what was lost, and while it was silent or began again.
 //! Does not: find them.
 
+use serde::{Deserialize, Serialize};
+
 /// Times that are kept apart; beyond it the oldest two become one, with what lies between.
 const MOST: usize = 1024;
 
 /// Times with something missing, both ends within, in the order of their beginning.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Gaps(Vec<(i64, i64)>);
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gaps(Vec<(i64, i64)>);
 
 impl Gaps {
     /// Adds one.
-    pub(crate) fn add(&mut self, from_ns: i64, to_ns: i64) {
+    pub fn add(&mut self, from_ns: i64, to_ns: i64) {
         if from_ns > to_ns {
             return;
         }
@@ -25,8 +27,19 @@ impl Gaps {
         }
     }
 
+    /// Adds those of another one.
+    pub fn extend(&mut self, other: &Self) {
+        other.0.iter().for_each(|(from, to)| self.add(*from, *to));
+    }
+
+    /// Forgets those that end before this, ns.
+    pub fn forget(&mut self, before_ns: i64) {
+        self.0.retain(|(_, to)| *to >= before_ns);
+    }
+
     /// Whether something is missing in this time, both ends within.
-    pub(crate) fn touch(&self, from_ns: i64, to_ns: i64) -> bool {
+    #[must_use]
+    pub fn touch(&self, from_ns: i64, to_ns: i64) -> bool {
         self.0.iter().any(|(from, to)| *from <= to_ns && *to >= from_ns)
     }
 }
@@ -42,6 +55,11 @@ mod tests {
             gaps.add(from, to);
         }
         assert_eq!(gaps.0, [(5, 6), (10, 30)]);
+        let mut other = Gaps::default();
+        other.add(40, 45);
+        other.extend(&gaps);
+        other.forget(7);
+        assert_eq!(other.0, [(10, 30), (40, 45)]);
         assert!(gaps.touch(6, 9) && gaps.touch(30, 30) && gaps.touch(i64::MIN, i64::MAX));
         assert!(!gaps.touch(7, 9) && !gaps.touch(31, 100));
         (0..2 * MOST as i64).for_each(|at| gaps.add(100 + 2 * at, 100 + 2 * at));

@@ -15,8 +15,10 @@ mod tests;
 use std::sync::Arc;
 
 use epoch::{Epoch, Lost, Taken};
-pub(crate) use gaps::Gaps;
-pub(crate) use ringtap_event::parse::is_from_the_future;
+pub use gaps::Gaps;
+use serde::{Deserialize, Serialize};
+
+use crate::parse::is_from_the_future;
 
 /// Epochs of one sensor that are remembered: what comes of them again is known.
 const MOST_EPOCHS: usize = 16;
@@ -24,7 +26,7 @@ const MOST_EPOCHS: usize = 16;
 /// way is not so late.
 const OVERTAKEN_NS: i64 = 1_000_000_000;
 /// Both clocks, read at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Now {
     /// Since 1970, ns; may be wrong, and set.
     pub wall_ns: i64,
@@ -33,7 +35,7 @@ pub struct Now {
 }
 
 /// How long is waited for what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timing {
     /// For alarms that a heartbeat has counted and that are not here, ns.
     pub gap_wait_ns: i64,
@@ -94,7 +96,7 @@ pub enum Arrival {
 }
 
 /// Something that happened to a sensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// Place of the sensor in the list of those that are registered.
     pub sensor: usize,
@@ -103,7 +105,7 @@ pub struct Notice {
 }
 
 /// What happened. Times are nanoseconds since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
     /// An epoch of it was heard for the first time.
     Began {
@@ -141,7 +143,7 @@ pub enum What {
 }
 
 /// What is counted of one sensor's datagrams.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SensorState {
     /// The least that it promised, ns.
     pub h_ns: Option<i64>,
@@ -172,8 +174,8 @@ pub struct SensorState {
 }
 
 /// How far the sensors have come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Least {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Least {
     /// Somebody has promised nothing yet.
     Open,
     /// All that are not left out promised this, ns.
@@ -182,7 +184,7 @@ pub(crate) enum Least {
     Nobody,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Sensor {
     /// When it was registered.
     since: Now,
@@ -198,8 +200,8 @@ struct Sensor {
 }
 
 /// All registered sensors.
-#[derive(Clone, Debug)]
-pub(crate) struct Sensors {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sensors {
     timing: Timing,
     sensors: Vec<Sensor>,
     least: Least,
@@ -208,14 +210,14 @@ pub(crate) struct Sensors {
 
 impl Sensors {
     /// So many sensors, of which nothing is known.
-    pub(crate) fn new(count: usize, timing: Timing, now: Now) -> Self {
+    pub fn new(count: usize, timing: Timing, now: Now) -> Self {
         let least = if count == 0 { Least::Nobody } else { Least::Open };
         Self { timing, sensors: vec![Sensor::new(now); count], least, notices: Vec::new() }
     }
 
     /// Goes on with these, by their places: more than before, some no longer, some again. Until a new one was heard, or the
     /// silence has passed, nothing more is certain.
-    pub(crate) fn keep(&mut self, count: usize, is_registered: impl Fn(usize) -> bool, now: Now) {
+    pub fn keep(&mut self, count: usize, is_registered: impl Fn(usize) -> bool, now: Now) {
         self.sensors.resize_with(count.max(self.sensors.len()), || Sensor::new(now));
         for (place, it) in self.sensors.iter_mut().enumerate() {
             let was_removed = std::mem::replace(&mut it.counts.is_removed, !is_registered(place));
@@ -230,7 +232,7 @@ impl Sensors {
 
     /// Notes an alarm of the log, after a restart, or that an epoch was heard (no sequence); `time_ns`: not later than when
     /// its first message was built, as far as the log can say.
-    pub(crate) fn note(&mut self, sensor: usize, epoch: u64, sequence: Option<u64>, time_ns: i64) {
+    pub fn note(&mut self, sensor: usize, epoch: u64, sequence: Option<u64>, time_ns: i64) {
         let epoch = self.sensors[sensor].noted(epoch, time_ns);
         if let Some(sequence) = sequence {
             epoch.note(sequence);
@@ -238,12 +240,12 @@ impl Sensors {
     }
 
     /// Goes on where an earlier run had come to: what a sensor saw from there on may be missing.
-    pub(crate) fn go_on_from(&mut self, watermark_ns: i64) {
+    pub fn go_on_from(&mut self, watermark_ns: i64) {
         self.sensors.iter_mut().for_each(|it| it.promised_ns = it.promised_ns.max(Some(watermark_ns)));
     }
 
     /// Takes an alarm.
-    pub(crate) fn alarm(&mut self, sensor: usize, alarm: &Numbered, now: Now) -> Arrival {
+    pub fn alarm(&mut self, sensor: usize, alarm: &Numbered, now: Now) -> Arrival {
         let Numbered { epoch, sequence, time_ns, built_ns, error_us } = *alarm;
         let it = &mut self.sensors[sensor];
         if is_from_the_future(time_ns, error_us, now.wall_ns) {
@@ -272,7 +274,7 @@ impl Sensors {
     }
 
     /// Takes a heartbeat.
-    pub(crate) fn beat(&mut self, sensor: usize, beat: &Beat, now: Now) {
+    pub fn beat(&mut self, sensor: usize, beat: &Beat, now: Now) {
         // The last one of a file promises that nothing at all follows. So far as it was built is enough: the sensor may
         // begin another file.
         let beat = &Beat { h_ns: beat.h_ns.map(|h| if h == i64::MAX { beat.built_ns } else { h }), ..*beat };
@@ -320,8 +322,9 @@ impl Sensors {
         self.update(sensor);
     }
 
-    /// Behind what a sensor promised: what it saw from there on is not known yet.
-    fn behind(&self, sensor: usize) -> i64 {
+    /// Behind what a sensor promised: what it saw from there on is not known yet, ns.
+    #[must_use]
+    pub fn behind(&self, sensor: usize) -> i64 {
         let it = &self.sensors[sensor];
         it.promised_ns.map_or(it.since.wall_ns, |h| h.saturating_add(1))
     }
@@ -366,14 +369,13 @@ impl Sensors {
     }
 
     /// The same as [`tick_unless`](Self::tick_unless), with nothing that waits.
-    #[cfg(test)]
-    pub(crate) fn tick(&mut self, now: Now) {
+    pub fn tick(&mut self, now: Now) {
         self.tick_unless(now, || false);
     }
 
     /// What time alone changes: promises that are due, sensors that are silent. `waits`: whether something that came before
     /// was not taken yet.
-    pub(crate) fn tick_unless(&mut self, now: Now, mut waits: impl FnMut() -> bool) {
+    pub fn tick_unless(&mut self, now: Now, mut waits: impl FnMut() -> bool) {
         for place in 0..self.sensors.len() {
             let it = &mut self.sensors[place];
             let lost: Vec<Lost> = it.epochs.iter_mut().flat_map(|epoch| epoch.settle(now.monotonic_ns)).collect();
@@ -418,10 +420,21 @@ impl Sensors {
                 it.epochs.iter().filter(|epoch| epoch.heard_ns == beside).map(|epoch| epoch.number).next_back();
             return;
         }
+        self.leave_out(place);
+    }
+
+    fn leave_out(&mut self, place: usize) {
+        let it = &mut self.sensors[place];
         if !std::mem::replace(&mut it.counts.is_silent, true) {
             it.counts.silences += 1;
             self.notices.push(Notice { sensor: place, what: What::SilentSince { h_ns: it.promised_ns } });
         }
+    }
+
+    /// Somebody says that a sensor is silent: it is left out until its next heartbeat.
+    pub fn silent(&mut self, place: usize) {
+        self.leave_out(place);
+        self.update(place);
     }
 
     fn quarantine(&mut self, place: usize, ahead_ns: i64) {
@@ -470,27 +483,27 @@ impl Sensors {
     }
 
     /// How far they have come. It may go back, as when a sensor is heard again; the watermark does not.
-    pub(crate) fn least(&self) -> Least {
+    pub fn least(&self) -> Least {
         self.least
     }
 
     /// When something changes if nothing comes, monotonic ns.
-    pub(crate) fn due_ns(&self) -> Option<i64> {
+    pub fn due_ns(&self) -> Option<i64> {
         self.sensors.iter().flat_map(|it| it.epochs.iter().filter_map(Epoch::due_ns)).min()
     }
 
     /// What happened since this was asked last.
-    pub(crate) fn take_notices(&mut self) -> Vec<Notice> {
+    pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }
 
     /// What was counted, in the order of the sensors.
-    pub(crate) fn counts(&self) -> impl Iterator<Item = SensorState> {
+    pub fn counts(&self) -> impl Iterator<Item = SensorState> {
         self.sensors.iter().map(|it| it.counts)
     }
 
     /// Whether a sensor that is left out now could have told of this time.
-    pub(crate) fn are_blind(&self, to_ns: i64) -> bool {
+    pub fn are_blind(&self, to_ns: i64) -> bool {
         let is_blind = |it: &Sensor| it.is_left_out() && !it.counts.is_removed;
         (0..self.sensors.len()).any(|at| is_blind(&self.sensors[at]) && self.behind(at) <= to_ns)
     }

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 /// Ranges that are kept apart: more holes than this are given up from the lowest on.
 pub(super) const MOST: usize = 4096;
 
 /// Sequences that are in.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {

@@ -6,13 +6,15 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::ranges::Ranges;
 
 /// Promises that wait at once: a later one says all that an earlier one does.
 const MOST_PROMISES: usize = 64;
 
 /// A heartbeat that does not count yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Promise {
     h_ns: Option<i64>,
     last: u64,
@@ -33,7 +35,7 @@ pub(super) struct Lost {
 }
 
 /// One epoch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Epoch {
     pub(super) number: u64,
     received: Ranges,

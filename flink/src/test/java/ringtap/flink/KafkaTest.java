@@ -1,0 +1,118 @@
+package ringtap.flink;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.flink.configuration.CheckpointingOptions;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.RestartStrategyOptions;
+import org.apache.flink.configuration.StateBackendOptions;
+import org.apache.flink.core.execution.JobClient;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.util.ParameterTool;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The job between topics of a real broker: each incident once, also when the broker is killed while windows are open. */
+class KafkaTest {
+    private static final Path VECTORS = Path.of("../crates/ringtap-wasm/tests/vectors");
+    private static final Duration PATIENCE = Duration.ofSeconds(150);
+
+    @TempDir
+    Path folder;
+
+    @Test
+    void aBrokerThatIsKilledInMidWindowChangesNothing() throws Exception {
+        List<SensorRecord> records = new ArrayList<>(records("storm.records"));
+        int half = records.size() / 2;
+        List<SensorRecord> rest = new ArrayList<>(records.subList(half, records.size()));
+        rest.addAll(records("storm.end"));
+        List<String> expected = Files.readAllLines(VECTORS.resolve("storm.incidents"));
+        try (Broker broker = new Broker(folder.resolve("kafka"))) {
+            broker.start();
+            broker.topics(Map.of(
+                    "ringtap-alarms", 3, "ringtap-configurations", 1, "ringtap-incidents", 2, "ringtap-asides", 1));
+            StreamExecutionEnvironment environment = environment();
+            Job.build(environment, parameters(broker.address()));
+            JobClient job = environment.executeAsync("test");
+            broker.send("ringtap-alarms", records.subList(0, half));
+            List<String> before = committed(broker, expected.size() / 4);
+            assertTrue(before.size() < expected.size(), "no window was open");
+            broker.kill();
+            Thread.sleep(1000);
+            broker.start();
+            broker.send("ringtap-alarms", rest);
+            committed(broker, expected.size());
+            // What a restart would tell a second time would come now.
+            Thread.sleep(2000);
+            List<String> told = committed(broker, expected.size());
+            assertEquals(String.join("\n", expected), String.join("\n", told.stream().sorted().toList()));
+            assertTrue(!job.getJobStatus().get().isGloballyTerminalState(), "it ended");
+            job.cancel().get();
+        }
+    }
+
+    @Test
+    void aBrokerThatIsNotThereIsNamed() {
+        var refused = assertThrows(
+                IllegalArgumentException.class, () -> Job.build(environment(), parameters("127.0.0.1:1")));
+        assertTrue(refused.getMessage().contains("no Kafka answers at 127.0.0.1:1"), refused.getMessage());
+    }
+
+    @Test
+    void aTopicThatIsNotThereIsNamed() throws Exception {
+        try (Broker broker = new Broker(folder.resolve("kafka"))) {
+            broker.start();
+            broker.topics(Map.of("ringtap-alarms", 1, "ringtap-configurations", 1));
+            var refused = assertThrows(
+                    IllegalArgumentException.class, () -> Job.build(environment(), parameters(broker.address())));
+            assertTrue(refused.getMessage().contains("no topic ringtap-incidents, ringtap-asides"), refused.getMessage());
+        }
+    }
+
+    /** What is committed once so much is, in no order. */
+    private static List<String> committed(Broker broker, int least) throws Exception {
+        long until = System.nanoTime() + PATIENCE.toNanos();
+        List<String> told = List.of();
+        while (told.size() < least) {
+            assertTrue(System.nanoTime() < until, told.size() + " of " + least + " lines came");
+            Thread.sleep(300);
+            told = broker.committed("ringtap-incidents");
+        }
+        return told;
+    }
+
+    private ParameterTool parameters(String brokers) {
+        String config = VECTORS.resolve("storm.config").toString();
+        return ParameterTool.fromArgs(
+                new String[] {"--kafka", brokers, "--config", config, "--checkpoint-ms", "200"});
+    }
+
+    private StreamExecutionEnvironment environment() {
+        Configuration configuration = new Configuration();
+        configuration.set(StateBackendOptions.STATE_BACKEND, "rocksdb");
+        configuration.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, folder.toUri().toString());
+        configuration.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
+        configuration.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, 1000);
+        configuration.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY, Duration.ofMillis(500));
+        return StreamExecutionEnvironment.createLocalEnvironment(2, configuration);
+    }
+
+    static List<SensorRecord> records(String file) throws Exception {
+        List<SensorRecord> records = new ArrayList<>();
+        for (String line : Files.readAllLines(VECTORS.resolve(file))) {
+            String[] parts = line.split("\t", 3);
+            long receivedMs = Long.parseLong(parts[1]) / 1_000_000;
+            records.add(new SensorRecord(parts[0], receivedMs, parts[2].getBytes(StandardCharsets.UTF_8)));
+        }
+        return records;
+    }
+}
