@@ -79,7 +79,7 @@ pub struct Consumer {
     partitions: Vec<Partition>,
     is_known: bool,
     /// Records that were deleted before they were read, to be told.
-    deleted: Vec<(Source, i64)>,
+    deleted: Vec<(Source, i64, i64)>,
     /// Batches that could not be read, since they were asked for.
     skipped: u64,
 }
@@ -170,8 +170,9 @@ impl Consumer {
         self.partitions.iter().map(|it| &it.source)
     }
 
-    /// Partitions of which records were deleted before they were read, and how many, since the last call.
-    pub fn take_deleted(&mut self) -> Vec<(Source, i64)> {
+    /// Partitions of which records were deleted before they were read, the offset they go on with, and how many are gone (0: it had been
+    /// read farther than it goes now), since the last call.
+    pub fn take_deleted(&mut self) -> Vec<(Source, i64, i64)> {
         std::mem::take(&mut self.deleted)
     }
 
@@ -269,7 +270,7 @@ impl Consumer {
         let Partition { source, leader, next, .. } = &self.partitions[place];
         let (source, leader, next) = (source.clone(), *leader, *next);
         let first = self.first(&source, leader)?;
-        self.deleted.push((source, (first - next).max(0)));
+        self.deleted.push((source, first, (first - next).max(0)));
         self.partitions[place].next = first;
         Ok(())
     }

@@ -9,6 +9,7 @@ mod connections;
 pub mod counts;
 mod datagrams;
 pub mod files;
+pub(crate) mod kafka;
 pub mod keyring;
 pub mod lines;
 pub mod listen;

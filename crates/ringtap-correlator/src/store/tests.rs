@@ -44,7 +44,7 @@ fn what_is_written_twice_is_there_once() {
         sensors: vec![(u64::MAX, "s1".into())],
     };
     for _ in 0..2 {
-        store.write(&automaton, &batch, judged).unwrap();
+        store.write(&automaton, &batch, judged, &BTreeMap::from([(u64::MAX, 9), (3, 0)])).unwrap();
         let incidents = store.incidents().unwrap();
         assert_eq!(incidents.len(), 1);
         let it = &incidents[0];
