@@ -28,7 +28,8 @@ fn broker(text: &str) -> Result<(String, u16), String> {
         None => text.split_once(':').map_or((text, Some("")), |(host, port)| (host, Some(port))),
     };
     let is_host = |host: &str| {
-        !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':'))
+        !host.is_empty()
+            && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':'))
     };
     let port = match port {
         Some("") if !text.ends_with(':') => Some(PORT),
@@ -59,7 +60,8 @@ impl fmt::Display for Brokers {
 /// Kafka takes no such name.
 pub fn topic(text: &str) -> Result<String, String> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    let is_good = !text.is_empty() && text.len() <= TOPIC_MAX && text.bytes().all(is_name) && text != "." && text != "..";
+    let is_good =
+        !text.is_empty() && text.len() <= TOPIC_MAX && text.bytes().all(is_name) && text != "." && text != "..";
     match is_good {
         true => Ok(text.to_owned()),
         false => Err(format!("'{text}' is no name of a topic: 1 to {TOPIC_MAX} of a-z, A-Z, 0-9, '.', '_' and '-'")),

@@ -87,7 +87,8 @@ impl Cluster {
     }
 
     fn with<T>(&mut self, node: i32, work: impl FnOnce(&mut Connection) -> Result<T, Failure>) -> Result<T, Failure> {
-        let connection = self.connections.get_mut(&node).ok_or_else(|| Failure::Other("the connection is gone".into()))?;
+        let connection =
+            self.connections.get_mut(&node).ok_or_else(|| Failure::Other("the connection is gone".into()))?;
         let done = work(connection);
         if done.is_err() {
             self.connections.remove(&node);

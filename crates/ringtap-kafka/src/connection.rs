@@ -67,7 +67,10 @@ impl Connection {
         let speaks = |api: Api| {
             spoken.iter().any(|(key, least, most)| *key == api.key && (*least..=*most).contains(&api.version))
         };
-        match [Api::PRODUCE, Api::FETCH, Api::LIST_OFFSETS, Api::METADATA, Api::INIT_PRODUCER_ID].into_iter().all(speaks) {
+        match [Api::PRODUCE, Api::FETCH, Api::LIST_OFFSETS, Api::METADATA, Api::INIT_PRODUCER_ID]
+            .into_iter()
+            .all(speaks)
+        {
             true => Ok(()),
             false => Err(Failure::Refused(Code(35))),
         }
@@ -85,7 +88,9 @@ impl Connection {
             return self.exchange(format!("\0{}\0{}", sasl.user, sasl.password).as_bytes()).map(drop);
         }
         let mut nonce = [0; 18];
-        SystemRandom::new().fill(&mut nonce).map_err(|_| Failure::Other("the kernel gives no random numbers".into()))?;
+        SystemRandom::new()
+            .fill(&mut nonce)
+            .map_err(|_| Failure::Other("the kernel gives no random numbers".into()))?;
         let scram = Scram::new(sasl, &nonce);
         let challenge = self.exchange(scram.first().as_bytes())?;
         let (proof, awaited) = scram.proof(&challenge)?;

@@ -97,7 +97,8 @@ impl Consumer {
     ) -> Result<Self> {
         let names = topics.join(", ");
         let cluster = Cluster::new(brokers.clone(), security);
-        let mut this = Self { cluster, topics, partitions: Vec::new(), is_known: false, deleted: Vec::new(), skipped: 0 };
+        let mut this =
+            Self { cluster, topics, partitions: Vec::new(), is_known: false, deleted: Vec::new(), skipped: 0 };
         this.begin(position).map_err(|failure| {
             let way_out = match &failure {
                 Failure::Refused(Code::UNKNOWN_TOPIC) => "make it (kafka-topics.sh --create), or name another one",
@@ -184,7 +185,9 @@ impl Consumer {
     /// Asks brokers for more, and waits for so long where there is none.
     pub fn fetch(&mut self, wait: Duration) -> Fetched {
         match self.try_fetch(wait) {
-            Ok(()) => Fetched::Records { is_all: self.partitions.iter().all(|it| it.end.is_some_and(|end| it.next >= end)) },
+            Ok(()) => {
+                Fetched::Records { is_all: self.partitions.iter().all(|it| it.end.is_some_and(|end| it.next >= end)) }
+            }
             Err(failure) => {
                 self.is_known = false;
                 std::thread::sleep(PAUSE);
@@ -280,7 +283,9 @@ impl Consumer {
         let mut earliest: Option<(i64, usize)> = None;
         for (place, it) in self.partitions.iter().enumerate() {
             match it.waiting.front() {
-                Some(head) if earliest.is_none_or(|(time, _)| head.time_ms < time) => earliest = Some((head.time_ms, place)),
+                Some(head) if earliest.is_none_or(|(time, _)| head.time_ms < time) => {
+                    earliest = Some((head.time_ms, place))
+                }
                 Some(_) => {}
                 None if it.end.is_some_and(|end| it.next >= end) => {}
                 None => return None,

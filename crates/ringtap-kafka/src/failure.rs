@@ -32,8 +32,12 @@ pub(crate) enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Network(error) if error.kind() == io::ErrorKind::WouldBlock => f.write_str("it does not answer in time"),
-            Self::Network(error) if error.kind() == io::ErrorKind::UnexpectedEof => f.write_str("it ended the connection"),
+            Self::Network(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                f.write_str("it does not answer in time")
+            }
+            Self::Network(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                f.write_str("it ended the connection")
+            }
             Self::Network(error) => write!(f, "{error}"),
             Self::Malformed(malformed) => write!(f, "{malformed}"),
             Self::Refused(code) => write!(f, "{code}"),

@@ -237,7 +237,9 @@ impl Producer {
                     Code(0) | Code::DUPLICATE => {
                         waiting.remove(&partition);
                     }
-                    Code::MESSAGE_TOO_LARGE | Code::RECORD_LIST_TOO_LARGE => return self.make_smaller(records, end, &counts, &waiting),
+                    Code::MESSAGE_TOO_LARGE | Code::RECORD_LIST_TOO_LARGE => {
+                        return self.make_smaller(records, end, &counts, &waiting);
+                    }
                     Code::OUT_OF_ORDER | Code::UNKNOWN_PRODUCER | Code::INVALID_PRODUCER_EPOCH => {
                         self.begin_anew()?;
                         return Err(Failure::Refused(Code(code)));
@@ -261,8 +263,11 @@ impl Producer {
         }
         if self.state.producer.is_none() {
             let node = self.leaders.iter().flatten().flatten().next().copied().ok_or(Failure::Refused(Code(5)))?;
-            let (code, producer, epoch) =
-                messages::producer_id(&self.cluster.ask(node, Api::INIT_PRODUCER_ID, &messages::init_producer_id())?)?;
+            let (code, producer, epoch) = messages::producer_id(&self.cluster.ask(
+                node,
+                Api::INIT_PRODUCER_ID,
+                &messages::init_producer_id(),
+            )?)?;
             Code::check(code).map_err(Failure::Refused)?;
             self.state.producer = Some((producer, epoch));
             self.state.next = Vec::new();
@@ -330,7 +335,10 @@ impl Producer {
         if records.len() == 1 {
             if self.shared.refused.fetch_add(1, Ordering::Relaxed) == 0 {
                 let bytes = records[0].value.len();
-                say(&format!("Kafka's topic {} takes no record of {bytes} bytes: such are counted, and given up", self.topic));
+                say(&format!(
+                    "Kafka's topic {} takes no record of {bytes} bytes: such are counted, and given up",
+                    self.topic
+                ));
             }
             self.finish(end);
             return Ok(Delivered::All);
@@ -347,7 +355,10 @@ impl Producer {
 
     /// The broker does not know our numbers (any more): another identity, and the batch once more. It may be there twice then.
     fn begin_anew(&mut self) -> Result<(), Failure> {
-        say(&format!("Kafka has lost count of what was written to {}: what is on its way may be there twice", self.topic));
+        say(&format!(
+            "Kafka has lost count of what was written to {}: what is on its way may be there twice",
+            self.topic
+        ));
         (self.state.producer, self.state.sent) = (None, None);
         self.state.next.clear();
         self.keep()

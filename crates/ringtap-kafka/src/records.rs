@@ -145,22 +145,22 @@ struct Head<'a> {
 
 impl<'a> Head<'a> {
     fn read(content: &'a [u8], base: i64) -> Result<Self, Malformed> {
-    let mut reader = Reader(content);
-    reader.i32()?;
-    if reader.i8()? != FORMAT {
-        return Err(Malformed("its records are of a format before Kafka 0.11"));
-    }
-    let sum = reader.i32()?.cast_unsigned();
-    if crc32c::crc32c(reader.0) != sum {
-        return Err(Malformed("a batch's checksum is wrong"));
-    }
-    let attributes = reader.i16()?;
-    let next = base.saturating_add(reader.i32()?.into()).saturating_add(1);
-    let (base_ms, latest_ms) = (reader.i64()?, reader.i64()?);
-    let producer = reader.i64()?;
-    reader.take(6)?;
-    let count = reader.i32()?;
-    Ok(Self { base, next, attributes, base_ms, latest_ms, producer, count, records: reader.0 })
+        let mut reader = Reader(content);
+        reader.i32()?;
+        if reader.i8()? != FORMAT {
+            return Err(Malformed("its records are of a format before Kafka 0.11"));
+        }
+        let sum = reader.i32()?.cast_unsigned();
+        if crc32c::crc32c(reader.0) != sum {
+            return Err(Malformed("a batch's checksum is wrong"));
+        }
+        let attributes = reader.i16()?;
+        let next = base.saturating_add(reader.i32()?.into()).saturating_add(1);
+        let (base_ms, latest_ms) = (reader.i64()?, reader.i64()?);
+        let producer = reader.i64()?;
+        reader.take(6)?;
+        let count = reader.i32()?;
+        Ok(Self { base, next, attributes, base_ms, latest_ms, producer, count, records: reader.0 })
     }
 
     fn batch(
@@ -169,33 +169,33 @@ impl<'a> Head<'a> {
         given_up: &mut HashSet<i64>,
         take: &mut impl FnMut(Decoded<'_>),
     ) -> Result<(), Malformed> {
-    let Self { base, attributes, base_ms, latest_ms, producer, count, .. } = *self;
-    let mut reader = Reader(self.records);
-    let has_broker_s_time = attributes & 8 != 0;
-    let (is_transactional, is_control) = (attributes & 16 != 0, attributes & 32 != 0);
-    let unpacked;
-    if attributes & 7 != 0 {
-        unpacked = decompress(attributes & 7, reader.0)?;
-        reader = Reader(&unpacked);
-    } else if reader.0.len() > compression::MOST {
-        return Err(Malformed("a batch is too large"));
-    }
-    if is_control {
-        given_up.remove(&producer);
-        return Ok(());
-    }
-    let is_given_up = is_transactional && given_up.contains(&producer);
-    for _ in 0..count {
-        let mut record = Reader(reader.varint_bytes()?.ok_or(Malformed("a record is missing"))?);
-        record.i8()?;
-        let time_ms = base_ms.saturating_add(record.varint()?);
-        let offset = base.saturating_add(record.varint()?);
-        let (key, value) = (record.varint_bytes()?, record.varint_bytes()?);
-        if offset >= from && !is_given_up {
-            take(Decoded { offset, time_ms: if has_broker_s_time { latest_ms } else { time_ms }, key, value });
+        let Self { base, attributes, base_ms, latest_ms, producer, count, .. } = *self;
+        let mut reader = Reader(self.records);
+        let has_broker_s_time = attributes & 8 != 0;
+        let (is_transactional, is_control) = (attributes & 16 != 0, attributes & 32 != 0);
+        let unpacked;
+        if attributes & 7 != 0 {
+            unpacked = decompress(attributes & 7, reader.0)?;
+            reader = Reader(&unpacked);
+        } else if reader.0.len() > compression::MOST {
+            return Err(Malformed("a batch is too large"));
         }
-    }
-    Ok(())
+        if is_control {
+            given_up.remove(&producer);
+            return Ok(());
+        }
+        let is_given_up = is_transactional && given_up.contains(&producer);
+        for _ in 0..count {
+            let mut record = Reader(reader.varint_bytes()?.ok_or(Malformed("a record is missing"))?);
+            record.i8()?;
+            let time_ms = base_ms.saturating_add(record.varint()?);
+            let offset = base.saturating_add(record.varint()?);
+            let (key, value) = (record.varint_bytes()?, record.varint_bytes()?);
+            if offset >= from && !is_given_up {
+                take(Decoded { offset, time_ms: if has_broker_s_time { latest_ms } else { time_ms }, key, value });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -51,7 +51,9 @@ impl<'a> Scram<'a> {
         }
         let (derive, mac, hash) = match self.sasl.mechanism {
             Mechanism::ScramSha512 => (pbkdf2::PBKDF2_HMAC_SHA512, hmac::HMAC_SHA512, &digest::SHA512),
-            Mechanism::ScramSha256 | Mechanism::Plain => (pbkdf2::PBKDF2_HMAC_SHA256, hmac::HMAC_SHA256, &digest::SHA256),
+            Mechanism::ScramSha256 | Mechanism::Plain => {
+                (pbkdf2::PBKDF2_HMAC_SHA256, hmac::HMAC_SHA256, &digest::SHA256)
+            }
         };
         let mut salted = vec![0; hash.output_len()];
         pbkdf2::derive(derive, iterations, &salt, self.sasl.password.as_bytes(), &mut salted);
@@ -71,7 +73,8 @@ impl<'a> Scram<'a> {
 impl Awaited {
     /// Whether the broker's last message shows that it knows the password, too.
     pub(crate) fn is_shown_by(&self, last: &[u8]) -> bool {
-        let field = std::str::from_utf8(last).ok().and_then(|text| text.split(',').find_map(|part| part.strip_prefix("v=")));
+        let field =
+            std::str::from_utf8(last).ok().and_then(|text| text.split(',').find_map(|part| part.strip_prefix("v=")));
         let shown = field.and_then(|text| BASE64.decode(text.as_bytes()).ok());
         shown.is_some_and(|shown| shown == self.0.as_ref())
     }
@@ -92,8 +95,14 @@ mod tests {
         let expected = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
         assert_eq!(last, expected);
         assert!(awaited.is_shown_by(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="));
-        assert!(!awaited.is_shown_by(b"v=7rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") && !awaited.is_shown_by(b"e=x"));
-        for wrong in [&b"r=another,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"[..], b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=0", b"\xff"] {
+        assert!(
+            !awaited.is_shown_by(b"v=7rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") && !awaited.is_shown_by(b"e=x")
+        );
+        for wrong in [
+            &b"r=another,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"[..],
+            b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=0",
+            b"\xff",
+        ] {
             assert!(scram.proof(wrong).is_err());
         }
     }

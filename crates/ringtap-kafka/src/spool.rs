@@ -75,13 +75,13 @@ impl Spool {
     pub(crate) fn open(folder: &Path, most: u64, topic: &str) -> Result<(Self, State)> {
         let name = folder.display().to_string();
         let failed = |error: io::Error| {
-            Error::os("keep what waits for Kafka in", &name, &error).way_out("name another folder: --kafka-spool DIR")
+            Error::os("keep what waits for Kafka in", &name, &error).way_out("name another folder for the spool")
         };
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         let lock = private(&folder.join("lock")).map_err(failed)?;
         let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|_| {
             Error::failed("keep what waits for Kafka in", &name, "another process uses the folder")
-                .way_out("give each a folder of its own: --kafka-spool DIR")
+                .way_out("give each a spool of its own")
         })?;
         let state = state(folder, topic).map_err(failed)?;
         let mut segments = segments(folder).map_err(failed)?;
@@ -105,7 +105,7 @@ impl Spool {
             if this.waiting(state.done) > 0 && !state.topic.is_empty() {
                 let cause = format!("what waits there is for the topic {}", state.topic);
                 return Err(Error::failed("keep what waits for Kafka in", &name, cause)
-                    .way_out("write to that topic until it is sent, or name another folder: --kafka-spool DIR"));
+                    .way_out("write to that topic until it is sent, or name another folder for the spool"));
             }
             state = State { topic: topic.to_owned(), done: state.done, ..State::default() };
         }
@@ -204,8 +204,12 @@ fn sound(path: &Path) -> io::Result<u64> {
 /// One that is damaged, or not there, begins anew.
 fn state(folder: &Path, topic: &str) -> io::Result<State> {
     match fs::read(folder.join("state")) {
-        Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_else(|_| State { topic: topic.to_owned(), ..State::default() })),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(State { topic: topic.to_owned(), ..State::default() }),
+        Ok(text) => {
+            Ok(serde_json::from_slice(&text).unwrap_or_else(|_| State { topic: topic.to_owned(), ..State::default() }))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(State { topic: topic.to_owned(), ..State::default() })
+        }
         Err(error) => Err(error),
     }
 }

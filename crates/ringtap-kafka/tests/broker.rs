@@ -25,7 +25,9 @@ fn target(broker: &str, topic: &str, key: &str, folder: &std::path::Path) -> Tar
 
 fn open(broker: &str, topic: &str, from: &BTreeMap<i32, i64>) -> ringtap::Result<Consumer> {
     let brokers: Brokers = broker.parse().unwrap();
-    Consumer::open(&brokers, Security::default(), vec![topic.to_owned()], |source: &Source| from.get(&source.partition).copied())
+    Consumer::open(&brokers, Security::default(), vec![topic.to_owned()], |source: &Source| {
+        from.get(&source.partition).copied()
+    })
 }
 
 /// All values of a topic, by key, until so many were read or a minute is over.
@@ -85,12 +87,24 @@ fn kafka_a_broker_that_is_killed_and_a_spool_that_outlives_its_process() {
     drop((north, south));
     // Kafka's own client reads the same, with the keys.
     let tool = script()
-        .args(["run", "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", &at, "--topic", "alarms"])
+        .args([
+            "run",
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            "--bootstrap-server",
+            &at,
+            "--topic",
+            "alarms",
+        ])
         .args(["--from-beginning", "--timeout-ms", "10000", "--formatter-property", "print.key=true"])
         .output()
         .unwrap();
     let text = String::from_utf8(tool.stdout).unwrap();
-    assert_eq!(text.lines().filter(|line| line.starts_with("north\t")).count(), 11_000, "{}", String::from_utf8_lossy(&tool.stderr));
+    assert_eq!(
+        text.lines().filter(|line| line.starts_with("north\t")).count(),
+        11_000,
+        "{}",
+        String::from_utf8_lossy(&tool.stderr)
+    );
 }
 
 #[test]
@@ -157,7 +171,8 @@ fn kafka_the_spool_s_bound_holds_and_what_is_in_it_comes_in_order() {
     broker.topic("alarms", 1);
     let at = broker.address();
     broker.kill();
-    let mut output = Output::open(Target { spool_bytes: 100_000, ..target(&at, "alarms", "north", folder.path()) }).unwrap();
+    let mut output =
+        Output::open(Target { spool_bytes: 100_000, ..target(&at, "alarms", "north", folder.path()) }).unwrap();
     let mut taken = 0;
     for line in numbers(0, 1000) {
         taken += u32::from(output.line(line.as_bytes()));

@@ -129,7 +129,8 @@ impl Work {
                 Fetched::Away(why) => {
                     if !std::mem::replace(&mut is_away, true) {
                         self.counts.failed.fetch_add(1, Ordering::Relaxed);
-                        let said = format!("Kafka at {} gives nothing: {why}; it is tried again twice a second", self.brokers);
+                        let said =
+                            format!("Kafka at {} gives nothing: {why}; it is tried again twice a second", self.brokers);
                         notes::say(&ringtap_output::printable(&said));
                     }
                     false
@@ -158,7 +159,8 @@ impl Work {
 
     fn count_skipped(&mut self) {
         for _ in 0..self.consumer.take_skipped() {
-            self.counts.bad(self.counts.lines.load(Ordering::Relaxed), &"a batch of records is damaged or larger than 16 MiB");
+            self.counts
+                .bad(self.counts.lines.load(Ordering::Relaxed), &"a batch of records is damaged or larger than 16 MiB");
         }
     }
 

@@ -204,7 +204,9 @@ impl Store {
     /// The database can't be read.
     pub fn read_up_to(&self) -> Result<BTreeMap<u64, i64>> {
         let text = self.meta("read")?.unwrap_or_default();
-        let one = |part: &str| part.split_once(':').and_then(|(stream, next)| Some((stream.parse().ok()?, next.parse().ok()?)));
+        let one = |part: &str| {
+            part.split_once(':').and_then(|(stream, next)| Some((stream.parse().ok()?, next.parse().ok()?)))
+        };
         Ok(text.split(' ').filter_map(one).collect())
     }
 

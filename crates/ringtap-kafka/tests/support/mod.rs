@@ -86,7 +86,8 @@ fn free_ports() -> u16 {
     loop {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = first.local_addr().unwrap().port();
-        let others: Vec<_> = (1..3).filter_map(|more| TcpListener::bind(("127.0.0.1", port.checked_add(more)?)).ok()).collect();
+        let others: Vec<_> =
+            (1..3).filter_map(|more| TcpListener::bind(("127.0.0.1", port.checked_add(more)?)).ok()).collect();
         if others.len() == 2 {
             return port;
         }
