@@ -26,6 +26,12 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
 }
 
+/// Of what is behind it in a batch.
+#[must_use]
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}
+
 /// Who wrote a batch, and its place among all that were written to the partition.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbering {
