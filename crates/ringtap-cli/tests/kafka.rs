@@ -122,7 +122,11 @@ fn kafka_each_record_counts_once_whatever_is_killed() {
     // Equal lines of equal stamps, which are told apart by counting alone: one that is read twice would be another event.
     let stamp = |number: u32| format!("2026-01-31T12:{:02}:{:02}Z", number / 60, number % 60);
     let line = |number: u32| {
-        format!("{{\"timestamp\":\"{}\",\"event_type\":\"alert\",\"kind\":\"failure\",\"who\":\"w{}\"}}", stamp(number), number % 7)
+        format!(
+            "{{\"timestamp\":\"{}\",\"event_type\":\"alert\",\"kind\":\"failure\",\"who\":\"w{}\"}}",
+            stamp(number),
+            number % 7
+        )
     };
     let mut all = String::new();
     let mut child = correlate(&arguments, &out);
@@ -146,7 +150,8 @@ fn kafka_each_record_counts_once_whatever_is_killed() {
         }
     }
     // What lets all be certain.
-    let last = "{\"timestamp\":\"2026-01-31T14:00:00Z\",\"event_type\":\"alert\",\"kind\":\"end\",\"who\":\"nobody\"}\n";
+    let last =
+        "{\"timestamp\":\"2026-01-31T14:00:00Z\",\"event_type\":\"alert\",\"kind\":\"end\",\"who\":\"nobody\"}\n";
     produce(&at, "alarms", &format!("suricata|{last}"), folder.path());
     all += last;
     // The same lines from a file of that name: the same incidents, to the byte.

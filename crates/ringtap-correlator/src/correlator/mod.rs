@@ -393,22 +393,6 @@ impl Correlator {
         !is_late
     }
 
-    /// What comes next was read from a stream that can be read again, such as a partition of Kafka; it goes on with the offset `next`.
-    pub fn reads(&mut self, stream: u64, next: i64) {
-        self.streams.comes(stream, next);
-    }
-
-    /// The offset that a stream goes on with; `None`: nothing of it was read.
-    #[must_use]
-    pub fn read_up_to(&self, stream: u64) -> Option<i64> {
-        self.streams.next().get(&stream).copied()
-    }
-
-    /// A stream begins again elsewhere, as what was to come is not there any more.
-    pub fn begins_again(&mut self, stream: u64, next: i64) {
-        self.streams.set(stream, next);
-    }
-
     /// The log reaches back so far, ns.
     fn reach(&self) -> i64 {
         let horizon = self.engine.automaton().horizon_ns();

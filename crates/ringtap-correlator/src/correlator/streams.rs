@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use super::Correlator;
+
 /// Streams by number, with the offset that each goes on with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Streams {
@@ -48,5 +50,46 @@ impl Streams {
 
     pub(super) fn next(&self) -> &BTreeMap<u64, i64> {
         &self.next
+    }
+}
+
+impl Correlator {
+    /// What comes next was read from a stream that can be read again, such as a partition of Kafka; it goes on with the offset `next`.
+    pub fn reads(&mut self, stream: u64, next: i64) {
+        self.streams.comes(stream, next);
+    }
+
+    /// The offset that a stream goes on with; `None`: nothing of it was read.
+    #[must_use]
+    pub fn read_up_to(&self, stream: u64) -> Option<i64> {
+        self.streams.next().get(&stream).copied()
+    }
+
+    /// A stream begins again elsewhere, as what was to come is not there any more.
+    pub fn begins_again(&mut self, stream: u64, next: i64) {
+        self.streams.set(stream, next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_counts_once_it_was_taken_or_something_else_comes() {
+        let mut streams = Streams::of(BTreeMap::from([(1, 5)]));
+        streams.comes(1, 6);
+        assert_eq!((streams.coming(), streams.next()[&1]), (Some((1, 6)), 5), "it was not taken yet");
+        streams.taken();
+        streams.comes(2, 1);
+        assert_eq!((streams.next()[&1], streams.next().get(&2)), (6, None));
+        // It came to nothing.
+        streams.comes(1, 7);
+        assert_eq!(streams.next()[&2], 1);
+        // The log of a restart says again what the store knew.
+        streams.note(1, 3);
+        assert_eq!(streams.next()[&1], 6);
+        streams.set(1, 2);
+        assert_eq!(streams.next()[&1], 2);
     }
 }
