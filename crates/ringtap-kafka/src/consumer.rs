@@ -72,6 +72,9 @@ struct Partition {
     bytes: usize,
 }
 
+/// Of each topic, what is asked of one broker: partitions, and the offset of each.
+type Wanted<'a> = BTreeMap<&'a str, Vec<(i32, i64)>>;
+
 /// A reader.
 pub struct Consumer {
     cluster: Cluster,
@@ -201,7 +204,7 @@ impl Consumer {
             self.look()?;
             self.find_beginnings()?;
         }
-        let mut by_leader: BTreeMap<i32, BTreeMap<&str, Vec<(i32, i64)>>> = BTreeMap::new();
+        let mut by_leader: BTreeMap<i32, Wanted<'_>> = BTreeMap::new();
         for it in self.partitions.iter().filter(|it| it.bytes < ENOUGH) {
             let leader = it.leader.ok_or(Failure::Refused(Code(5)))?;
             let topics = by_leader.entry(leader).or_default();

@@ -36,8 +36,11 @@ impl Api {
 /// Reads an answer, whatever a broker sends.
 type Parsed<T> = Result<T, Malformed>;
 
-/// What a broker speaks of an API: from version, to version, both within; or its error code.
-pub fn api_versions(body: &[u8]) -> Parsed<(i16, Vec<(i16, i16, i16)>)> {
+/// An API's key, and the versions of it that a broker speaks: from, to, both within.
+pub type Spoken = (i16, i16, i16);
+
+/// A broker's error code, and what it speaks.
+pub fn api_versions(body: &[u8]) -> Parsed<(i16, Vec<Spoken>)> {
     let mut reader = Reader(body);
     let code = reader.i16()?;
     Ok((code, reader.array(|it| Ok((it.i16()?, it.i16()?, it.i16()?)))?))
@@ -83,13 +86,16 @@ pub fn metadata(topics: &[String]) -> Vec<u8> {
     writer.0
 }
 
+/// A topic: error code, name, and of each partition its number and who leads it (−1: nobody).
+pub type Topic = (i16, String, Vec<(i32, i32)>);
+
 /// Brokers and topics of a cluster.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
     /// Number, host and port.
     pub brokers: Vec<(i32, String, u16)>,
-    /// Error code, name, and of each partition its number and who leads it (−1: nobody).
-    pub topics: Vec<(i16, String, Vec<(i32, i32)>)>,
+    /// All that were asked for.
+    pub topics: Vec<Topic>,
 }
 
 /// Reads them.
