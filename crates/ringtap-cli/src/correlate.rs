@@ -11,11 +11,13 @@ use clap::ArgGroup;
 use ringtap::{Error, Result};
 use ringtap_correlator::input::listen::Place;
 use ringtap_correlator::input::parse::Wanted;
-use ringtap_correlator::options::{DISORDER, GAP_WAIT, Inputs, LOG_SIZE, MEMORY, Options, Retention, SILENCE};
+use ringtap_correlator::options::{Brokers, DISORDER, GAP_WAIT, Inputs, LOG_SIZE, MEMORY, Options, Retention, SILENCE};
 use ringtap_correlator::rules::Rules;
 use ringtap_correlator::{rule_test, run, said};
+use ringtap_output::kafka_topic;
 use ringtap_run::{notes, units};
 
+use crate::kafka;
 use crate::outputs::{OutputArgs, ServiceArgs};
 use crate::words::{self, Words, one_of, unused_beside};
 
@@ -27,8 +29,9 @@ use crate::words::{self, Words, one_of, unused_beside};
 /// how to write a rule.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES,
-    group(ArgGroup::new("task").required(true).multiple(true).args(["read", "listen", "sensors", "check_rules", "test"])),
-    group(ArgGroup::new("others_lines").multiple(true).args(["read", "listen"])),
+    group(ArgGroup::new("task").required(true).multiple(true).args(["read", "listen", "sensors", "kafka", "check_rules", "test"])),
+    group(ArgGroup::new("others_lines").multiple(true).args(["read", "listen", "kafka"])),
+    group(ArgGroup::new("of_sensors").multiple(true).args(["sensors", "kafka"])),
     mut_args(|option| unused_beside(option, "check_rules", &["rules"])),
     mut_args(|option| unused_beside(option, "test", &[])))]
 pub struct Args {
@@ -45,6 +48,13 @@ pub struct Args {
     /// its path (may be given several times); --config registers them
     #[arg(long, value_name = "ADDR:PORT", value_parser = Place::parse, requires = "config", conflicts_with = "read")]
     sensors: Vec<Place>,
+    /// Read topics of Kafka, by some of its brokers: JSON lines, and what registered sensors have sealed. With --store it goes on where it
+    /// was, and takes each record once (docs/kafka.md)
+    #[arg(long, value_name = "HOST:PORT[,…]", conflicts_with_all = ["read", "listen", "sensors"])]
+    kafka: Option<Brokers>,
+    /// Topic to read (may be given several times)
+    #[arg(long, value_name = "TOPIC", default_value = kafka::ALARMS, value_parser = kafka_topic, requires = "kafka")]
+    kafka_topic: Vec<String>,
     /// Say of each rule whether it is used, or why not, with file and line, and end
     #[arg(long)]
     check_rules: bool,
@@ -61,7 +71,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = words::time(DISORDER), value_parser = units::duration)]
     disorder: Duration,
     /// How long to wait for alarms that a sensor's heartbeat has counted; then they are lost
-    #[arg(long, value_name = "TIME", default_value = words::time(GAP_WAIT), value_parser = units::duration, requires = "sensors")]
+    #[arg(long, value_name = "TIME", default_value = words::time(GAP_WAIT), value_parser = units::duration, requires = "of_sensors")]
     gap_wait: Duration,
     /// Without an event at the sockets for this long, the clock decides what is certain; a sensor without a heartbeat for this
     /// long is no longer waited for
@@ -102,6 +112,7 @@ Examples:
   ringtap correlate --rules rules/correlation --read eve.json           what was in yesterday's alerts
   ringtap correlate --rules DIR --listen ./eve.sock --store ./incidents   beside Suricata: filetype: unix_stream
   ringtap correlate --rules DIR --sensors 192.0.2.1:5171 --config ringtap.toml   registered sensors, with their keys
+  ringtap correlate --rules DIR --kafka 192.0.2.1:9092 --config ringtap.toml --store ./incidents   from Kafka
   ringtap sensor -i eth1 -S my.rules --eve - | ringtap correlate --rules DIR --read -
   ringtap correlate --rules DIR --check-rules                           which rules are used, and why others are not
   ringtap correlate --test rules/correlation/tests/*.toml               the rules' own tests
@@ -149,7 +160,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let json = args.json;
     let explain = args.explain;
-    let (options, is_check) = args.options();
+    let (options, is_check) = args.options()?;
     if is_check {
         return check(&options.rules);
     }
@@ -219,11 +230,20 @@ fn test(paths: &[PathBuf]) -> Result<ExitCode> {
 
 impl Args {
     /// What is asked for, and whether that is only a check of rules.
-    fn options(self) -> (Options, bool) {
-        let inputs = match self.listen.is_empty() && self.sensors.is_empty() {
-            true => Inputs::Read(self.read),
-            false => Inputs::Listen { lines: self.listen, sensors: self.sensors },
+    ///
+    /// # Errors
+    /// The configuration can't be read, or `[kafka]` in it makes no sense.
+    fn options(self) -> Result<(Options, bool)> {
+        let config = self.config.as_deref();
+        let inputs = match self.kafka {
+            Some(brokers) => {
+                let security = ringtap_run::kafka::security(config)?;
+                Inputs::Kafka { brokers, topics: self.kafka_topic, security }
+            }
+            None if self.listen.is_empty() && self.sensors.is_empty() => Inputs::Read(self.read),
+            None => Inputs::Listen { lines: self.listen, sensors: self.sensors },
         };
+        let outputs = self.outputs.lines(config)?;
         let options = Options {
             rules: self.rules.unwrap_or_default(),
             inputs,
@@ -240,7 +260,7 @@ impl Args {
             },
             metrics: self.service.metrics,
             config: self.config,
-            outputs: self.outputs.into(),
+            outputs,
             user: self.service.user,
             keeps_privileges: self.service.no_sandbox,
             duration: self.service.duration,
@@ -248,6 +268,6 @@ impl Args {
             progress: self.stats.is_none() && io::stderr().is_terminal(),
             explain: self.explain,
         };
-        (options, self.check_rules)
+        Ok((options, self.check_rules))
     }
 }

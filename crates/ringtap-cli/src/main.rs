@@ -10,6 +10,7 @@ mod correlate;
 mod demo;
 mod doctor;
 mod generate;
+mod kafka;
 mod live;
 mod man;
 mod outputs;

@@ -3,12 +3,17 @@
 //! Owns their spelling; the outputs themselves are `ringtap_output::announce`'s.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ringtap_output::LogServer;
+use ringtap::Result;
+use ringtap_correlator::options::Brokers;
 use ringtap_output::announce::LineOutputs;
+use ringtap_output::{LogServer, kafka_topic};
 use ringtap_run::units;
+
+use crate::kafka;
+use crate::words;
 
 /// Reads the size at which a file of lines is begun anew.
 pub fn rotate() -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
@@ -51,15 +56,36 @@ pub struct OutputArgs {
     /// What is announced to a syslog server (RFC 5424), udp:ADDRESS:PORT or tcp:ADDRESS:PORT
     #[arg(long, value_name = "SERVER", value_parser = LogServer::parse)]
     output_syslog: Option<LogServer>,
+    /// What is announced to Kafka, by some of its brokers; with this host's name as the key (docs/kafka.md)
+    #[arg(long, value_name = "HOST:PORT[,…]", requires = "output_kafka_topic")]
+    output_kafka: Option<Brokers>,
+    /// Topic for it, which has to be there
+    #[arg(long, value_name = "TOPIC", value_parser = kafka_topic, requires = "output_kafka")]
+    output_kafka_topic: Option<String>,
+    /// What waits for Kafka is in this directory [default: /var/lib/ringtap/kafka/TOPIC]
+    #[arg(long, value_name = "DIR", requires = "output_kafka")]
+    output_kafka_spool: Option<PathBuf>,
+    /// So much may wait there; what comes then is lost, and counted
+    #[arg(long, value_name = "SIZE", default_value = words::size(kafka::SPOOL_SIZE), value_parser = kafka::spool_size(), requires = "output_kafka")]
+    output_kafka_spool_size: u64,
 }
 
-impl From<OutputArgs> for LineOutputs {
-    fn from(args: OutputArgs) -> Self {
-        Self {
-            file: args.output,
-            rotate: args.output_rotate.map(|size| (size, args.output_keep)),
-            socket: args.output_socket,
-            syslog: args.output_syslog,
-        }
+impl OutputArgs {
+    /// What they mean beside this configuration.
+    ///
+    /// # Errors
+    /// As of [`kafka::target`].
+    pub fn lines(self, config: Option<&Path>) -> Result<LineOutputs> {
+        let target = |(brokers, topic)| {
+            let (spool, size) = (self.output_kafka_spool, self.output_kafka_spool_size);
+            kafka::target((brokers, topic), spool, size, kafka::host_name()?, config)
+        };
+        Ok(LineOutputs {
+            file: self.output,
+            rotate: self.output_rotate.map(|size| (size, self.output_keep)),
+            socket: self.output_socket,
+            syslog: self.output_syslog,
+            kafka: self.output_kafka.zip(self.output_kafka_topic).map(target).transpose()?,
+        })
     }
 }

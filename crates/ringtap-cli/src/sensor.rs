@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use clap::ArgGroup;
 use ringtap::{Error, Result};
-use ringtap_correlator::options::{LOG_SIZE, MEMORY};
+use ringtap_correlator::options::{Brokers, LOG_SIZE, MEMORY};
 use ringtap_correlator::run::{Event as OfCorrelator, Room};
 use ringtap_correlator::said;
 use ringtap_detect::Policy;
-use ringtap_output::{LogServer, printable};
+use ringtap_output::{LogServer, kafka_topic, printable};
 use ringtap_run::{notes, units};
 use ringtap_sensor::{
     self as sensor, AlarmOptions, Correlate, DatagramTarget, Datagrams, Event, Input, LineTarget, Options,
@@ -22,6 +22,7 @@ use ringtap_sensor::{
 };
 
 use crate::correlate::{self, ended};
+use crate::kafka;
 use crate::live::{LiveArgs, of_interfaces_alone, put, tell};
 use crate::outputs;
 use crate::words::{self, Words, one_of, unused_beside};
@@ -35,8 +36,8 @@ use crate::words::{self, Words, one_of, unused_beside};
 /// than before, leave those in use where they are. Ctrl-C and SIGTERM end it.
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("what").required(true).multiple(false).args(["interface", "replay", "check_rules"])),
-    group(ArgGroup::new("correlators").multiple(true).args(["alarm_to", "alarm_lines", "correlate"])),
-    group(ArgGroup::new("correlators_elsewhere").multiple(true).args(["alarm_to", "alarm_lines"])),
+    group(ArgGroup::new("correlators").multiple(true).args(["alarm_to", "alarm_lines", "kafka", "correlate"])),
+    group(ArgGroup::new("correlators_elsewhere").multiple(true).args(["alarm_to", "alarm_lines", "kafka"])),
     mut_args(|option| if of_interfaces_alone(&option) { option.conflicts_with("replay") } else { option }),
     mut_args(|option| unused_beside(option, "check_rules", &OF_CHECK)),
     override_usage = "ringtap sensor <-i IF… | --replay FILE…> -S RULES [OPTIONS]\n       ringtap sensor --check-rules FILE… [OPTIONS]",
@@ -148,6 +149,18 @@ pub struct Args {
     /// Send the same as JSON lines to unix:PATH (datagram or stream) or tcp:ADDRESS:PORT; may be given several times
     #[arg(long, value_name = "TARGET", help_heading = "Correlator")]
     alarm_lines: Vec<LineTarget>,
+    /// Write the same lines to Kafka, by some of its brokers; the key is the sensor's name (docs/kafka.md)
+    #[arg(long, value_name = "HOST:PORT[,…]", help_heading = "Correlator")]
+    kafka: Option<Brokers>,
+    /// Topic for them, which has to be there
+    #[arg(long, value_name = "TOPIC", default_value = kafka::ALARMS, value_parser = kafka_topic, requires = "kafka", help_heading = "Correlator")]
+    kafka_topic: String,
+    /// What waits for Kafka is in this directory [default: /var/lib/ringtap/kafka/TOPIC]
+    #[arg(long, value_name = "DIR", requires = "kafka", help_heading = "Correlator")]
+    kafka_spool: Option<PathBuf>,
+    /// So much may wait there; what comes then is lost, and counted
+    #[arg(long, value_name = "SIZE", default_value = words::size(kafka::SPOOL_SIZE), value_parser = kafka::spool_size(), requires = "kafka", help_heading = "Correlator")]
+    kafka_spool_size: u64,
     /// Name by which the correlator knows this sensor: up to 32 of a-z, 0-9, '.', '_', '-'
     #[arg(long, value_name = "NAME", requires = "correlators", help_heading = "Correlator")]
     sensor_id: Option<SensorId>,
@@ -274,9 +287,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if !args.check_rules.is_empty() {
         return check(args);
     }
-    if args.epoch_file.is_some() && !args.replay.is_empty() && args.alarm_lines.is_empty() {
+    if args.epoch_file.is_some() && !args.replay.is_empty() && args.alarm_lines.is_empty() && args.kafka.is_none() {
         let cause = "files promise nothing to the correlator in this process";
-        return Err(Error::usage("use", "--epoch-file", cause).way_out("leave it out, or add --alarm-lines"));
+        return Err(Error::usage("use", "--epoch-file", cause).way_out("leave it out, or add --alarm-lines or --kafka"));
     }
     let json = args.json;
     let stdout_has_events = args.eve.as_deref() == Some("-".as_ref());
@@ -295,7 +308,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         };
         Correlate { rules, store, room, show: Box::new(heard) }
     });
-    let done = sensor::run(&options(args), correlate)?;
+    let done = sensor::run(&options(args)?, correlate)?;
     let text = if json { format!("{}\n", done.summary.object()) } else { harmless(&done.summary.text()) };
     tell(&text, stdout_has_events);
     let written = std::mem::replace(&mut *written.lock().unwrap_or_else(PoisonError::into_inner), Ok(()));
@@ -322,13 +335,22 @@ fn harmless(text: &str) -> String {
 }
 
 /// What the library is told.
-fn options(args: Args) -> Options {
+///
+/// # Errors
+/// The configuration can't be read, or `[kafka]` in it makes no sense.
+fn options(args: Args) -> Result<Options> {
+    let target = |brokers| {
+        let (topic, size) = (args.kafka_topic, args.kafka_spool_size);
+        // The sensor puts its name there.
+        kafka::target((brokers, topic), args.kafka_spool, size, String::new(), args.config.as_deref())
+    };
+    let to_kafka = args.kafka.map(target).transpose()?;
     let input = if args.interface.is_empty() {
         Input::Files(args.replay)
     } else {
         Input::Interfaces(args.interface.into_iter().map(|interface| args.live.live(interface)).collect())
     };
-    Options {
+    Ok(Options {
         rules: RuleOptions {
             files: args.rules,
             priority: args.priority_rules,
@@ -358,6 +380,7 @@ fn options(args: Args) -> Options {
                     via: args.alarm_via,
                 }),
                 lines: args.alarm_lines,
+                kafka: to_kafka,
                 sensor_id: args.sensor_id,
                 key: args.key,
                 epoch_file: args.epoch_file,
@@ -372,5 +395,5 @@ fn options(args: Args) -> Options {
         no_sandbox: args.live.no_sandbox,
         duration: args.duration,
         ..Options::new(input)
-    }
+    })
 }

@@ -160,7 +160,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let json = args.json;
-    station::run(&args.options(), |event| match event {
+    station::run(&args.options()?, |event| match event {
         Event::Interval(status) if json => println!("{}", status.json("interval")),
         Event::Interval(status) => println!("{}", status.line()),
         Event::Ending if json => {}
@@ -172,11 +172,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 impl Args {
-    fn options(self) -> Options {
+    fn options(self) -> Result<Options> {
         let is_default =
             [&self.listen, &self.syslog, &self.syslog_tcp, &self.syslog_tls].into_iter().all(Vec::is_empty);
         let (snmp, syslog) = if is_default { Options::default_addresses() } else { (self.listen, self.syslog) };
-        Options {
+        let outputs = self.outputs.lines(self.config.as_deref())?;
+        Ok(Options {
             interfaces: self.interface,
             backend: self.backend,
             snmp,
@@ -187,7 +188,7 @@ impl Args {
             config: self.config,
             mibs: self.mibs,
             topology: self.topology,
-            outputs: self.outputs.into(),
+            outputs,
             spool: self.spool,
             buffer: self.buffer,
             retention: Retention { age: self.keep, bytes: self.keep_size },
@@ -196,6 +197,6 @@ impl Args {
             keeps_privileges: self.service.no_sandbox,
             duration: self.service.duration,
             stats: self.stats,
-        }
+        })
     }
 }

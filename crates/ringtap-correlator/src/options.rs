@@ -6,6 +6,8 @@ use std::time::Duration;
 
 pub use ringtap_output::announce::LineOutputs;
 
+pub use ringtap_kafka::{Brokers, Security};
+
 use crate::input::listen::Place;
 use crate::input::parse::Wanted;
 pub use crate::store::Retention;
@@ -32,6 +34,15 @@ pub enum Inputs {
         lines: Vec<Place>,
         /// Where what registered sensors have sealed comes.
         sensors: Vec<Place>,
+    },
+    /// Topics of Kafka, until a signal: JSON lines, and what registered sensors have sealed.
+    Kafka {
+        /// The cluster.
+        brokers: Brokers,
+        /// Its topics.
+        topics: Vec<String>,
+        /// How to talk to it.
+        security: Security,
     },
 }
 

@@ -25,6 +25,7 @@ use crate::event;
 use crate::explain::Explainer;
 use crate::input::Came;
 use crate::input::files::{Files, Next};
+use crate::input::kafka::Topics;
 use crate::input::keyring::Keyring;
 use crate::input::listen::Listening;
 use crate::input::own::{self, Teller};
@@ -118,10 +119,14 @@ pub fn run(options: &Options, mut show: impl FnMut(Event<'_>)) -> Result<()> {
     let Config { webhook, sensors, files } =
         options.config.as_deref().map(config::read).transpose()?.unwrap_or_default();
     let keyring = Arc::new(Keyring::new(sensors));
-    let source = || match &options.inputs {
+    let source = |correlator: &Correlator| match &options.inputs {
         Inputs::Read(paths) => Files::open(paths, options.format).map(Source::Files),
         Inputs::Listen { lines, sensors } => {
             Listening::open(lines, options.format, sensors, &keyring).map(Source::Listening)
+        }
+        Inputs::Kafka { brokers, topics, security } => {
+            let of = (brokers, security.clone());
+            Topics::open(of, topics, options.format, &keyring, correlator).map(Source::Kafka)
         }
     };
     let settings = settings(options, &keyring)?;
@@ -182,8 +187,13 @@ impl Beside {
             sensors: if is_live { vec![own::registered(sensor)] } else { Vec::new() },
             ..bounds(&options)
         };
-        let running =
-            Running::open(&options, settings, webhook.as_deref(), (|| Ok(Source::Own(own)), Arc::default()), process)?;
+        let running = Running::open(
+            &options,
+            settings,
+            webhook.as_deref(),
+            (|_: &Correlator| Ok(Source::Own(own)), Arc::default()),
+            process,
+        )?;
         Ok((Self { running, options, has_webhook: webhook.is_some() }, teller))
     }
 
@@ -215,7 +225,10 @@ fn needs(options: &Options, has_webhook: bool) -> Needs<'_> {
     if let Inputs::Listen { lines, sensors } = &options.inputs {
         writes.extend(lines.iter().chain(sensors).filter_map(|place| place.path()));
     }
-    Needs { rings: false, names: has_webhook, reads, writes, user: None }
+    let kafka = options.outputs.kafka.as_ref();
+    writes.extend(kafka.map(|target| target.spool.as_path()));
+    let names = has_webhook || kafka.is_some() || matches!(options.inputs, Inputs::Kafka { .. });
+    Needs { rings: false, names, reads, writes, user: None }
 }
 
 struct Running {
@@ -225,6 +238,8 @@ struct Running {
     outputs: Outputs<Line>,
     not_told: Arc<AtomicU64>,
     reopen: Arc<AtomicBool>,
+    /// What comes is of now. Else it is of the past or does not come, and nobody is silent.
+    is_current: bool,
     explainer: Option<Explainer>,
     /// The store could not be written when it was tried last: said once.
     is_failing: bool,
@@ -239,7 +254,7 @@ impl Running {
         options: &Options,
         settings: Settings,
         webhook: Option<&str>,
-        (source, keyring): (impl FnOnce() -> Result<Source>, Arc<Keyring>),
+        (source, keyring): (impl FnOnce(&Correlator) -> Result<Source>, Arc<Keyring>),
         process: &Process,
     ) -> Result<Self> {
         let rules = Rules::read_for_use(&options.rules)?;
@@ -249,7 +264,7 @@ impl Running {
         let explainer = options.explain.then(|| Explainer::new(&automaton, settings.bounds, settings.disorder_ns));
         let open = || Correlator::open(automaton, settings, options.store.as_deref(), now());
         let correlator = process.with_file_rights(open)?;
-        let source = process.with_file_rights(source)?;
+        let source = process.with_file_rights(|| source(&correlator))?;
         let reopen = Arc::new(AtomicBool::new(false));
         let kept_by = options.store.as_ref().map(|_| "ringtap alarms list --incidents");
         let announced = Announced { what: "incidents", kept_by };
@@ -257,7 +272,21 @@ impl Running {
         let outputs = process.with_file_rights(start)?;
         let not_told = outputs.not_told();
         let (is_failing, shared) = (false, None);
-        Ok(Self { correlator, source, keyring, outputs, not_told, reopen, explainer, is_failing, metrics, shared })
+        // Until it says otherwise; then what comes first is of the past.
+        let is_current = !matches!(source, Source::Kafka(_));
+        Ok(Self {
+            is_current,
+            correlator,
+            source,
+            keyring,
+            outputs,
+            not_told,
+            reopen,
+            explainer,
+            is_failing,
+            metrics,
+            shared,
+        })
     }
 
     fn go(mut self, options: &Options, asked: Asked<'_>, show: &mut impl FnMut(Event<'_>)) -> Result<()> {
@@ -301,6 +330,10 @@ impl Running {
                 }
                 // What is certain is told at once, however slowly the next thing comes.
                 self.tell(show);
+            }
+            if !self.is_current {
+                self.correlator.hold(now());
+                received = Instant::now();
             }
             // Nobody is silent whose words wait since before this moment.
             let at = now();
@@ -382,6 +415,9 @@ impl Running {
                 self.correlator.alarm(sensor, event, built_ns, now());
             }
             Came::Beat { sensor, beat } => self.correlator.beat(sensor, &beat, now()),
+            Came::Read { stream, next } => self.correlator.reads(stream, next),
+            Came::BeginsAgain { stream, next } => self.correlator.begins_again(stream, next),
+            Came::Current(is_current) => self.is_current = is_current,
         }
     }
 
@@ -411,7 +447,7 @@ impl Running {
             Err(error) => notes::say(&format!("{error}; the rules stay what they were")),
         }
         if self.correlator.has_sensors()
-            && let (Source::Listening(_), Some(path)) = (&self.source, &options.config)
+            && let (Source::Listening(_) | Source::Kafka(_), Some(path)) = (&self.source, &options.config)
         {
             self.reload_keys(path);
         }
@@ -471,11 +507,12 @@ fn say_rejected(rules: &Rules) {
 }
 
 fn settings(options: &Options, keyring: &Keyring) -> Result<Settings> {
+    let registered: Vec<_> = keyring.registered().into_iter().map(|(sensor, _)| sensor).collect();
     let live = match &options.inputs {
         Inputs::Read(_) => None,
         Inputs::Listen { sensors, .. } => Some(!sensors.is_empty()),
+        Inputs::Kafka { .. } => Some(!registered.is_empty()),
     };
-    let registered: Vec<_> = keyring.registered().into_iter().map(|(sensor, _)| sensor).collect();
     if live == Some(true) && registered.is_empty() {
         return Err(Error::usage("listen for", "sensors", "none is registered")
             .way_out("give each a [[correlate.sensor]] with id and key-files in the file of --config"));

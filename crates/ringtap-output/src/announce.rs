@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ringtap::{Error, Result};
+use ringtap_kafka::Target;
 
 use crate::{Announced, LogServer, Output, Severity, Webhook};
 
@@ -41,6 +42,8 @@ pub struct LineOutputs {
     pub socket: Option<PathBuf>,
     /// A syslog server.
     pub syslog: Option<LogServer>,
+    /// A topic of Kafka.
+    pub kafka: Option<Target>,
 }
 
 /// The queues and threads of all outputs.
@@ -73,6 +76,9 @@ pub fn start<A: Announcement>(
     }
     if let Some(server) = wanted.syslog {
         lines.push(Output::syslog(server, announced)?);
+    }
+    if let Some(target) = &wanted.kafka {
+        lines.push(Output::kafka(target.clone(), announced)?);
     }
     if !lines.is_empty() {
         let not_told = Arc::clone(&outputs.not_told);

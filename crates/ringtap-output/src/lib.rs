@@ -1,4 +1,4 @@
-//! Outputs that take lines of any kind: a file, a Unix or TCP socket, syslog; and a webhook, which takes batches of JSON texts. Each
+//! Outputs that take lines of any kind: a file, a Unix or TCP socket, syslog, a topic of Kafka; and a webhook, which takes batches of JSON texts. Each
 //! failure is counted and the next line tried.
 //!
 //! Queues and threads are [`Queue`]'s, for the records of a data path, and [`announce`]'s, for what a program has to tell.
@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use log_server::LogServer;
 pub use output::{Announced, Output, Taken};
 pub use queue::{Producer, Queue, Room, Work};
+pub use ringtap_kafka::{Target as KafkaTarget, topic as kafka_topic};
 pub use severity::Severity;
 pub use syslog::{Protocol, SyslogOutput};
 pub use webhook::Webhook;

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use ringtap::{Error, Result};
+use ringtap_kafka::{Output as KafkaOutput, Target};
 
 use crate::file::FileOutput;
 use crate::socket::UnixOutput;
@@ -36,6 +37,12 @@ impl Taken {
     pub(crate) fn count(&mut self, is_done: bool) {
         *if is_done { &mut self.written } else { &mut self.failed } += 1;
     }
+
+    /// So many that were taken, and so many that were not.
+    fn add(&mut self, (written, failed): (u64, u64)) {
+        self.written += written;
+        self.failed += failed;
+    }
 }
 
 /// One output.
@@ -58,6 +65,7 @@ enum Way {
     Unix(UnixOutput),
     Tcp(TcpOutput),
     Syslog(SyslogOutput),
+    Kafka(KafkaOutput),
 }
 
 impl Output {
@@ -93,6 +101,15 @@ impl Output {
         Ok(Self::new(server.to_string(), Way::Syslog(server.open()?), announced))
     }
 
+    /// A topic of Kafka, through a spool on disk: brokers need not be there yet.
+    ///
+    /// # Errors
+    /// The spool can't be used, or a broker answers and has no such topic, or refuses us.
+    pub fn kafka(target: Target, announced: Announced) -> Result<Self> {
+        let name = format!("Kafka's topic {}", target.topic);
+        Ok(Self::new(name, Way::Kafka(KafkaOutput::open(target)?), announced))
+    }
+
     /// Writes one line, which ends with its line feed. `None`: it tells of nothing wrong, or of a condition that is gone.
     pub fn line(&mut self, line: &[u8], severity: Option<Severity>) {
         let is_done = match &mut self.way {
@@ -101,6 +118,15 @@ impl Output {
             Way::Unix(socket) => socket.line(line),
             Way::Tcp(connection) => connection.line(line),
             Way::Syslog(syslog) => syslog.line(line, severity),
+            Way::Kafka(kafka) => {
+                if !kafka.line(line) {
+                    self.taken.failed += 1;
+                }
+                if kafka.is_full() {
+                    self.taken.add(kafka.flush());
+                }
+                return;
+            }
         };
         self.taken.count(is_done);
     }
@@ -111,6 +137,9 @@ impl Output {
     pub fn flush(&mut self) -> Taken {
         if let Way::File(file) = &mut self.way {
             file.flush(&mut self.taken);
+        }
+        if let Way::Kafka(kafka) = &mut self.way {
+            self.taken.add(kafka.flush());
         }
         let taken = std::mem::take(&mut self.taken);
         self.lost_in_all += taken.failed;
@@ -150,6 +179,7 @@ impl Output {
         let (room, each) = match &self.way {
             Way::File(_) => ("free some space there: ", "each second"),
             Way::Syslog(_) => ("", "each second"),
+            Way::Kafka(_) => ("free some space there, or allow it more: ", "with each line"),
             Way::Unix(_) | Way::Tcp(_) => ("", "twice a second"),
         };
         let has = self.announced.kept_by.map_or_else(String::new, |command| format!(", and `{command}` has them"));
@@ -161,6 +191,10 @@ impl Output {
         let operation = format!("tell {} to", self.announced.what);
         match &self.way {
             Way::File(file) if let Some(cause) = file.cause() => Error::os(operation, &self.name, cause),
+            Way::Kafka(kafka) => match kafka.failure() {
+                Some(cause) => Error::os(operation, &self.name, cause),
+                None => Error::failed(operation, &self.name, "the spool is full"),
+            },
             _ => Error::failed(operation, &self.name, "it takes no lines"),
         }
     }

@@ -10,6 +10,7 @@ pub mod arguments;
 pub mod devices;
 pub mod doctor;
 pub mod filter;
+pub mod kafka;
 pub mod live;
 pub mod notes;
 pub mod one_file;

@@ -71,7 +71,7 @@ impl Wanted {
     /// What these outputs take: alerts for syslog, SNMP and a correlator too, whatever events are written; `others`: alerts are wanted
     /// for what is no line (SNMP, datagrams by the plain socket, a correlator in this process).
     pub(crate) fn by(outputs: &OutputOptions, others: bool) -> Self {
-        let takes_alarms = others || !outputs.alarms.lines.is_empty();
+        let takes_alarms = others || outputs.alarms.has_lines();
         let writes = |event| outputs.wants(event) && outputs.has_lines();
         Self {
             alerts: writes(options::Event::Alert) || outputs.syslog.is_some() || takes_alarms,

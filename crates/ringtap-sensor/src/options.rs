@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ringtap_datagram::SensorId;
 use ringtap_detect::Policy;
-use ringtap_output::LogServer;
+use ringtap_output::{KafkaTarget, LogServer};
 use ringtap_run::live::Live;
 
 /// Everything a sensor can be told.
@@ -199,6 +199,8 @@ pub struct AlarmOptions {
     pub datagrams: Option<Datagrams>,
     /// As JSON lines.
     pub lines: Vec<LineTarget>,
+    /// As the same lines, to a topic of Kafka. Their key is the sensor's name, whatever is said here.
+    pub kafka: Option<KafkaTarget>,
     /// The sensor's name.
     pub sensor_id: Option<SensorId>,
     /// File of the key, readable for its owner alone: `NUMBER:HEXDIGITS`.
@@ -208,9 +210,14 @@ pub struct AlarmOptions {
 }
 
 impl AlarmOptions {
+    /// Whether alarms leave as lines.
+    pub(crate) fn has_lines(&self) -> bool {
+        !self.lines.is_empty() || self.kafka.is_some()
+    }
+
     /// Whether a correlator is told anything.
     pub(crate) fn are_asked(&self) -> bool {
-        self.datagrams.is_some() || !self.lines.is_empty()
+        self.datagrams.is_some() || self.has_lines()
     }
 }
 

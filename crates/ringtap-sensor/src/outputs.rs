@@ -9,7 +9,7 @@ use ringtap::Result;
 use ringtap::clock;
 use ringtap_correlator::input::own::{Stamps, Teller};
 use ringtap_datagram::Message;
-use ringtap_output::{Announced, Counts, Output, Severity, Work};
+use ringtap_output::{Announced, Counts, KafkaTarget, Output, Severity, Work};
 
 use crate::account::ByRule;
 use crate::alarms::{self, Plain};
@@ -18,7 +18,7 @@ use crate::catalogue::Catalogue;
 use crate::eve::Writer;
 use crate::identity::Who;
 use crate::notifications::{Notifier, Table};
-use crate::options::{Event, LineTarget, OutputOptions};
+use crate::options::{AlarmOptions, Event, LineTarget, OutputOptions};
 use crate::record::{AlertRecord, Record};
 use crate::statistics;
 
@@ -73,13 +73,26 @@ pub(crate) struct ToCorrelator {
 }
 
 impl ToCorrelator {
-    /// As lines to these, and as datagrams by `plain`.
-    pub(crate) fn new(who: Arc<Who>, to: &[LineTarget], plain: Option<Plain>, counts: Arc<Counts>) -> Self {
+    /// As lines to where `options` say, and as datagrams by `plain`.
+    ///
+    /// # Errors
+    /// As of [`Output::kafka`].
+    pub(crate) fn open(
+        who: Arc<Who>,
+        options: &AlarmOptions,
+        plain: Option<Plain>,
+        counts: Arc<Counts>,
+    ) -> Result<Self> {
         let output = |target: &LineTarget| match target {
             LineTarget::Unix(path) => Output::unix(path, ALARMS),
             LineTarget::Tcp(address) => Output::tcp(*address, ALARMS),
         };
-        Self { who, lines: to.iter().map(output).collect(), counts, plain, line: Vec::with_capacity(1024) }
+        let mut lines: Vec<Output> = options.lines.iter().map(output).collect();
+        if let Some(target) = &options.kafka {
+            let target = KafkaTarget { key: who.sensor.to_string(), ..target.clone() };
+            lines.push(Output::kafka(target, ALARMS)?);
+        }
+        Ok(Self { who, lines, counts, plain, line: Vec::with_capacity(1024) })
     }
 
     fn tell(&mut self, message: &Message) {

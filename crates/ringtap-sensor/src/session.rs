@@ -188,11 +188,11 @@ impl<'o> Session<'o> {
         // Alerts are counted by rule for metrics.
         let others = self.config.snmp.is_some() || plain.is_some() || own.is_some() || self.options.metrics.is_some();
         let wanted = Wanted::by(outputs, others);
-        let told = who.map(|who| ToCorrelator::new(who, &outputs.alarms.lines, plain, Arc::clone(&line_counts)));
-        let told = (told, own);
         let (queue, ends, heartbeats) = self.process.with_file_rights(|| {
             let snmp = self.config.snmp.as_ref();
             let by_rule = Arc::clone(&shown.by_rule);
+            let told = who.map(|who| ToCorrelator::open(who, &outputs.alarms, plain, Arc::clone(&line_counts)));
+            let told = (told.transpose()?, own);
             let work = Outputs::open(outputs, snmp, writer, told, Arc::clone(&counts), Arc::clone(&wishes), by_rule)?;
             // Of each engine, for alerts and for all else, where that is wanted.
             let room = Room { slots: outputs.queue, bytes: (outputs.queue * SLOT_BYTES).max(MOST_BYTES) };
@@ -333,12 +333,14 @@ impl<'o> Session<'o> {
             LineTarget::Unix(path) => Some(path.as_path()),
             LineTarget::Tcp(_) => None,
         });
+        let kafka = outputs.alarms.kafka.as_ref();
         let sockets = outputs.eve_socket.as_deref().into_iter().chain(sockets);
+        let sockets = sockets.chain(kafka.map(|target| target.spool.as_path()));
         let written = outputs.eve.as_deref().filter(is_file).into_iter().chain(sockets);
         let own = self.correlating.as_ref().map(Correlating::needs).unwrap_or_default();
         Needs {
             rings,
-            names: own.names,
+            names: own.names || kafka.is_some(),
             reads: named
                 .chain(configured.into_iter().flatten().map(PathBuf::as_path))
                 .chain(lists)

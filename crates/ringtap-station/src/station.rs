@@ -272,11 +272,12 @@ impl Station {
             let sources = Arc::clone(&sources);
             serve::start(listener, move || metrics::text(&sources.status()))?;
         }
+        let spool = options.outputs.kafka.as_ref().map(|target| &target.spool);
         let needs = Needs {
             rings: ring.is_some(),
-            names: config.webhook().is_some(),
+            names: config.webhook().is_some() || options.outputs.kafka.is_some(),
             reads: topology_file.iter().map(PathBuf::as_path).collect(),
-            writes: [Some(&options.store), options.outputs.file.as_ref(), options.outputs.socket.as_ref()]
+            writes: [Some(&options.store), options.outputs.file.as_ref(), options.outputs.socket.as_ref(), spool]
                 .into_iter()
                 .flatten()
                 .map(PathBuf::as_path)

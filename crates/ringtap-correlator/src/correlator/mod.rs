@@ -7,6 +7,7 @@ mod rebuild;
 mod registered;
 #[cfg(test)]
 mod registered_tests;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod watermark;
@@ -28,6 +29,7 @@ pub use late::Late;
 pub use ringtap_event::incident::Found;
 use ringtap_event::incident::rests_on;
 use ringtap_event::parse::is_from_the_future;
+use streams::Streams;
 use watermark::Watermark;
 
 /// Events between two watermarks in the log, at most: what a restart lets wait at once.
@@ -196,6 +198,7 @@ pub struct Correlator {
     /// Registered sensors, where there are any, with their places by number.
     sensors: Option<Sensors>,
     places: HashMap<u64, usize>,
+    streams: Streams,
     /// When an event of another input came last, monotonic ns.
     others_heard_ns: Option<i64>,
     gaps: Gaps,
@@ -233,6 +236,7 @@ impl Correlator {
         let mut this = Self {
             sensors: (registered > 0).then(|| Sensors::new(registered, timing, now)),
             places,
+            streams: Streams::default(),
             others_heard_ns: None,
             gaps: Gaps::default(),
             lacking: BTreeMap::new(),
@@ -372,6 +376,9 @@ impl Correlator {
         counts.late += u64::from(taken != Taken::InTime);
         counts.last_ns = counts.last_ns.max(time);
         if let Some(disk) = &mut self.disk {
+            if let Some((stream, next)) = self.streams.coming() {
+                disk.log.read_up_to(stream, next);
+            }
             // One that was overtaken is in time for other rules: a restart finds out again.
             disk.log.event(&event, is_late);
             disk.since_watermark += 1;
@@ -383,6 +390,7 @@ impl Correlator {
                 self.counts.not_judged += 1;
             }
         }
+        self.streams.taken();
         self.told.extend(self.engine.take_provisional().into_iter().map(Told::Provisional));
         !is_late
     }
@@ -525,9 +533,11 @@ impl Correlator {
             late: if self.late.is_empty() { disk.log.place() } else { disk.judged.late },
             greatest_ns: self.watermark.greatest_ns().unwrap_or(i64::MIN),
         };
-        let is_due = watermark.saturating_sub(disk.judged.watermark) > 60_000_000_000;
+        // A segment that is full may be passed over by its events' times: how far streams were read must not be in it alone.
+        let is_new_segment = !self.streams.next().is_empty() && disk.log.place().segment > disk.judged.late.segment;
+        let is_due = is_new_segment || watermark.saturating_sub(disk.judged.watermark) > 60_000_000_000;
         if !self.batch.is_empty() || is_due {
-            disk.store.write(self.engine.automaton(), &self.batch, judged)?;
+            disk.store.write(self.engine.automaton(), &self.batch, judged, self.streams.next())?;
             disk.judged = judged;
             self.batch = Batch::default();
             self.retain()?;

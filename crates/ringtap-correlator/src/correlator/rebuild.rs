@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ringtap::Result;
 use ringtap_sigma::{Automaton, Identity, Output, Version};
 
+use super::streams::Streams;
 use super::{Correlator, Removed, Told};
 use crate::engine::{Engine, Finding, Known as _, Taken};
 use crate::log::Record;
@@ -19,6 +20,7 @@ impl Correlator {
         let judged = disk.judged;
         let oldest = judged.watermark.saturating_sub(self.engine.automaton().horizon_ns());
         let known = disk.store.known(oldest, Which::InTime)?;
+        self.streams = Streams::of(disk.store.read_up_to()?);
         if judged.watermark > i64::MIN {
             self.log_begins = oldest;
             self.watermark.push(judged.watermark);
@@ -29,10 +31,16 @@ impl Correlator {
         let mut before = Vec::new();
         let mut has_crossed = false;
         let mut reached = i64::MIN;
-        for (at, record) in disk.log.read_from(oldest) {
+        let mut read = None;
+        for (at, record) in disk.log.read_from_segment(oldest, judged.late.segment) {
+            let read_with_it = read.take();
             match record {
+                Record::Read { stream, next } => read = Some((stream, next)),
                 Record::Event { event, late } => {
                     let mark = event.mark;
+                    if let Some((stream, next)) = read_with_it {
+                        self.streams.note(stream, next);
+                    }
                     let place = self.places.get(&mark.identity.sensor).copied();
                     let Identity { epoch, sequence, .. } = mark.identity;
                     note(&mut self.sensors, place, epoch, Some(sequence), mark.time_ns);

@@ -102,6 +102,15 @@ impl Correlator {
         }
     }
 
+    /// Inputs are broken, or still bring what is of the past: nobody is silent until now, and the clock decides nothing.
+    pub fn hold(&mut self, now: Now) {
+        self.now = now;
+        if let Some(sensors) = &mut self.sensors {
+            sensors.hold(now);
+        }
+        self.others_heard_ns = self.others_heard_ns.map(|_| now.monotonic_ns);
+    }
+
     /// Whether there are registered sensors.
     #[must_use]
     pub fn has_sensors(&self) -> bool {

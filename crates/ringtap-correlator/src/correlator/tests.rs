@@ -47,8 +47,56 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     })
 }
 
+/// From a stream that says where it is, from that place on, until a number of events; synced each so many.
+fn from_stream(events: &[Event], folder: &Path, count: usize, every: usize) -> Correlator {
+    const STREAM: u64 = 7;
+    let settings = Settings { reads_again: false, ..Settings::default() };
+    let mut correlator = Correlator::open(automaton(RULES), settings, Some(folder), at(NOW)).unwrap();
+    let from = correlator.read_up_to(STREAM).unwrap_or(0) as usize;
+    for (number, event) in events.iter().enumerate().skip(from).take(count) {
+        // A record between any two that comes to nothing.
+        correlator.reads(STREAM, number as i64);
+        correlator.reads(STREAM, number as i64 + 1);
+        correlator.event(event.clone(), Way::Stream, NOW);
+        if every > 0 && number % every == 0 {
+            correlator.sync().unwrap();
+        }
+    }
+    correlator
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// A process that dies, also between an event and what is said of its place, takes each event of a stream once.
+    #[test]
+    fn a_stream_goes_on_where_log_and_store_have_come_to(
+        events in events(),
+        cuts in proptest::collection::vec((0..30usize, 0..6usize, 0..80u64), 0..4),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let expected = whole(RULES, &events, &folder.path().join("whole"));
+        let path = folder.path().join("cut");
+        let log = path.join("log-00000001");
+        for (count, every, torn) in cuts {
+            // What was there before is on the disk.
+            let before = std::fs::metadata(&log).map_or(8, |found| found.len());
+            let mut correlator = from_stream(&events, &path, count, every);
+            // What is in memory alone goes with it; of the log's end some bytes were not written.
+            if count % 2 == 0 {
+                correlator.disk.as_mut().unwrap().log.sync().unwrap();
+            }
+            drop(correlator);
+            if every == 0 {
+                let len = std::fs::metadata(&log).unwrap().len();
+                let len = len.saturating_sub(torn).max(before);
+                std::fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(len).unwrap();
+            }
+        }
+        let mut correlator = from_stream(&events, &path, usize::MAX, 3);
+        correlator.end().unwrap();
+        prop_assert_eq!(content(&path), expected);
+    }
 
     /// A process that dies keeps what it wrote; the next one reads the files from the beginning.
     #[test]

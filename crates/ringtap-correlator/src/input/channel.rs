@@ -29,6 +29,22 @@ pub enum Came {
         /// It.
         beat: Beat,
     },
+    /// What comes next was read from a stream that can be read again, by its number; it goes on with this offset.
+    Read {
+        /// The stream.
+        stream: u64,
+        /// The offset.
+        next: i64,
+    },
+    /// A stream goes on elsewhere than it had come to.
+    BeginsAgain {
+        /// The stream.
+        stream: u64,
+        /// The offset.
+        next: i64,
+    },
+    /// Whether the input has brought all that is there; else what comes is of the past, or its source is away.
+    Current(bool),
 }
 
 impl Came {
@@ -36,7 +52,7 @@ impl Came {
     pub(super) fn weight(&self) -> usize {
         match self {
             Self::Event(event) | Self::Alarm { event, .. } => size_of::<Self>() - size_of::<Event>() + event.weight(),
-            Self::Beat { .. } => size_of::<Self>(),
+            Self::Beat { .. } | Self::Read { .. } | Self::BeginsAgain { .. } | Self::Current(_) => size_of::<Self>(),
         }
     }
 }

@@ -143,7 +143,7 @@ fn base_name(path: &Path) -> String {
 fn event(came: Came) -> Option<Event> {
     match came {
         Came::Event(event) => Some(event),
-        Came::Alarm { .. } | Came::Beat { .. } => None,
+        _ => None,
     }
 }
 

@@ -134,9 +134,9 @@ impl Keyring {
     #[must_use]
     pub fn is_fresh(&self, came: &Came) -> bool {
         let (sensor, built_ns) = match came {
-            Came::Event(_) => return false,
             Came::Alarm { sensor, built_ns, .. } => (*sensor, *built_ns),
             Came::Beat { sensor, beat } => (*sensor, beat.built_ns),
+            _ => return false,
         };
         self.read().newest_ns.get(sensor).is_some_and(|newest| newest.fetch_max(built_ns, Ordering::Relaxed) < built_ns)
     }

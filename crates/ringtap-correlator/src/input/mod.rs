@@ -10,6 +10,7 @@ pub mod counts;
 mod datagrams;
 mod ears;
 pub mod files;
+pub(crate) mod kafka;
 pub mod keyring;
 pub mod lines;
 pub mod listen;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::counts::InputCounts;
 use super::files::{Files, Next};
+use super::kafka::Topics;
 use super::listen::Listening;
 use super::own::Own;
 
@@ -14,6 +15,7 @@ pub(crate) enum Source {
     Files(Files),
     Listening(Listening),
     Own(Own),
+    Kafka(Topics),
 }
 
 impl Source {
@@ -23,6 +25,7 @@ impl Source {
             Self::Files(files) => files.next(wait),
             Self::Listening(listening) => listening.next(wait),
             Self::Own(own) => own.next(wait),
+            Self::Kafka(topics) => topics.next(wait),
         }
     }
 
@@ -42,6 +45,7 @@ impl Source {
             Self::Files(files) => files.counts().to_vec(),
             Self::Listening(listening) => listening.counts(),
             Self::Own(own) => vec![own.counts()],
+            Self::Kafka(topics) => topics.counts(),
         }
     }
 
@@ -49,7 +53,7 @@ impl Source {
     pub(crate) fn is_live(&self) -> bool {
         match self {
             Self::Files(_) => false,
-            Self::Listening(_) => true,
+            Self::Listening(_) | Self::Kafka(_) => true,
             Self::Own(own) => own.is_live(),
         }
     }

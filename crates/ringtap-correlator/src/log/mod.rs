@@ -140,6 +140,11 @@ impl Log {
         self.append(&RecordRef::Event { event, late });
     }
 
+    /// Appends how far a stream is read with the event that is appended next.
+    pub fn read_up_to(&mut self, stream: u64, next: i64) {
+        self.append(&RecordRef::Read { stream, next });
+    }
+
     /// Appends the watermark.
     pub fn watermark(&mut self, at_ns: i64) {
         self.append(&RecordRef::Watermark(at_ns));
@@ -280,17 +285,22 @@ impl Log {
 
     /// Reads what has events from `oldest_ns` on, and all that was written later. What is in the buffer is written first.
     pub fn read_from(&mut self, oldest_ns: i64) -> Reader {
-        self.read(|span| span.last_ns >= oldest_ns)
+        self.read(|segment| segment.span.last_ns >= oldest_ns)
+    }
+
+    /// The same, and all segments from this one on, whatever the times of their events.
+    pub fn read_from_segment(&mut self, oldest_ns: i64, number: u64) -> Reader {
+        self.read(|segment| segment.span.last_ns >= oldest_ns || segment.number >= number)
     }
 
     /// Reads the segments that have events in this time, both ends within; others of theirs come too.
     pub fn read_between(&mut self, from_ns: i64, to_ns: i64) -> Reader {
-        self.read(|span| span.last_ns >= from_ns && span.first_ns <= to_ns)
+        self.read(|segment| segment.span.last_ns >= from_ns && segment.span.first_ns <= to_ns)
     }
 
-    fn read(&mut self, is_wanted: impl Fn(&Span) -> bool) -> Reader {
+    fn read(&mut self, is_wanted: impl Fn(&Segment) -> bool) -> Reader {
         let _ = self.flush();
-        let wanted = self.complete.iter().filter(|segment| is_wanted(&segment.span));
+        let wanted = self.complete.iter().filter(|segment| is_wanted(segment));
         let mut paths: Vec<(u64, PathBuf)> = wanted.map(|segment| (segment.number, segment.path.clone())).collect();
         paths.push((self.place.segment, self.path(self.place.segment)));
         Reader::new(paths)

@@ -47,7 +47,11 @@ pub(super) fn sound(path: &Path) -> io::Result<(u64, Span)> {
         match record {
             Record::Event { event, .. } => span.add(event.mark.time_ns),
             // What a crash kept from going on: the segment goes on.
-            Record::End(_) | Record::Watermark(_) | Record::Silence { .. } | Record::Sensor { .. } => {}
+            Record::End(_)
+            | Record::Watermark(_)
+            | Record::Silence { .. }
+            | Record::Sensor { .. }
+            | Record::Read { .. } => {}
         }
     }
     Ok((records.offset, span))

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | 0–3 | length of the rest, little endian |
 //! | 4–11 | XXH64 of what follows |
-//! | 12 | kind: 1 event, 2 late event, 3 watermark, 4 silence, 5 end of a segment, 6 sensor, 7 sealed alarm, 8 late one |
+//! | 12 | kind: 1 event, 2 late event, 3 watermark, 4 silence, 5 end of a segment, 6 sensor, 7 sealed alarm, 8 late one, 9 read |
 //! | 13… | its content; numbers little endian |
 
 use std::sync::Arc;
@@ -49,6 +49,14 @@ pub enum Record {
         /// What.
         what: What,
     },
+    /// The event that follows at once was read from a stream that can be read again; it goes on with this offset. Without such an
+    /// event it says nothing: it was cut off from it.
+    Read {
+        /// Which stream.
+        stream: u64,
+        /// Offset behind the event.
+        next: i64,
+    },
     /// The segment ends here.
     End(Span),
 }
@@ -90,6 +98,11 @@ pub(super) fn write(record: &RecordRef<'_>, into: &mut Vec<u8>) -> usize {
             for part in [*number as i64, parts[0], parts[1], parts[2]] {
                 into.extend_from_slice(&part.to_le_bytes());
             }
+        }
+        RecordRef::Read { stream, next } => {
+            into.push(9);
+            into.extend_from_slice(&stream.to_le_bytes());
+            into.extend_from_slice(&next.to_le_bytes());
         }
         RecordRef::End(span) => {
             into.push(5);
@@ -166,6 +179,7 @@ pub(super) enum RecordRef<'a> {
     Watermark(i64),
     Silence { since_ns: i64 },
     Sensor { number: u64, what: What },
+    Read { stream: u64, next: i64 },
     End(Span),
 }
 
@@ -231,6 +245,7 @@ pub(super) fn read(content: &[u8], sum: u64) -> Option<Record> {
             let of = number()? as u64;
             what(code, [number()?, number()?, number()?]).map(|what| Record::Sensor { number: of, what })
         }
+        9 => Some(Record::Read { stream: number()? as u64, next: number()? }),
         5 => Some(Record::End(Span { first_ns: number()?, last_ns: number()? })),
         _ => None,
     }
@@ -296,6 +311,7 @@ mod tests {
             (RecordRef::Event { event: &event, late: true }, Record::Event { event: event.clone(), late: true }),
             (RecordRef::Watermark(-5), Record::Watermark(-5)),
             (RecordRef::Silence { since_ns: 7 }, Record::Silence { since_ns: 7 }),
+            (RecordRef::Read { stream: u64::MAX, next: 7 }, Record::Read { stream: u64::MAX, next: 7 }),
             (RecordRef::End(span), Record::End(span)),
         ];
         let happened = [

@@ -180,11 +180,7 @@ impl Store {
     /// # Errors
     /// The database can't be read.
     pub fn judged(&self) -> Result<Option<Judged>> {
-        let text: Option<String> = self
-            .connection
-            .query_row("SELECT value FROM meta WHERE name = 'judged'", [], |row| row.get(0))
-            .optional()
-            .map_err(|error| self.wrong("read", &error))?;
+        let text = self.meta("judged")?;
         Ok(text.and_then(|text| {
             let mut parts = text.split(' ');
             Some(Judged {
@@ -195,15 +191,41 @@ impl Store {
         }))
     }
 
+    fn meta(&self, name: &str) -> Result<Option<String>> {
+        self.connection
+            .query_row("SELECT value FROM meta WHERE name = ?", [name], |row| row.get(0))
+            .optional()
+            .map_err(|error| self.wrong("read", &error))
+    }
+
+    /// The offset that each stream which can be read again went on with when the store was written last.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn read_up_to(&self) -> Result<BTreeMap<u64, i64>> {
+        let text = self.meta("read")?.unwrap_or_default();
+        let one = |part: &str| {
+            part.split_once(':').and_then(|(stream, next)| Some((stream.parse().ok()?, next.parse().ok()?)))
+        };
+        Ok(text.split(' ').filter_map(one).collect())
+    }
+
     /// Writes a batch and how far it goes, whole or not at all.
     ///
     /// # Errors
     /// The disk is full or broken; the batch can be tried again.
-    pub fn write(&mut self, automaton: &Automaton, batch: &Batch, judged: Judged) -> Result<()> {
+    pub fn write(
+        &mut self,
+        automaton: &Automaton,
+        batch: &Batch,
+        judged: Judged,
+        read_up_to: &BTreeMap<u64, i64>,
+    ) -> Result<()> {
         let Judged { watermark, late: Place { segment, offset }, greatest_ns } = judged;
         let judged = format!("{watermark} {segment} {offset} {greatest_ns}");
         let folder = self.folder.display().to_string();
-        write(&mut self.connection, automaton, batch, &judged)
+        let read = read_up_to.iter().map(|(stream, next)| format!("{stream}:{next}")).collect::<Vec<_>>().join(" ");
+        write(&mut self.connection, automaton, batch, (&judged, &read))
             .map_err(|error| explain("write to the store", &folder, &error))
     }
 
@@ -216,7 +238,12 @@ impl Store {
     }
 }
 
-fn write(connection: &mut Connection, automaton: &Automaton, batch: &Batch, judged: &str) -> rusqlite::Result<()> {
+fn write(
+    connection: &mut Connection,
+    automaton: &Automaton,
+    batch: &Batch,
+    (judged, read): (&str, &str),
+) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     for (output, found) in &batch.outputs {
         match output {
@@ -249,7 +276,12 @@ fn write(connection: &mut Connection, automaton: &Automaton, batch: &Batch, judg
             .prepare_cached("INSERT OR REPLACE INTO sensor VALUES (?, ?)")?
             .execute(params![*number as i64, &**name])?;
     }
-    transaction.prepare_cached("INSERT OR REPLACE INTO meta VALUES ('judged', ?)")?.execute([judged])?;
+    let mut note = transaction.prepare_cached("INSERT OR REPLACE INTO meta VALUES (?, ?)")?;
+    note.execute(["judged", judged])?;
+    if !read.is_empty() {
+        note.execute(["read", read])?;
+    }
+    drop(note);
     transaction.commit()
 }
 

@@ -44,7 +44,9 @@ fn what_is_written_twice_is_there_once() {
         sensors: vec![(u64::MAX, "s1".into())],
     };
     for _ in 0..2 {
-        store.write(&automaton, &batch, judged).unwrap();
+        let read = BTreeMap::from([(u64::MAX, 9), (3, 0)]);
+        store.write(&automaton, &batch, judged, &read).unwrap();
+        assert_eq!(store.read_up_to().unwrap(), read);
         let incidents = store.incidents().unwrap();
         assert_eq!(incidents.len(), 1);
         let it = &incidents[0];
@@ -90,7 +92,7 @@ fn many(store: &mut Store, automaton: &Automaton, count: u16) {
         batch.outputs.push((Output::Closed(closed), Found::default()));
     }
     batch.outputs.push((Output::Opened(opened(automaton, 1)), Found::default()));
-    store.write(automaton, &batch, Judged::default()).unwrap();
+    store.write(automaton, &batch, Judged::default(), &BTreeMap::new()).unwrap();
 }
 
 #[test]
@@ -126,6 +128,6 @@ fn incidents_of_rules_that_are_gone_are_named() {
     let removed = store.open_of_others(&versions[1..], 9).unwrap();
     assert_eq!((removed.len(), removed[0].id, removed[0].at_ns), (1, IncidentId([7; 16]), 9));
     let batch = Batch { removed: vec![(removed[0].id, 9)], ..Batch::default() };
-    store.write(&automaton, &batch, Judged::default()).unwrap();
+    store.write(&automaton, &batch, Judged::default(), &BTreeMap::new()).unwrap();
     assert_eq!(store.open_of_others(&[], 9).unwrap(), []);
 }

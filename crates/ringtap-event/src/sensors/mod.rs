@@ -390,6 +390,16 @@ impl Sensors {
         self.sensors.iter_mut().for_each(|it| it.since.monotonic_ns = now.monotonic_ns);
     }
 
+    /// The way to all sensors is broken, or what comes is of the past: until now nobody was silent who was not before.
+    pub fn hold(&mut self, now: Now) {
+        for it in &mut self.sensors {
+            it.since.monotonic_ns = now.monotonic_ns;
+            for epoch in &mut it.epochs {
+                epoch.heard_ns = epoch.heard_ns.map(|_| now.monotonic_ns);
+            }
+        }
+    }
+
     fn silence(&mut self, place: usize, now: Now, waits: &mut impl FnMut() -> bool) {
         let it = &mut self.sensors[place];
         if it.counts.is_removed {
