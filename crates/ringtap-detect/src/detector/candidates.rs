@@ -3,6 +3,7 @@
 
 use super::evaluate::Context;
 use super::{Track, Work};
+use crate::matching::inspect::SCANNED_BYTES;
 use crate::program::Program;
 use crate::protocol::Stage;
 
@@ -13,6 +14,7 @@ impl Work {
         self.round += 1;
         self.candidates.clear();
         let (round, stamps, candidates) = (self.round, &mut self.stamps, &mut self.candidates);
+        let budget = &mut self.budget;
         let mut add = |rule: u32| {
             let stamp = &mut stamps[rule as usize];
             if *stamp != round {
@@ -34,14 +36,17 @@ impl Work {
                 if context.is_packet {
                     group.plain.scan(source, destination, &mut add);
                     if let Some(patterns) = &group.packet {
+                        budget.search(packet.payload.len(), SCANNED_BYTES);
                         patterns.scan(packet.payload, &mut add);
                     }
                 }
                 if let Some(patterns) = &group.stream {
                     if context.stream_is_packet() {
+                        budget.search(packet.payload.len(), SCANNED_BYTES);
                         patterns.scan(packet.payload, &mut add);
                     }
                     if let Some(bytes) = stream {
+                        budget.search(bytes.len(), SCANNED_BYTES);
                         patterns.scan(bytes, &mut add);
                     }
                 }
@@ -75,7 +80,7 @@ impl Work {
     }
 
     fn add_of_values(&mut self, program: &Program, stage: Stage) {
-        let Self { values, stamps, candidates, round, .. } = self;
+        let Self { values, stamps, candidates, round, budget, .. } = self;
         let mut add = |rule: u32| {
             if std::mem::replace(&mut stamps[rule as usize], *round) != *round {
                 candidates.push(rule);
@@ -84,6 +89,7 @@ impl Work {
         let of_stage = &program.stages[stage as usize];
         for (buffer, value) in values.iter() {
             if let Some(patterns) = &of_stage.patterns[buffer.index()] {
+                budget.search(value.len(), SCANNED_BYTES);
                 patterns.scan(value, &mut add);
             }
             of_stage.plain[buffer.index()].iter().for_each(|&rule| add(rule));

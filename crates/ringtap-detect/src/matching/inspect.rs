@@ -90,6 +90,11 @@ const EXACT_BYTES: usize = 256;
 const FOLDED_BYTES: usize = 32;
 const EXPRESSION_BYTES: usize = 16;
 const BASE64_BYTES: usize = 16;
+/// The same of a scan for the patterns of many rules, and of what is read or put together for rules to look at.
+pub(crate) const SCANNED_BYTES: usize = 16;
+pub(crate) const READ_BYTES: usize = 16;
+/// And of what comes out of decompressors.
+pub(crate) const INFLATED_BYTES: usize = 32;
 /// Bytes that `base64_decode` makes at most.
 const MAX_DECODED: usize = 48 << 10;
 
