@@ -82,7 +82,8 @@ impl Detector {
         let Self { track, work, limits, .. } = self;
         let flow = track.flows.get_mut(index);
         let old = [0, 1].map(|side| (flow.session.streams[side].next, flow.session.streams[side].begun));
-        let had_end = flow.session.streams[from].end.is_some();
+        let (had_end, received) =
+            (flow.session.streams[from].end.is_some(), flow.session.streams[from].received());
         let receiver = packet.destination;
         let newer = || limits.policies.of(receiver).of_segments();
         let mut memory = Memory { reassembly: &mut track.reassembly, windows: &mut track.windows, is_tunnelled };
@@ -92,7 +93,8 @@ impl Detector {
         self.counters.gaps += effect.gaps.iter().flatten().count() as u64;
         let (before, kept) = self.begun_again(index, from, &old, kept);
         let aside = self.other_bytes(index, from, before, &segment, &effect);
-        if aside.is_some_and(|aside| aside.position < before) && !effect.discarded {
+        let is_same = self.track.flows.get(index).session.streams[from].begun == old[from].1;
+        if aside.is_some_and(|aside| is_same && aside.position < received) && !effect.discarded {
             packet.events.add(Event::StreamOverlapDifferent);
         }
         Self::tell_anomalies(packet, now_ns, sink);

@@ -105,7 +105,7 @@ impl Stream {
     }
 
     /// Position of the next byte that its receiver has not got.
-    pub(super) fn received(&self) -> u64 {
+    pub(crate) fn received(&self) -> u64 {
         self.next.max(self.due)
     }
 
