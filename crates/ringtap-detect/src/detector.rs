@@ -419,6 +419,7 @@ impl Detector {
             thresholds_evicted: self.track.thresholds.evicted(),
             host_bits_evicted: self.track.hosts.evicted(),
             flow_ints_evicted: self.track.ints.evicted(),
+            budget_hits: self.counters.budget_hits + self.work.budget.cut,
             expressions_given_up: self.work.budget.gave_up,
             datasets_evicted: self.work.budget.forgotten,
             tags_evicted: self.track.tags.evicted(),

@@ -10,7 +10,7 @@ use super::{Detector, Track, Work};
 /// Bytes of streams that one packet or turn inspects of what had waited.
 const AT_ONE_TIME: usize = 32 << 10;
 /// And so many of them together.
-const PIECE: usize = 16 << 10;
+const PIECE: usize = 8 << 10;
 /// So large a part of a packet's budget is left to what waits.
 const RESERVE: u32 = 4;
 /// Bytes of a packet that bring one step more to its budget: one that a host has put together of many has the work of many.
