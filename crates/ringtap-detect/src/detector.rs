@@ -93,21 +93,31 @@ pub struct Limits {
 }
 
 impl Default for Limits {
+    /// For 65,536 flows.
     fn default() -> Self {
+        Self::for_flows(65536)
+    }
+}
+
+impl Limits {
+    /// Bounds for so many flows: what each of them begins to say finds room.
+    #[must_use]
+    pub fn for_flows(flows: usize) -> Self {
         Self {
-            flows: 65536,
+            flows,
             bits: 1024,
             early_bytes: 64 << 20,
             early_segments: 256,
             window: 2560,
-            windows: 4096,
+            // Both sides.
+            windows: flows.saturating_mul(2),
             fragmented: 4096,
             fragment_bytes: 8 << 20,
             thresholds: 65536,
             host_bits: 16384,
             flow_ints: 16384,
             tags: 4096,
-            http: Settings::default(),
+            http: Settings::for_connections(flows),
             budget: 50_000,
             alerts: 15,
             policies: Policies::default(),
