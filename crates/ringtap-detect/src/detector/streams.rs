@@ -82,8 +82,7 @@ impl Detector {
         let Self { track, work, limits, .. } = self;
         let flow = track.flows.get_mut(index);
         let old = [0, 1].map(|side| (flow.session.streams[side].next, flow.session.streams[side].begun));
-        let (had_end, received) =
-            (flow.session.streams[from].end.is_some(), flow.session.streams[from].received());
+        let (had_end, received) = (flow.session.streams[from].end.is_some(), flow.session.streams[from].received());
         let receiver = packet.destination;
         let newer = || limits.policies.of(receiver).of_segments();
         let mut memory = Memory { reassembly: &mut track.reassembly, windows: &mut track.windows, is_tunnelled };

@@ -109,7 +109,7 @@ impl Detector {
             let flow = self.track.flows.get(index);
             let is_forward = (flow.client == ringtap_wire::Direction::Forward) == (from == 0);
             let packet = Decoded::of_flow(&flow.key, flow.level, is_forward, 0);
-                let mut context = Context::new(&packet, Some((index, from)), None, Origin::FlowEnd, now_ns);
+            let mut context = Context::new(&packet, Some((index, from)), None, Origin::FlowEnd, now_ns);
             if !self.take_step(step, &mut context, Origin::FlowEnd, sink) {
                 return;
             }

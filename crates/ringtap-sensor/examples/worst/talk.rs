@@ -165,17 +165,25 @@ impl Seeds {
             add(80, Order::AsSent, [TEXTS[0].as_bytes().to_vec(), response]);
         }
         let files: Vec<u8> = (0..60)
-            .flat_map(|_| [&b"--b\r\nContent-Disposition: a; filename=\"x\"\r\n\r\n"[..], &words(800), b"\r\n"].concat())
+            .flat_map(|_| {
+                [&b"--b\r\nContent-Disposition: a; filename=\"x\"\r\n\r\n"[..], &words(800), b"\r\n"].concat()
+            })
             .collect();
-        let fields = |count: usize| (0..count).flat_map(|number| format!("X-{number}: a\r\n").into_bytes()).collect::<Vec<u8>>();
+        let fields =
+            |count: usize| (0..count).flat_map(|number| format!("X-{number}: a\r\n").into_bytes()).collect::<Vec<u8>>();
         for count in [0, 250] {
-            let head = [&b"POST / HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 60000\r\n"[..]];
+            let head =
+                [&b"POST / HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 60000\r\n"[..]];
             let form = [head[0], &fields(count), b"\r\n", &files].concat();
             add(80, Order::AsSent, [form, Vec::new()]);
         }
         add(80, Order::AsSent, [[b"GET / HTTP/1.1\r\n", &fields(255)[..], b"\r\n"].concat(), Vec::new()]);
         let many = |text: &[u8]| text.repeat(20_000 / text.len());
-        add(80, Order::AsSent, [many(b"GET /a HTTP/1.1\r\n\r\n"), many(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab")]);
+        add(
+            80,
+            Order::AsSent,
+            [many(b"GET /a HTTP/1.1\r\n\r\n"), many(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab")],
+        );
         add(25, Order::AsSent, [many(b"EHLO a\r\nMAIL FROM:<a@b>\r\nRSET\r\n"), many(b"250 ok\r\n")]);
         add(445, Order::AsSent, [b"\0\0\0\x40\xffSMBr\0\0\0\0\x18".repeat(2000), Vec::new()]);
         talks

@@ -2,11 +2,11 @@
 //! response answers which request; when a part of a message is there, so that rules may look at it.
 //! Does not: keep memory (`transaction.rs`), or say what rules see (`buffers.rs`).
 
+use super::buffers::{self, Form};
 use super::content::Framing;
 use super::head;
 use super::lines::{Place, Scanner, without_end};
 use super::transaction::{HttpCounters, Message, Phase, Pools, Transaction};
-use super::buffers::{self, Form};
 use super::{Oddity, Settings};
 use crate::blocks::Chain;
 use crate::fixed_vec::SpareVisitor;

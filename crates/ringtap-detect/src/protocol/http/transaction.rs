@@ -1,9 +1,9 @@
 //! Owns: what is kept of a request and its response while they come, of all connections, and the pools of it.
 //! Does not: read bytes (`stream.rs` does). Pools are taken at start; a full one lets go of a connection as `UseOrder` says.
 
-use super::{Oddities, SHARE};
 use super::inflate::{Inflaters, Layers};
 use super::lines::Scanner;
+use super::{Oddities, SHARE};
 use crate::blocks::{Blocks, Chain};
 use crate::fixed_vec::{FixedVec, SpareVisitor};
 use crate::use_order::{Owner, UseOrder};
