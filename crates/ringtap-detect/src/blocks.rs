@@ -4,7 +4,7 @@
 use crate::fixed_vec::{FixedVec, SpareVisitor};
 
 /// Bytes of one block.
-const BLOCK: usize = 2048;
+const BLOCK: usize = 512;
 /// "No block".
 const NONE: u32 = u32::MAX;
 

@@ -164,7 +164,7 @@ impl Defrag {
             return None;
         }
         out.clear();
-        self.reassembly.take(&mut tracker.list, 0, out);
+        self.reassembly.take(&mut tracker.list, 0, usize::MAX, out);
         out.truncate(total as usize);
         let protocol = tracker.protocol;
         self.reassembly.clear(&mut tracker.list);

@@ -3,6 +3,7 @@
 
 mod buffers;
 mod candidates;
+mod catch_up;
 mod conditions;
 mod evaluate;
 mod levels;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 use ringtap_wire::LinkType;
 
-use crate::alert::{FlowEnd, FlowView, Sink};
+use crate::alert::{FlowEnd, Sink};
 use crate::decode::Decoded;
 use crate::defrag::{Defrag, DefragCounters};
 use crate::fixed_vec::SpareVisitor;
@@ -30,6 +31,7 @@ use crate::protocol::dialog::Dialogs;
 use crate::protocol::http::{Http, HttpCounters, Settings};
 use crate::protocol::tls::Handshakes;
 use crate::reassembly::Reassembly;
+use crate::track::backlog::Backlog;
 use crate::track::expected::ExpectedFlows;
 use crate::track::flows::{FlowCounters, Flows};
 use crate::track::hosts::HostBits;
@@ -91,21 +93,31 @@ pub struct Limits {
 }
 
 impl Default for Limits {
+    /// For 65,536 flows.
     fn default() -> Self {
+        Self::for_flows(65536)
+    }
+}
+
+impl Limits {
+    /// Bounds for so many flows: what each of them begins to say finds room.
+    #[must_use]
+    pub fn for_flows(flows: usize) -> Self {
         Self {
-            flows: 65536,
+            flows,
             bits: 1024,
             early_bytes: 64 << 20,
             early_segments: 256,
             window: 2560,
-            windows: 4096,
+            // Both sides.
+            windows: flows.saturating_mul(2),
             fragmented: 4096,
             fragment_bytes: 8 << 20,
             thresholds: 65536,
             host_bits: 16384,
             flow_ints: 16384,
             tags: 4096,
-            http: Settings::default(),
+            http: Settings::for_connections(flows),
             budget: 50_000,
             alerts: 15,
             policies: Policies::default(),
@@ -200,6 +212,7 @@ pub struct Profile {
 /// State between packets.
 struct Track {
     flows: Flows,
+    backlog: Backlog,
     reassembly: Reassembly,
     windows: Windows,
     hosts: HostBits,
@@ -233,6 +246,9 @@ struct Work {
     budget: Budget,
     /// What one rule may use of it.
     share: u32,
+    /// What of it is left to bytes that had waited, and how many of these may be inspected.
+    reserve: u32,
+    waiting: usize,
     profile: Vec<Profile>,
 }
 
@@ -258,19 +274,22 @@ impl Detector {
             std::hash::RandomState::new().hash_one(0)
         };
         let bits = limits.bits.max(program.bits + SPARE_BITS);
+        let flows = Flows::new(limits.flows, bits, seed);
+        // One more, for what lies beside a stream.
+        let owners = flows.slots() + 1;
         Self {
             track: Track {
-                flows: Flows::new(limits.flows, bits, seed),
+                backlog: Backlog::new(flows.slots()),
+                flows,
                 reassembly: Reassembly::with_reserve(limits.early_bytes, limits.early_segments),
                 windows: Windows::new(limits.windows, limits.window),
                 hosts: HostBits::new(limits.host_bits),
                 ints: FlowInts::new(limits.flow_ints),
                 thresholds: Thresholds::new(limits.thresholds),
                 tags: Tags::new(limits.tags),
-                // One more, for what lies beside a stream.
-                http: Http::new(limits.flows.clamp(2, 1 << 28) + 1, limits.http),
-                handshakes: Handshakes::new(limits.flows.clamp(2, 1 << 28) + 1),
-                dialogs: Dialogs::new(limits.flows.clamp(2, 1 << 28) + 1),
+                http: Http::new(owners, limits.http),
+                handshakes: Handshakes::new(owners),
+                dialogs: Dialogs::new(owners),
                 expected: ExpectedFlows::new(),
             },
             defrag: Defrag::new(limits.fragmented, limits.fragment_bytes, limits.policies.clone(), 60_000_000_000),
@@ -289,6 +308,8 @@ impl Detector {
                 heads: Vec::with_capacity(3 * crate::protocol::http::MAX_HEAD),
                 budget: Budget::default(),
                 share: (limits.budget / RULES_SHARE).max(1),
+                reserve: 0,
+                waiting: 0,
                 profile: vec![Profile::default(); program.rules.len()],
             },
             rebuilt: Vec::with_capacity(MAX_LINK + MAX_PACKET),
@@ -301,9 +322,22 @@ impl Detector {
 
     /// Shows the tables that fill as they are used: most of its memory when all are full, next to none of it at the beginning.
     pub fn show_spare(&mut self, to: &mut impl SpareVisitor) {
-        let Track { flows, reassembly, windows, hosts, ints, thresholds, tags, http, handshakes, dialogs, expected } =
-            &mut self.track;
+        let Track {
+            flows,
+            backlog,
+            reassembly,
+            windows,
+            hosts,
+            ints,
+            thresholds,
+            tags,
+            http,
+            handshakes,
+            dialogs,
+            expected,
+        } = &mut self.track;
         flows.show_spare(to);
+        backlog.show_spare(to);
         reassembly.show_spare(to);
         windows.show_spare(to);
         hosts.show_spare(to);
@@ -351,6 +385,7 @@ impl Detector {
     pub fn packet(&mut self, data: &[u8], link: LinkType, wire_len: u32, now_ns: u64, sink: &mut impl Sink) {
         self.begin(wire_len, now_ns, sink);
         self.nested(data, link, wire_len, now_ns, sink, levels::Nesting::default());
+        self.work_off(now_ns, sink);
     }
 
     /// As [`Detector::packet`], for one whose transport checksum is still to be computed: what this host sends, and what it has
@@ -358,12 +393,14 @@ impl Detector {
     pub fn packet_unchecked(&mut self, data: &[u8], link: LinkType, wire_len: u32, now_ns: u64, sink: &mut impl Sink) {
         self.begin(wire_len, now_ns, sink);
         self.nested(data, link, wire_len, now_ns, sink, levels::Nesting::unchecked());
+        self.work_off(now_ns, sink);
     }
 
     fn begin(&mut self, wire_len: u32, now_ns: u64, sink: &mut impl Sink) {
         self.counters.packets += 1;
         self.counters.bytes += u64::from(wire_len);
-        self.expire(now_ns, sink);
+        self.work.renew(self.limits.budget, wire_len);
+        self.end_due(now_ns, sink);
     }
 
     /// Counts a packet that is not looked at, because there are more than can be and others go first.
@@ -371,30 +408,17 @@ impl Detector {
         self.counters.shed += 1;
     }
 
-    /// Ends flows whose time is over: a few at each call.
+    /// Ends flows whose time is over, a few at each call, and inspects bytes that wait for it: as much as at a packet.
     pub fn expire(&mut self, now_ns: u64, sink: &mut impl Sink) {
+        self.work.renew(self.limits.budget, 0);
+        self.end_due(now_ns, sink);
+        self.work_off(now_ns, sink);
+    }
+
+    fn end_due(&mut self, now_ns: u64, sink: &mut impl Sink) {
         if let Some(index) = self.track.flows.due(now_ns) {
             self.end_flow(index, FlowEnd::Timeout, now_ns, sink);
         }
-    }
-
-    /// Ends all flows: what is left of their streams is inspected.
-    pub fn finish(&mut self, now_ns: u64, sink: &mut impl Sink) {
-        while let Some(index) = self.track.flows.oldest() {
-            self.end_flow(index, FlowEnd::Shutdown, now_ns, sink);
-        }
-    }
-
-    fn end_flow(&mut self, index: usize, end: FlowEnd, now_ns: u64, sink: &mut impl Sink) {
-        self.drain(index, now_ns, sink);
-        sink.flow(&FlowView::new(self.track.flows.get(index)), end);
-        let Track { flows, reassembly, windows, http, handshakes, dialogs, .. } = &mut self.track;
-        flows.get_mut(index).session.forget(reassembly, windows);
-        // Of a flow that a rule let pass nothing has ended it before.
-        http.forget(index);
-        handshakes.forget(index);
-        dialogs.forget(index);
-        flows.end(index);
     }
 
     /// What was counted.
@@ -405,6 +429,7 @@ impl Detector {
             thresholds_evicted: self.track.thresholds.evicted(),
             host_bits_evicted: self.track.hosts.evicted(),
             flow_ints_evicted: self.track.ints.evicted(),
+            budget_hits: self.counters.budget_hits + self.work.budget.cut,
             expressions_given_up: self.work.budget.gave_up,
             datasets_evicted: self.work.budget.forgotten,
             tags_evicted: self.track.tags.evicted(),

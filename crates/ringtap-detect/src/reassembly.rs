@@ -28,11 +28,13 @@ pub(crate) struct Pending {
     head: u32,
     /// Number of pieces.
     pub(crate) count: u16,
+    /// They are on their way out, so that the owner need not leave room to others.
+    pub(crate) is_draining: bool,
 }
 
 impl Default for Pending {
     fn default() -> Self {
-        Self { head: NONE, count: 0 }
+        Self { head: NONE, count: 0, is_draining: false }
     }
 }
 
@@ -128,7 +130,7 @@ impl Reassembly {
 
     /// Whether there are too few free blocks for so many more.
     fn lacks(&self, list: &Pending, needed: usize) -> bool {
-        let reserve = if list.head == NONE { 0 } else { self.reserve };
+        let reserve = if list.head == NONE || list.is_draining { 0 } else { self.reserve };
         self.blocks_used + needed + reserve > self.capacity
     }
 
@@ -343,6 +345,19 @@ impl Reassembly {
         self.nodes[node as usize].end = end;
     }
 
+    /// Gives up what a node has before `start`, with its blocks.
+    fn cut_start(&mut self, node: u32, start: u64) {
+        let Node { start: old, mut block, skip, .. } = self.nodes[node as usize];
+        let mut skip = skip as usize + (start - old) as usize;
+        while skip >= BLOCK {
+            let next = std::mem::replace(&mut self.next_block[block as usize], NONE);
+            self.free(block);
+            (block, skip) = (next, skip - BLOCK);
+        }
+        let node = &mut self.nodes[node as usize];
+        (node.start, node.block, node.skip) = (start, block, skip as u32);
+    }
+
     fn remove(&mut self, list: &mut Pending, previous: u32, here: u32) {
         let node = self.nodes[here as usize];
         match previous {
@@ -404,41 +419,65 @@ impl Reassembly {
         (list.head != NONE).then(|| self.nodes[list.head as usize].start)
     }
 
-    /// Moves what there is at `from` and behind it without a gap to the end of `out`, as far as `out` has capacity; drops
-    /// what lies before `from`. Returns the position behind it.
-    pub(crate) fn take(&mut self, list: &mut Pending, mut from: u64, out: &mut Vec<u8>) -> u64 {
+    /// Moves what there is at `from` and behind it without a gap to the end of `out`, up to `most` bytes and as far as `out` has
+    /// capacity; drops what lies before `from`. Returns the position behind it. The memory of what was moved is free again.
+    pub(crate) fn take(&mut self, list: &mut Pending, mut from: u64, most: usize, out: &mut Vec<u8>) -> u64 {
+        let mut room = most.min(out.capacity() - out.len());
         while list.head != NONE {
             let node = self.nodes[list.head as usize];
             if node.end <= from {
                 self.remove(list, NONE, list.head);
                 continue;
             }
-            let room = out.capacity() - out.len();
             let len = ((node.end - from) as usize).min(room);
             if node.start > from || len == 0 {
                 break;
             }
             self.visit(list.head, from, len, |part| out.extend_from_slice(part));
-            from += len as u64;
+            (from, room) = (from + len as u64, room - len);
             if from == node.end {
                 self.remove(list, NONE, list.head);
+            } else {
+                self.cut_start(list.head, from);
             }
         }
         from
     }
 
-    /// Whether the pieces cover everything from 0 to `end`.
-    pub(crate) fn covers(&self, list: &Pending, end: u64) -> bool {
-        let (mut at, mut here) = (0, list.head);
+    /// Whether the pieces have the same bytes from position `from` on, which they all cover.
+    pub(crate) fn has(&self, list: &Pending, mut from: u64, mut data: &[u8]) -> bool {
+        let mut here = list.head;
+        while here != NONE && !data.is_empty() {
+            let node = self.nodes[here as usize];
+            if node.start <= from && from < node.end {
+                let (part, rest) = data.split_at(data.len().min((node.end - from) as usize));
+                if self.differs(here, from, part) {
+                    return false;
+                }
+                (from, data) = (node.end, rest);
+            }
+            here = node.next;
+        }
+        true
+    }
+
+    /// Up to where there is no gap behind `from`.
+    pub(crate) fn reach(&self, list: &Pending, from: u64) -> u64 {
+        let (mut at, mut here) = (from, list.head);
         while here != NONE {
             let node = self.nodes[here as usize];
             if node.start > at {
-                return false;
+                break;
             }
             at = at.max(node.end);
             here = node.next;
         }
-        at >= end
+        at
+    }
+
+    /// Whether the pieces cover everything from 0 to `end`.
+    pub(crate) fn covers(&self, list: &Pending, end: u64) -> bool {
+        self.reach(list, 0) >= end
     }
 
     /// Forgets everything.
@@ -475,7 +514,7 @@ mod tests {
         #[test]
         fn agrees_with_single_bytes(inserts in proptest::collection::vec(
             (0u64..500, proptest::collection::vec(any::<u8>(), 1..90)), 1..12),
-            newer in prop::sample::select(Newer::ALL.to_vec())) {
+            newer in prop::sample::select(Newer::ALL.to_vec()), most in 1usize..700) {
             let mut reassembly = Reassembly::new(64 << 10, 200);
             let mut list = Pending::default();
             for (start, data) in &inserts {
@@ -486,7 +525,7 @@ mod tests {
             let mut found = vec![None; 600];
             while let Some(first) = reassembly.first(&list) {
                 let mut out = Vec::with_capacity(1024);
-                let end = reassembly.take(&mut list, first, &mut out);
+                let end = reassembly.take(&mut list, first, most, &mut out);
                 for (index, byte) in out.iter().enumerate() {
                     found[first as usize + index] = Some(*byte);
                 }
@@ -506,7 +545,7 @@ mod tests {
             assert!(!reassembly.insert(&mut list, index as u64 * 7, part, Newer::Never).refused, "{index}");
         }
         let mut out = Vec::with_capacity(4096);
-        assert_eq!(reassembly.take(&mut list, 0, &mut out), 2000);
+        assert_eq!(reassembly.take(&mut list, 0, usize::MAX, &mut out), 2000);
         assert_eq!(out, bytes);
         assert_eq!((reassembly.blocks_used, list.count), (0, 0));
     }
@@ -521,7 +560,7 @@ mod tests {
         assert!(reassembly.insert(&mut list, 5, b"near", Newer::Never).refused, "something was lost");
         assert!(reassembly.insert(&mut list, 50, b"further", Newer::Never).refused, "the new one itself");
         let mut out = Vec::with_capacity(64);
-        assert_eq!((reassembly.take(&mut list, 5, &mut out), &out[..]), (9, &b"near"[..]));
+        assert_eq!((reassembly.take(&mut list, 5, usize::MAX, &mut out), &out[..]), (9, &b"near"[..]));
         assert_eq!((reassembly.first(&list), list.count), (Some(10), 3));
     }
 

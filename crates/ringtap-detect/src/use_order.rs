@@ -1,5 +1,5 @@
 //! Owns: in which order a pool's entries were used, and which one makes room for another: whoever sends datagrams to a tunnel's
-//! end writes both sides of what is inside, so that goes first.
+//! end writes both sides of what is inside, so that goes first; so does what a pool holds most of its memory for.
 //! Does not: hold the entries. The pool knows them by their numbers.
 
 use crate::fixed_vec::{FixedVec, SpareVisitor};
@@ -78,6 +78,14 @@ impl UseOrder {
         }
     }
 
+    /// The entry that gives up its memory for `kept`: the same, but those inside tunnels, and those that have much, are first however few
+    /// they are, and take it from each other only.
+    pub(crate) fn to_shrink(&self, kept: u32) -> Option<u32> {
+        let [beside, inside] = &self.lists;
+        let tries = if self.links[kept as usize].is_tunnelled { [inside, inside] } else { [inside, beside] };
+        self.oldest_of(tries, Some(kept))
+    }
+
     /// It is in use no more.
     pub(crate) fn remove(&mut self, number: u32) {
         let Link { newer, older, is_tunnelled, is_linked } = self.links[number as usize];
@@ -102,6 +110,10 @@ impl UseOrder {
     pub(crate) fn to_give_up(&self, kept: Option<u32>) -> Option<u32> {
         let [beside, inside] = &self.lists;
         let tries = if inside.count > self.capacity / SHARE { [inside, beside] } else { [beside, inside] };
+        self.oldest_of(tries, kept)
+    }
+
+    fn oldest_of(&self, tries: [&List; 2], kept: Option<u32>) -> Option<u32> {
         tries.into_iter().find_map(|list| {
             let oldest = list.oldest;
             let number = if kept == Some(oldest) { self.links[oldest as usize].newer } else { oldest };
@@ -131,5 +143,17 @@ mod tests {
         assert_eq!(order.to_give_up(None), Some(4), "no others");
         order.remove(5);
         assert_eq!(order.to_give_up(Some(4)), None);
+    }
+
+    #[test]
+    fn what_is_large_makes_room_for_all_and_for_itself() {
+        let mut order = UseOrder::new(32);
+        (0..3).for_each(|number| order.add(number, number == 1));
+        assert_eq!((order.to_shrink(0), order.to_shrink(1)), (Some(1), None));
+        order.remove(1);
+        assert_eq!(order.to_shrink(0), Some(2));
+        order.add(3, true);
+        order.add(4, true);
+        assert_eq!((order.to_shrink(4), order.to_shrink(3)), (Some(3), Some(4)));
     }
 }

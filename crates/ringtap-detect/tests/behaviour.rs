@@ -117,7 +117,7 @@ fn contents_are_found_with_back_tracking() {
 fn the_budget_bounds_hostile_matches_and_is_counted() {
     let rules = r#"alert udp any any -> any any (content:"a"; content:"a"; distance:0; content:"a"; distance:0; content:"a"; distance:0; content:"b"; distance:0; sid:1;)
         alert udp any any -> any any (content:"zz"; priority:9; sid:2;)"#;
-    let mut detector = Detector::new(program(rules), Limits { budget: 1000, ..limits() });
+    let mut detector = Detector::new(program(rules), Limits { budget: 10_000, ..limits() });
     let mut payload = vec![b'a'; 1000];
     payload.splice(0..0, *b"b");
     assert!(sids(&mut detector, &[udp(1, 2, &payload)]).is_empty());

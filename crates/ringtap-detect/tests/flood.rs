@@ -72,6 +72,9 @@ impl Sensor {
 
     /// What is counted is consistent, and no memory was taken.
     fn check(&mut self) {
+        while self.detector.is_behind() {
+            self.detector.expire(self.now_ns, &mut self.finds);
+        }
         let counters = self.detector.counters();
         let [timed_out, evicted, _] = self.finds.ended;
         assert_eq!((counters.packets, self.allocations), (self.fed, 0));
@@ -155,8 +158,8 @@ fn wide() -> Limits {
     Limits { flows: FLOWS, windows: 2 * FLOWS, early_bytes: 4 << 20, http, ..Limits::default() }
 }
 
-/// As by default: pools are much smaller than the table of flows.
-fn usual() -> Limits {
+/// Pools that are much smaller than the table of flows.
+fn narrow() -> Limits {
     let http = HttpSettings { connections: FLOWS / 8, ..HttpSettings::default() };
     Limits { flows: FLOWS, windows: FLOWS / 16, http, ..wide() }
 }
@@ -175,12 +178,41 @@ fn nothing_is_hidden(limits: Limits, seed: u64, connections: usize, packets: usi
 
 #[test]
 fn a_flood_of_what_is_forged_hides_nothing() {
-    nothing_is_hidden(usual(), 11, 0, 300_000);
+    nothing_is_hidden(narrow(), 11, 0, 300_000);
 }
 
 #[test]
 fn a_flood_of_real_connections_within_the_bounds_hides_nothing() {
     nothing_is_hidden(wide(), 13, 3000, 300_000);
+}
+
+/// Connections of HTTP within the usual bound of flows, many more than there once were places for, some of which say so much that the
+/// memory for heads is used up: these take it from each other.
+#[test]
+fn many_established_connections_hide_no_other() {
+    const CONNECTIONS: u16 = 12_000;
+    let http = HttpSettings { bytes: 32 << 20, ..Limits::default().http };
+    let mut sensor = Sensor::new(Limits { http, ..Limits::default() });
+    // The third of each five is one of HTTP.
+    let mut planted: Vec<Planted> = (0..20).map(|number| Planted::new(2 + 5 * number)).collect();
+    planted.iter_mut().flat_map(|attack| attack.frames(0)).for_each(|frame| sensor.feed(&frame));
+    for number in 0..CONNECTIONS {
+        let [high, low] = number.to_be_bytes();
+        let mut talk = Conversation::open(&format!("172.16.{high}.{low}"), "198.51.100.9", [1024, 80], &[]);
+        talk.send(&Packet::data(0, b"GET /evil HTTP/1.1\r\n"));
+        talk.send(&Packet { by_client: false, acknowledges: 20, window: 65_535, ..Packet::client() });
+        let field = [b"X-Evil: ", &[b'a'; 1380][..], b"\r\n"].concat();
+        let fields = if number % 8 == 0 { 20 } else { 0 };
+        (0..fields).for_each(|at| talk.send(&Packet::data(20 + at * 1390, &field)));
+        talk.frames.iter().for_each(|frame| sensor.feed(frame));
+    }
+    let counters = sensor.detector.counters();
+    assert_eq!((counters.flows.evicted, counters.windows_evicted), (0, 0));
+    assert!(counters.http.evicted > 100 && sensor.finds.alerts.is_empty(), "{counters:#?}");
+    planted.iter_mut().flat_map(|attack| attack.frames(1)).for_each(|frame| sensor.feed(&frame));
+    let expected: Vec<(u32, u16)> = planted.iter().map(Planted::alert).collect();
+    assert_eq!(sensor.finds.alerts, expected);
+    sensor.check();
 }
 
 #[test]
@@ -197,6 +229,6 @@ fn beyond_the_bounds_it_is_told() {
 #[test]
 #[ignore = "takes minutes: make test-long"]
 fn a_long_flood_hides_nothing() {
-    nothing_is_hidden(usual(), 19, 0, 5_000_000);
+    nothing_is_hidden(narrow(), 19, 0, 5_000_000);
     nothing_is_hidden(wide(), 23, 3000, 5_000_000);
 }

@@ -93,10 +93,11 @@ impl Config {
         }
         let Bounds { budget, flows, overlap, no_checksums } = options.bounds;
         let policies = policies(overlap, &file.overlap, &variables, name.as_deref().unwrap_or_default())?;
-        let (usual, bounds) = (Limits::default(), file.bounds);
+        let bounds = file.bounds;
+        let flows = flows.map(|flows| flows as usize).or(bounds.flows);
+        let usual = flows.map_or_else(Limits::default, Limits::for_flows);
         let limits = Limits {
             budget: budget.map_or(bounds.budget.unwrap_or(usual.budget), |budget| budget.clamp(1, 1 << 31) as u32),
-            flows: flows.map_or(bounds.flows.unwrap_or(usual.flows), |flows| flows as usize),
             early_bytes: bounds.early_bytes.unwrap_or(usual.early_bytes),
             window: bounds.window.unwrap_or(usual.window).clamp(1, 65536),
             windows: bounds.windows.unwrap_or(usual.windows),
@@ -182,6 +183,7 @@ mod tests {
         options.bounds.flows = Some(20);
         let limits = Config::of(&options).unwrap().limits;
         assert_eq!((limits.flows, limits.budget, limits.window), (20, 7, 1));
+        assert_eq!((limits.windows, limits.http.connections), (40, 20), "as many as there are flows");
         options.bounds.budget = Some(u64::MAX);
         assert_eq!(Config::of(&options).unwrap().limits.budget, 1 << 31);
     }

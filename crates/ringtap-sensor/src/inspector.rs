@@ -214,6 +214,10 @@ impl Handler for Inspector {
     }
 
     fn next_turn(&self) -> Option<Duration> {
+        // A file's end finishes what waits.
+        if self.detector.is_behind() && self.times.stamps != StampClock::Recorded {
+            return Some(Duration::ZERO);
+        }
         let retry = self.finds.sender.as_ref().and_then(Sender::retry);
         let tells = self.counts.next_turn();
         [retry, tells].into_iter().flatten().min()

@@ -13,6 +13,10 @@ impl Work {
         self.round += 1;
         self.candidates.clear();
         let (round, stamps, candidates) = (self.round, &mut self.stamps, &mut self.candidates);
+        // What is found is to be tested, too.
+        let kept = self.budget.left / 4;
+        self.budget.left -= kept;
+        let budget = &mut self.budget;
         let mut add = |rule: u32| {
             let stamp = &mut stamps[rule as usize];
             if *stamp != round {
@@ -34,15 +38,15 @@ impl Work {
                 if context.is_packet {
                     group.plain.scan(source, destination, &mut add);
                     if let Some(patterns) = &group.packet {
-                        patterns.scan(packet.payload, &mut add);
+                        patterns.scan(packet.payload, budget, &mut add);
                     }
                 }
                 if let Some(patterns) = &group.stream {
                     if context.stream_is_packet() {
-                        patterns.scan(packet.payload, &mut add);
+                        patterns.scan(packet.payload, budget, &mut add);
                     }
                     if let Some(bytes) = stream {
-                        patterns.scan(bytes, &mut add);
+                        patterns.scan(bytes, budget, &mut add);
                     }
                 }
                 // Rules about streams without a pattern.
@@ -62,6 +66,7 @@ impl Work {
                 program.addresses[class as usize].scan(source, destination, &mut add);
             }
         }
+        self.budget.left += kept;
         self.add_of_values(program, Stage::Start);
         self.candidates.sort_unstable();
     }
@@ -75,7 +80,9 @@ impl Work {
     }
 
     fn add_of_values(&mut self, program: &Program, stage: Stage) {
-        let Self { values, stamps, candidates, round, .. } = self;
+        let Self { values, stamps, candidates, round, budget, .. } = self;
+        let kept = budget.left / 4;
+        budget.left -= kept;
         let mut add = |rule: u32| {
             if std::mem::replace(&mut stamps[rule as usize], *round) != *round {
                 candidates.push(rule);
@@ -84,9 +91,10 @@ impl Work {
         let of_stage = &program.stages[stage as usize];
         for (buffer, value) in values.iter() {
             if let Some(patterns) = &of_stage.patterns[buffer.index()] {
-                patterns.scan(value, &mut add);
+                patterns.scan(value, budget, &mut add);
             }
             of_stage.plain[buffer.index()].iter().for_each(|&rule| add(rule));
         }
+        budget.left += kept;
     }
 }

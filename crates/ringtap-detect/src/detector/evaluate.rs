@@ -6,7 +6,9 @@ use std::time::Instant;
 use super::{Detector, Track, records};
 use crate::alert::{Alert, FlowView, Origin, Sink};
 use crate::decode::{Decoded, Transport};
+use crate::matching::inspect::READ_BYTES;
 use crate::program::Class;
+use crate::protocol::Stage;
 use crate::protocol::dialog::ExchangeKey;
 use crate::protocol::http::MessageKey;
 use crate::rules::address_number;
@@ -120,14 +122,45 @@ impl Detector {
         if context.is_packet {
             self.tell_tagged(&context, sink);
         }
-        self.work.budget.left = self.limits.budget;
+        if !self.has_budget() {
+            return false;
+        }
         self.work.choose(&self.program, &mut self.track, &context);
         self.conclude(&context, origin, sink)
     }
 
+    /// Looks at the rules of a stage about the values at hand; returns whether one let the flow pass.
+    pub(super) fn inspect_values(
+        &mut self,
+        stage: Stage,
+        context: &Context<'_>,
+        origin: Origin,
+        sink: &mut impl Sink,
+    ) -> bool {
+        // To put them together has cost something, too.
+        self.work.budget.search(self.work.values.len(), READ_BYTES);
+        if !self.has_budget() {
+            return false;
+        }
+        self.work.choose_at(&self.program, stage);
+        self.conclude(context, origin, sink)
+    }
+
+    /// Whether there is time to look at rules; where there is none it is counted.
+    fn has_budget(&mut self) -> bool {
+        let has_some = self.work.budget.left > 0;
+        if !has_some {
+            self.work.matched.clear();
+            self.counters.budget_hits += 1;
+        }
+        has_some
+    }
+
     /// Tests the candidates and tells of those that match; returns whether one let the flow pass, or a packet that is in no stream.
-    pub(super) fn conclude(&mut self, context: &Context<'_>, origin: Origin, sink: &mut impl Sink) -> bool {
+    fn conclude(&mut self, context: &Context<'_>, origin: Origin, sink: &mut impl Sink) -> bool {
+        let kept = self.work.begin_look();
         let passed = self.test_candidates(context);
+        self.work.budget.left += kept;
         if passed == Some(true) {
             if let Some((index, _)) = context.flow {
                 self.track.flows.get_mut(index).passed = true;

@@ -37,8 +37,6 @@ impl Detector {
         let owner = self.track.flows.owner(index);
         let start = next.saturating_sub(chunk.base) as usize;
         let mut at = 0;
-        // The rules of all messages in it share what one packet may cost.
-        self.work.budget.left = self.limits.budget;
         if is_first && self.announce(index, packet, (app, talk), now_ns, sink) {
             return;
         }
@@ -56,8 +54,7 @@ impl Detector {
             }
             let mut passed = false;
             if is_for_rules {
-                self.work.choose_at(&self.program, Stage::Start);
-                passed = self.conclude(&context, origin, sink);
+                passed = self.inspect_values(Stage::Start, &context, origin, sink);
             }
             self.tell_transactions(index, now_ns, sink);
             if passed {
@@ -86,8 +83,7 @@ impl Detector {
             let said = Decoded::of_flow(&flow.key, flow.level, is_forward, packet.wire_len);
             let mut context = Context::new(&said, Some((index, side)), None, Origin::Stream, now_ns);
             (context.is_message, context.exchange) = (true, exchange);
-            self.work.choose_at(&self.program, Stage::Start);
-            if self.conclude(&context, Origin::Stream, sink) {
+            if self.inspect_values(Stage::Start, &context, Origin::Stream, sink) {
                 return true;
             }
         }

@@ -83,7 +83,6 @@ impl Detector {
     ) {
         let is_urgent = !parts[1].is_empty();
         let Self { track, work, .. } = self;
-        let is_tunnelled = track.flows.owner(index).is_tunnelled;
         let stream = &mut track.flows.get_mut(index).session.streams[from];
         let mut line = stream.side_line;
         let chunk = &mut work.chunk;
@@ -111,7 +110,7 @@ impl Detector {
         let new_to = chunk.len();
         line.next = position + (new_to - kept) as u64 + u64::from(is_urgent);
         line.until = line.next.max(stream.next) + limits.window as u64;
-        track.windows.keep(&mut line.window, chunk, is_tunnelled);
+        track.windows.keep(&mut line.window, chunk, true);
         if line.next >= held_from && line.next < held_to {
             // The line may have been given the stream's own window, as the one used longest ago.
             let held = track.windows.bytes(stream.window);
@@ -135,7 +134,6 @@ impl Detector {
         sink: &mut impl Sink,
     ) {
         let Self { track, work, .. } = self;
-        let is_tunnelled = track.flows.owner(index).is_tunnelled;
         let stream = &mut track.flows.get_mut(index).session.streams[from];
         let mut line = stream.side_line;
         if line.until == 0 {
@@ -165,7 +163,7 @@ impl Detector {
         let chunk = Chunk { base: before - (kept as u64).min(before), kept, new_to: all, len: all, added: true };
         if line.next == before {
             line.next = before + (len - new.kept) as u64;
-            track.windows.keep(&mut line.window, &work.chunk, is_tunnelled);
+            track.windows.keep(&mut line.window, &work.chunk, true);
         }
         stream.side_line = line;
         self.inspect_beside(packet, (index, from), chunk, line.message, now_ns, sink);

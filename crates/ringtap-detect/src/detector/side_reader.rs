@@ -6,6 +6,7 @@ use super::evaluate::{Chunk, Context};
 use super::{Detector, Track};
 use crate::alert::{Origin, Sink};
 use crate::decode::Decoded;
+use crate::matching::inspect::INFLATED_BYTES;
 use crate::protocol::http::Step;
 use crate::protocol::{App, Progress, Side, Stage};
 use crate::use_order::Owner;
@@ -54,8 +55,7 @@ impl Detector {
             let context = Context::new(packet, Some((index, from)), Some(chunk), Origin::SideLine, now_ns);
             while self.work.values.has_more {
                 self.read_beside(app, (chunk.base, chunk.len), &mut next);
-                self.work.choose_at(&self.program, Stage::Start);
-                self.conclude(&context, Origin::SideLine, sink);
+                self.inspect_values(Stage::Start, &context, Origin::SideLine, sink);
             }
         }
         if reader.is_some_and(App::has_transactions) {
@@ -68,7 +68,7 @@ impl Detector {
 
     /// The flow under which readers with state keep what lies beside a stream, for the time of one chunk.
     fn side_slot(&self) -> Owner {
-        Owner { flow: self.limits.flows.clamp(2, 1 << 28), is_tunnelled: false }
+        Owner { flow: self.track.flows.slots(), is_tunnelled: false }
     }
 
     /// Reads what is there up to `end`, as far as its values find room.
@@ -118,8 +118,8 @@ impl Detector {
         let first = (start - chunk.base) as usize;
         let kept = chunk.kept.max(first).min(chunk.len);
         let mut context = Context::new(packet, Some((index, from)), Some(chunk), Origin::SideLine, now_ns);
-        self.work.budget.left = self.limits.budget;
         let mut goes_on = true;
+        self.track.http.begin_chunk(chunk.len);
         for (part, is_new) in [(first..kept, false), (kept..chunk.len, true)] {
             let mut at = 0;
             while goes_on {
@@ -128,6 +128,7 @@ impl Detector {
                 if step == Step::More {
                     step = http.flush(slot.flow, from, &mut work.values);
                 }
+                work.budget.search(http.take_inflated(), INFLATED_BYTES);
                 if step == Step::More {
                     break;
                 }

@@ -4,7 +4,9 @@
 use crate::alert::{FlowView, Origin, Sink};
 use crate::decode::{Decoded, Transport};
 use crate::event::Event;
+use crate::matching::inspect::READ_BYTES;
 use crate::protocol::{App, Progress, Side, Stage};
+use crate::track::flows::Owed;
 use crate::track::segment::Segment;
 use crate::track::session::Memory;
 
@@ -70,14 +72,17 @@ impl Detector {
         let Track { flows, reassembly, windows, .. } = &mut self.track;
         let mut memory = Memory { reassembly, windows, is_tunnelled };
         if flows.get_mut(index).session.takes_beginning(from, &segment, now_s, &mut memory) {
-            self.follow(index, 0, packet, now_ns, sink);
-            self.work.values.clear();
+            self.catch_up(index, now_ns, sink);
+        } else if self.track.flows.get(index).owes() {
+            // What follows finds the room that these leave.
+            self.catch_up(index, now_ns, sink);
         }
+        self.work.values.clear();
         let kept = self.begin_chunk(index, from, !segment.payload.is_empty());
         let Self { track, work, limits, .. } = self;
         let flow = track.flows.get_mut(index);
         let old = [0, 1].map(|side| (flow.session.streams[side].next, flow.session.streams[side].begun));
-        let had_end = flow.session.streams[from].end.is_some();
+        let (had_end, received) = (flow.session.streams[from].end.is_some(), flow.session.streams[from].received());
         let receiver = packet.destination;
         let newer = || limits.policies.of(receiver).of_segments();
         let mut memory = Memory { reassembly: &mut track.reassembly, windows: &mut track.windows, is_tunnelled };
@@ -87,7 +92,8 @@ impl Detector {
         self.counters.gaps += effect.gaps.iter().flatten().count() as u64;
         let (before, kept) = self.begun_again(index, from, &old, kept);
         let aside = self.other_bytes(index, from, before, &segment, &effect);
-        if aside.is_some_and(|aside| aside.position < before) && !effect.discarded {
+        let is_same = self.track.flows.get(index).session.streams[from].begun == old[from].1;
+        if aside.is_some_and(|aside| is_same && aside.position < received) && !effect.discarded {
             packet.events.add(Event::StreamOverlapDifferent);
         }
         Self::tell_anomalies(packet, now_ns, sink);
@@ -105,15 +111,21 @@ impl Detector {
             if let Some(gap) = gap {
                 self.leave_gap(index, of, gap);
             }
-            // More that is in order now than one chunk holds, or that lies behind the gap.
-            if gap.is_some() || (of == from && chunk.has_new()) {
-                self.follow(index, of, packet, now_ns, sink);
+        }
+        // More that is in order now than one chunk holds, or that lies behind a gap.
+        let flow = self.track.flows.get_mut(index);
+        flow.owed.end |= effect.ended;
+        let is_behind = flow.owes() && !self.catch_up(index, now_ns, sink);
+        let flow = self.track.flows.get_mut(index);
+        if !effect.ended && flow.session.streams[from].end.is_some() && !had_end {
+            if is_behind {
+                flow.owed.pause[from] = true;
+            } else {
+                self.pause(index, from, packet, origin, now_ns, sink);
             }
         }
-        if effect.ended {
-            self.drain(index, now_ns, sink);
-        } else if self.track.flows.get(index).session.streams[from].end.is_some() && !had_end {
-            self.pause(index, from, packet, origin, now_ns, sink);
+        if is_behind {
+            self.track.backlog.add(index);
         }
     }
 
@@ -125,6 +137,7 @@ impl Detector {
         let is_other = [0, 1].map(|side| flow.session.streams[side].begun != old[side].1);
         if (0..2).any(|side| is_other[side] && old[side].0 > 0) {
             (flow.app, flow.app_done, flow.app_next, flow.app_last) = (None, [false; 2], [0; 2], [0; 2]);
+            flow.owed = Owed::default();
             http.forget(index);
             handshakes.forget(index);
             dialogs.forget(index);
@@ -152,6 +165,7 @@ impl Detector {
         let chunk = Chunk { base: before - kept as u64, kept, new_to: len, len, added };
         if chunk.has_new() {
             self.counters.chunks += 1;
+            self.work.budget.search(len - kept, READ_BYTES);
             self.listen(index, from, chunk);
         }
         chunk
@@ -165,42 +179,36 @@ impl Detector {
         }
     }
 
-    /// Inspects what follows in order, chunk by chunk.
-    fn follow(&mut self, index: usize, from: usize, packet: &Decoded<'_>, now_ns: u64, sink: &mut impl Sink) {
-        loop {
-            let kept = self.begin_chunk(index, from, true);
-            let session = &mut self.track.flows.get_mut(index).session;
-            let before = session.streams[from].next;
-            session.follow(from, &mut self.track.reassembly, &mut self.work.chunk);
-            if self.work.chunk.len() == kept {
-                return;
-            }
-            self.rest(index, from, kept, before, packet.wire_len, Origin::Stream, now_ns, sink);
-        }
-    }
-
-    /// Inspects what is left of both streams, gaps between or not.
-    pub(super) fn drain(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) {
-        for from in 0..2 {
-            self.settle(index, from, now_ns, sink);
-            loop {
-                self.work.chunk.clear();
-                let session = &mut self.track.flows.get_mut(index).session;
-                if !session.drain(from, &mut self.track.reassembly, &mut self.work.chunk) {
-                    break;
-                }
-                let len = self.work.chunk.len() as u64;
-                let before = self.track.flows.get(index).session.streams[from].next - len;
-                let window = &mut self.track.flows.get_mut(index).session.streams[from].window;
-                self.track.windows.free(window);
-                self.rest(index, from, 0, before, 0, Origin::FlowEnd, now_ns, sink);
-            }
-        }
-        self.end_conversation(index, now_ns, sink);
+    /// Inspects the next of a side's bytes that wait, up to `most`; returns how many. They are told with the flow's addresses.
+    pub(super) fn next_piece(
+        &mut self,
+        index: usize,
+        from: usize,
+        most: usize,
+        now_ns: u64,
+        sink: &mut impl Sink,
+    ) -> usize {
+        let kept = self.begin_chunk(index, from, true);
+        let flow = self.track.flows.get_mut(index);
+        let before = flow.session.streams[from].next;
+        flow.session.follow(from, &mut self.track.reassembly, most, &mut self.work.chunk);
+        self.work.values.clear();
+        let chunk = self.end_chunk(index, from, kept, before, true);
+        let flow = self.track.flows.get(index);
+        let origin = if flow.owed.settled[from] { Origin::FlowEnd } else { Origin::Stream };
+        let is_forward = (flow.client == ringtap_wire::Direction::Forward) == (from == 0);
+        let packet = Decoded::of_flow(&flow.key, flow.level, is_forward, 0);
+        self.inspect(&packet, Some((index, from)), Some(chunk), origin, now_ns, sink);
+        self.tell_transactions(index, now_ns, sink);
+        self.listen_on(index, from, &packet, chunk, origin, now_ns, sink);
+        self.converse(index, from, &packet, chunk, origin, now_ns, sink);
+        self.talk(index, from, &packet, chunk, origin, now_ns, sink);
+        self.keep_window(index, from, chunk);
+        chunk.len - chunk.kept
     }
 
     /// A side whose first bytes told nothing when it ended: they are what was announced, if anything was.
-    fn settle(&mut self, index: usize, from: usize, now_ns: u64, sink: &mut impl Sink) {
+    pub(super) fn settle(&mut self, index: usize, from: usize, now_ns: u64, sink: &mut impl Sink) {
         let flow = self.track.flows.get(index);
         let is_open = flow.app.is_none() && !flow.app_done[from] && !flow.passed;
         let (next, is_forward) =
@@ -221,36 +229,6 @@ impl Detector {
         self.inspect(&packet, Some((index, from)), Some(chunk), Origin::FlowEnd, now_ns, sink);
         let chunk = Chunk { kept: 0, ..chunk };
         self.talk(index, from, &packet, chunk, Origin::FlowEnd, now_ns, sink);
-    }
-
-    /// Inspects a chunk that is not a packet's: told with the flow's addresses.
-    #[expect(clippy::too_many_arguments, reason = "two callers; all of it describes one chunk")]
-    fn rest(
-        &mut self,
-        index: usize,
-        from: usize,
-        kept: usize,
-        before: u64,
-        wire_len: u32,
-        origin: Origin,
-        now_ns: u64,
-        sink: &mut impl Sink,
-    ) {
-        self.work.values.clear();
-        let chunk = self.end_chunk(index, from, kept, before, true);
-        let flow = self.track.flows.get(index);
-        let packet = Decoded::of_flow(
-            &flow.key,
-            flow.level,
-            (flow.client == ringtap_wire::Direction::Forward) == (from == 0),
-            wire_len,
-        );
-        self.inspect(&packet, Some((index, from)), Some(chunk), origin, now_ns, sink);
-        self.tell_transactions(index, now_ns, sink);
-        self.listen_on(index, from, &packet, chunk, origin, now_ns, sink);
-        self.converse(index, from, &packet, chunk, origin, now_ns, sink);
-        self.talk(index, from, &packet, chunk, origin, now_ns, sink);
-        self.keep_window(index, from, chunk);
     }
 
     /// What the application says in a chunk.
@@ -308,14 +286,11 @@ impl Detector {
         sink: &mut impl Sink,
     ) {
         let last = self.track.flows.get(index).app_last[from];
-        // They share what one packet may cost.
-        self.work.budget.left = self.limits.budget;
         let context = Context::new(packet, Some((index, from)), Some(chunk), origin, now_ns);
         while self.work.values.has_more && !self.track.flows.get(index).passed {
             self.work.values.clear();
             self.listen(index, from, chunk);
-            self.work.choose_at(&self.program, Stage::Start);
-            self.conclude(&context, origin, sink);
+            self.inspect_values(Stage::Start, &context, origin, sink);
             self.tell_transactions(index, now_ns, sink);
         }
         // What lies beside the chunk is read from its first message on.

@@ -5,6 +5,7 @@ use super::evaluate::{Chunk, Context};
 use super::{Detector, Track};
 use crate::alert::{FlowView, Origin, Sink};
 use crate::decode::Decoded;
+use crate::matching::inspect::INFLATED_BYTES;
 use crate::protocol::http::{MessageKey, Step};
 use crate::protocol::{App, Stage};
 
@@ -40,8 +41,7 @@ impl Detector {
         }
         let start = next.saturating_sub(chunk.base) as usize;
         let mut at = 0;
-        // The rules of all messages in it share what one packet may cost.
-        self.work.budget.left = self.limits.budget;
+        self.track.http.begin_chunk(chunk.len);
         let mut context = Context::new(packet, Some((index, from)), Some(chunk), origin, now_ns);
         loop {
             let bytes = self.work.chunk.get(start..chunk.len).unwrap_or_default();
@@ -49,6 +49,7 @@ impl Detector {
                 self.track.flows.get_mut(index).app_last[from] = chunk.base + (start + at) as u64;
             }
             let step = self.track.http.step(owner, from, bytes, &mut at, &mut self.work.values);
+            self.work.budget.search(self.track.http.take_inflated(), INFLATED_BYTES);
             context.read_to = start + at;
             if !self.take_step(step, &mut context, origin, sink) {
                 return;
@@ -68,11 +69,12 @@ impl Detector {
         flow.app_next[0] = next;
         let packet = Decoded::of_flow(&flow.key, flow.level, flow.client == ringtap_wire::Direction::Forward, 0);
         let mut at = 0;
-        self.work.budget.left = self.limits.budget;
+        self.track.http.begin_chunk(next as usize);
         let mut context = Context::new(&packet, Some((index, 0)), None, Origin::Stream, now_ns);
         loop {
             let Track { windows, http, .. } = &mut self.track;
             let step = http.step(owner, 0, windows.bytes(window), &mut at, &mut self.work.values);
+            self.work.budget.search(http.take_inflated(), INFLATED_BYTES);
             if !self.take_step(step, &mut context, Origin::Stream, sink) {
                 return;
             }
@@ -90,7 +92,6 @@ impl Detector {
         sink: &mut impl Sink,
     ) {
         let mut step = self.track.http.flush(index, from, &mut self.work.values);
-        self.work.budget.left = self.limits.budget;
         let mut context = Context::new(packet, Some((index, from)), None, origin, now_ns);
         while self.take_step(step, &mut context, origin, sink) {
             step = self.track.http.more_files(&mut self.work.values);
@@ -108,7 +109,6 @@ impl Detector {
             let flow = self.track.flows.get(index);
             let is_forward = (flow.client == ringtap_wire::Direction::Forward) == (from == 0);
             let packet = Decoded::of_flow(&flow.key, flow.level, is_forward, 0);
-            self.work.budget.left = self.limits.budget;
             let mut context = Context::new(&packet, Some((index, from)), None, Origin::FlowEnd, now_ns);
             if !self.take_step(step, &mut context, Origin::FlowEnd, sink) {
                 return;
@@ -149,7 +149,6 @@ impl Detector {
             return true;
         }
         (context.message, context.is_message) = (Some(key), true);
-        self.work.choose_at(&self.program, stage);
-        self.conclude(context, origin, sink)
+        self.inspect_values(stage, context, origin, sink)
     }
 }

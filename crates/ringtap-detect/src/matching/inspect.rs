@@ -90,6 +90,10 @@ const EXACT_BYTES: usize = 256;
 const FOLDED_BYTES: usize = 32;
 const EXPRESSION_BYTES: usize = 16;
 const BASE64_BYTES: usize = 16;
+/// The same of what is read or put together for rules to look at.
+pub(crate) const READ_BYTES: usize = 16;
+/// And of what comes out of decompressors.
+pub(crate) const INFLATED_BYTES: usize = 32;
 /// Bytes that `base64_decode` makes at most.
 const MAX_DECODED: usize = 48 << 10;
 
@@ -100,6 +104,8 @@ pub(crate) struct Budget {
     pub(crate) left: u32,
     /// Searches that hit a limit of their own: whether there is a match is not known.
     pub(crate) gave_up: u64,
+    /// Scans for patterns that ended before their bytes did, as nothing was left.
+    pub(crate) cut: u64,
     /// Values of datasets that were forgotten for others.
     pub(crate) forgotten: u64,
 }

@@ -5,6 +5,7 @@ use aho_corasick::automaton::{Automaton, StateID};
 use aho_corasick::nfa::{contiguous, noncontiguous};
 use aho_corasick::{Anchored, MatchKind, StartKind, dfa};
 
+use super::inspect::Budget;
 use crate::protocol::Stage;
 use crate::rules::rule::{Buffer, Content, Rule, Test, Transform, Value};
 
@@ -13,6 +14,14 @@ use crate::rules::rule::{Buffer, Content, Rule, Test, Transform, Value};
 const TABLE_BYTES: usize = 256 << 10;
 /// A table is tried for patterns of so many bytes in all; a step into it takes 32 bytes and more for nearly each of them.
 const TRIED_BYTES: usize = TABLE_BYTES / 32;
+
+/// Bytes after which a walk looks at the budget.
+const BLOCK: usize = 512;
+/// Bytes that cost a step of the budget where no pattern's pair of bytes occurs, and in the automaton; a rule whose pattern occurs
+/// costs as much as so many there.
+const PASSED_BYTES: usize = 64;
+const SCANNED_BYTES: usize = 8;
+const HIT_BYTES: usize = 16;
 
 /// Patterns of many rules.
 pub(crate) struct Patterns {
@@ -71,9 +80,11 @@ impl Patterns {
     }
 
     /// Calls `found` for each rule whose pattern occurs in its place, `bytes` being a packet's payload or the like; for some
-    /// more than once. Chunks of streams begin anywhere: their rules have [`Position::ANY`].
+    /// more than once. Chunks of streams begin anywhere: their rules have [`Position::ANY`]. Without budget the rest is left out,
+    /// and that is counted.
     #[inline]
-    pub(crate) fn scan(&self, bytes: &[u8], found: impl FnMut(u32)) {
+    pub(crate) fn scan(&self, bytes: &[u8], budget: &mut Budget, found: impl FnMut(u32)) {
+        budget.search(bytes.len(), PASSED_BYTES);
         let from = match &self.pairs {
             None => 0,
             Some(pairs) => match pairs.first(bytes) {
@@ -83,34 +94,56 @@ impl Patterns {
             },
         };
         match &self.matcher {
-            Matcher::Table(table) => self.walk(table, bytes, from, found),
-            Matcher::Compact(compact) => self.walk(compact, bytes, from, found),
+            Matcher::Table(table) => self.walk(table, bytes, from, budget, found),
+            Matcher::Compact(compact) => self.walk(compact, bytes, from, budget, found),
         }
     }
 
-    fn walk(&self, matcher: &impl Automaton, bytes: &[u8], from: usize, mut found: impl FnMut(u32)) {
+    fn walk(
+        &self,
+        matcher: &impl Automaton,
+        bytes: &[u8],
+        from: usize,
+        budget: &mut Budget,
+        mut found: impl FnMut(u32),
+    ) {
         let Ok(mut state) = matcher.start_state(Anchored::No) else { return };
-        for (at, &byte) in bytes.iter().enumerate().skip(from) {
-            state = matcher.next_state(Anchored::No, state, byte);
-            if matcher.is_special(state) {
-                self.hits(matcher, state, at + 1, &mut found);
+        let mut at = from;
+        for part in bytes.get(from..).unwrap_or_default().chunks(BLOCK) {
+            if budget.left == 0 {
+                budget.cut += 1;
+                return;
             }
+            let mut hits = 0;
+            for &byte in part {
+                at += 1;
+                state = matcher.next_state(Anchored::No, state, byte);
+                if matcher.is_special(state) {
+                    hits += self.hits(matcher, state, at, &mut found);
+                }
+            }
+            budget.search(part.len() + hits * HIT_BYTES, SCANNED_BYTES);
         }
     }
 
-    /// What occurs up to `end`. Apart, so that the walk keeps its few values in registers.
+    /// What occurs up to `end`: how many rules have a pattern there, plus one. Apart, so that the walk keeps its few values in
+    /// registers.
     #[inline(never)]
-    fn hits(&self, matcher: &impl Automaton, state: StateID, end: usize, found: &mut impl FnMut(u32)) {
+    fn hits(&self, matcher: &impl Automaton, state: StateID, end: usize, found: &mut impl FnMut(u32)) -> usize {
+        let mut hits = 1;
         if !matcher.is_match(state) {
-            return;
+            return hits;
         }
         for at in 0..matcher.match_len(state) {
-            for &(rule, position) in self.of(matcher.match_pattern(state, at).as_usize()) {
+            let rules = self.of(matcher.match_pattern(state, at).as_usize());
+            hits += rules.len();
+            for &(rule, position) in rules {
                 if position.first as usize <= end && end <= position.last as usize {
                     found(rule);
                 }
             }
         }
+        hits
     }
 
     /// The rules of a pattern.
@@ -309,7 +342,8 @@ mod tests {
                 .map(|(_, rule, _)| *rule)
                 .collect();
             let mut found = BTreeSet::new();
-            Patterns::new(&list).unwrap().unwrap().scan(&bytes, |rule| {
+            let mut budget = Budget { left: 1000, ..Budget::default() };
+            Patterns::new(&list).unwrap().unwrap().scan(&bytes, &mut budget, |rule| {
                 found.insert(rule);
             });
             prop_assert_eq!(found, expected);

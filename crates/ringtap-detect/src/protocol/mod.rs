@@ -44,7 +44,7 @@ use std::num::NonZeroU8;
 
 pub(crate) use definition::{Definition, Keyword, Match, Progress, Reader, Recognition, Side, Stage};
 pub(crate) use definition::{file_extension, file_name};
-pub(crate) use values::{Expected, Found, Place, Value, Values};
+pub(crate) use values::{Expected, Found, Mark, Place, Value, Values};
 
 /// All protocols. Of those that would recognise the same bytes the first one gets them.
 const TABLE: &[&Definition] = &[

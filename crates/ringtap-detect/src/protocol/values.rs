@@ -36,6 +36,13 @@ struct Span {
     base: u64,
 }
 
+/// How far values were found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    bytes: usize,
+    values: usize,
+}
+
 /// Transactions told of one packet.
 const MAX_TOLD: usize = 64;
 
@@ -91,6 +98,22 @@ impl Values {
     #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (AppBuffer, &[u8])> {
         self.list.iter().map(|place| (place.buffer, &self.bytes[place.from as usize..place.to as usize]))
+    }
+
+    /// How far they go now.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { bytes: self.bytes.len(), values: self.list.len() }
+    }
+
+    /// Forgets those behind a mark, of which no transaction has told.
+    pub(crate) fn go_back(&mut self, mark: &Mark) {
+        self.bytes.truncate(mark.bytes);
+        self.list.truncate(mark.values);
+    }
+
+    /// Bytes of all of them.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
     }
 
     /// What both sides said in the transactions at hand, and whether these are over.

@@ -5,6 +5,7 @@
 use ringtap_wire::{Direction, FlowKey, protocol};
 
 use super::session::{Session, State};
+use crate::alert::FlowEnd;
 use crate::fixed_vec::{FixedVec, SpareVisitor};
 use crate::protocol::App;
 use crate::use_order::Owner;
@@ -17,6 +18,19 @@ const EMERGENCY_SWEEP: usize = 16;
 const SHARE: usize = 16;
 /// Between two looks: a table of a million flows is gone through in 2.5 s, if packets come as often.
 const SWEEP_NS: u64 = 10_000;
+
+/// What is still to be inspected of a flow, besides the bytes that its streams are behind by.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Owed {
+    /// What is there of a message, as its side has said that it sends no more.
+    pub(crate) pause: [bool; 2],
+    /// All that is left: the session or the flow is over.
+    pub(crate) end: bool,
+    /// Of each side its first bytes were looked at, at its end: what follows lies behind gaps.
+    pub(crate) settled: [bool; 2],
+    /// The flow has left the table, for this reason.
+    pub(crate) leaves: Option<FlowEnd>,
+}
 
 /// A flow.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +68,7 @@ pub struct Flow {
     pub(crate) app_done: [bool; 2],
     /// Transactions that were told, of protocols that do not number theirs themselves.
     pub(crate) transactions: u32,
+    pub(crate) owed: Owed,
     chain: u32,
     used: bool,
 }
@@ -66,6 +81,11 @@ impl Flow {
         } else {
             self.packets[0] > 0 && self.packets[1] > 0
         }
+    }
+
+    /// Whether anything of it is still to be inspected that has come.
+    pub(crate) fn owes(&self) -> bool {
+        self.owed.end || self.owed.pause != [false; 2] || self.session.is_behind()
     }
 }
 
@@ -85,6 +105,11 @@ fn timeout_s(flow: &Flow, emergency: bool) -> u64 {
         (false, false, _, false) => 30,
         (_, false, _, true) => 10,
     }
+}
+
+/// Places of a table for `capacity` flows: a sixteenth more are for those that have left it and are still to be inspected.
+fn slots(capacity: usize) -> usize {
+    capacity + capacity.div_ceil(SHARE)
 }
 
 /// The shortest of them, usual and in an emergency.
@@ -145,6 +170,8 @@ pub(crate) struct Flows {
     flows: FixedVec<Flow>,
     recent: FixedVec<Recent>,
     capacity: usize,
+    /// Flows that have left the table and are still to be inspected.
+    leaving: usize,
     buckets: Vec<u32>,
     free: u32,
     /// Those of each standing.
@@ -165,11 +192,12 @@ impl Flows {
     /// Room for `capacity` flows with `bits` bits each.
     pub(crate) fn new(capacity: usize, bits: usize, seed: u64) -> Self {
         let capacity = capacity.clamp(2, 1 << 28);
-        let words = bits.div_ceil(64);
+        let (words, slots) = (bits.div_ceil(64), slots(capacity));
         Self {
-            flows: FixedVec::with_capacity(capacity),
-            recent: FixedVec::with_capacity(capacity),
+            flows: FixedVec::with_capacity(slots),
+            recent: FixedVec::with_capacity(slots),
             capacity,
+            leaving: 0,
             buckets: vec![NONE; capacity.next_power_of_two()],
             free: NONE,
             orders: [Order::EMPTY; Standing::COUNT],
@@ -179,7 +207,7 @@ impl Flows {
             swept_ns: 0,
             next_id: 1,
             emergency: false,
-            bits: FixedVec::with_capacity(capacity * words),
+            bits: FixedVec::with_capacity(slots * words),
             words,
             counters: FlowCounters::default(),
         }
@@ -189,6 +217,11 @@ impl Flows {
         self.flows.show_spare(to);
         self.recent.show_spare(to);
         self.bits.show_spare(to);
+    }
+
+    /// Flows that there can be, those that leave included.
+    pub(crate) fn slots(&self) -> usize {
+        slots(self.capacity)
     }
 
     fn bucket(&self, key: &FlowKey, level: u8) -> usize {
@@ -292,6 +325,7 @@ impl Flows {
             app_is_new: false,
             app_done: [false; 2],
             transactions: 0,
+            owed: Owed::default(),
             chain: self.buckets[bucket],
             used: true,
         };
@@ -394,8 +428,30 @@ impl Flows {
         flow.addresses_done.reverse();
     }
 
-    /// Takes a flow out of the table; its memory elsewhere must have been given back.
+    /// Takes a flow out of the table that is still to be inspected; whether there was room for it beside.
+    pub(crate) fn leave(&mut self, index: usize, end: FlowEnd) -> bool {
+        let has_room = self.leaving < slots(self.capacity) - self.capacity;
+        if has_room {
+            self.take_out(index);
+            self.leaving += 1;
+            self.flows[index].owed.leaves = Some(end);
+        }
+        has_room
+    }
+
+    /// Gives a flow's place back; its memory elsewhere must have been, too.
     pub(crate) fn end(&mut self, index: usize) {
+        match self.flows[index].owed.leaves {
+            Some(_) => self.leaving -= 1,
+            None => self.take_out(index),
+        }
+        let flow = &mut self.flows[index];
+        flow.owed = Owed::default();
+        flow.chain = self.free;
+        self.free = index as u32;
+    }
+
+    fn take_out(&mut self, index: usize) {
         let bucket = self.bucket(&self.flows[index].key, self.flows[index].level);
         let behind = self.flows[index].chain;
         let mut at = self.buckets[bucket];
@@ -412,10 +468,7 @@ impl Flows {
             }
         }
         self.unlink(index);
-        let flow = &mut self.flows[index];
-        flow.used = false;
-        flow.chain = self.free;
-        self.free = index as u32;
+        self.flows[index].used = false;
         self.count -= 1;
     }
 

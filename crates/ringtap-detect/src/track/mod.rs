@@ -1,6 +1,7 @@
 //! State between packets: flows, TCP sessions, bits of hosts, thresholds, tags. All memory is taken at start; when it is full
 //! the oldest goes, of flows the oldest that nobody answered, and a counter says so.
 
+pub(crate) mod backlog;
 pub(crate) mod bounded_map;
 pub(crate) mod expected;
 pub(crate) mod flows;

@@ -42,7 +42,7 @@ impl Session {
             return false;
         }
         match own.position(segment.sequence) {
-            Some(position) => position == own.next as i64,
+            Some(position) => position == own.received() as i64,
             None => {
                 let acknowledged = other.position(segment.acknowledgment);
                 segment.has(tcp_flag::ACK) && acknowledged.is_some_and(|at| at >= 0 && at as u64 <= other.seen)

@@ -145,11 +145,15 @@ impl Session {
         now_s: u32,
         memory: &mut Memory<'_>,
     ) -> bool {
-        self.state == State::Opening
+        let takes = self.state == State::Opening
             && !segment.has(tcp_flag::SYN | tcp_flag::RST)
             && self.streams[0].holds_beginning(memory.reassembly)
             && self.agree(from, segment, now_s, memory)
-            && self.streams[0].holds_beginning(memory.reassembly)
+            && self.streams[0].holds_beginning(memory.reassembly);
+        if takes {
+            self.streams[0].note_due(memory.reassembly);
+        }
+        takes
     }
 
     /// Both sides have said that they send no more. A reset may have died on its way.
@@ -329,14 +333,19 @@ impl Session {
         }
     }
 
-    /// Puts bytes that follow in order now (behind a gap) at the end of `out`.
-    pub(crate) fn follow(&mut self, of: usize, reassembly: &mut Reassembly, out: &mut Vec<u8>) {
-        self.streams[of].follow(reassembly, out);
+    /// Bytes of either side have come in order and wait to be inspected.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.streams.iter().any(Stream::is_behind)
     }
 
-    /// At the end: goes on behind the next gap and puts what is there at the end of `out`; whether there was anything.
-    pub(crate) fn drain(&mut self, of: usize, reassembly: &mut Reassembly, out: &mut Vec<u8>) -> bool {
-        self.streams[of].drain(reassembly, out)
+    /// Puts bytes that wait to be inspected at the end of `out`, up to `most`.
+    pub(crate) fn follow(&mut self, of: usize, reassembly: &mut Reassembly, most: usize, out: &mut Vec<u8>) {
+        self.streams[of].follow(reassembly, most, out);
+    }
+
+    /// At the end: goes on behind a side's next gap, if there is anything.
+    pub(crate) fn pass_gap(&mut self, of: usize, reassembly: &Reassembly, windows: &mut Windows) {
+        self.streams[of].pass_gap(reassembly, windows);
     }
 
     /// Gives all memory back.

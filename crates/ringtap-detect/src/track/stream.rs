@@ -11,6 +11,9 @@ use crate::reassembly::{Pending, Reassembly};
 /// A segment this far ahead of the next byte, or behind it, is outside any window that is usual.
 pub(super) const MOST_AHEAD: u64 = 4 << 20;
 
+/// Bytes that came before a segment and are in order by it: so many are inspected with its own, the others for themselves.
+const AT_ONCE: usize = 4 << 10;
+
 /// A second line of bytes beside a stream's: what the receiver has if it did not take what was inspected first.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SideLine {
@@ -29,8 +32,10 @@ pub(crate) struct SideLine {
 pub(crate) struct Stream {
     /// Initial sequence number.
     pub(super) isn: Option<u32>,
-    /// Position of the next byte; 0 is the one behind the SYN.
+    /// Position of the next byte to be inspected; 0 is the one behind the SYN.
     pub(crate) next: u64,
+    /// Position of the next byte that its receiver has not got, where those before it wait to be inspected.
+    due: u64,
     /// Position behind the furthest byte seen.
     pub(crate) seen: u64,
     /// Position up to which the receiver has acknowledged bytes that were seen.
@@ -99,9 +104,25 @@ impl Stream {
         self.isn.map_or(0, |_| self.seen + 1)
     }
 
+    /// Position of the next byte that its receiver has not got.
+    pub(crate) fn received(&self) -> u64 {
+        self.next.max(self.due)
+    }
+
+    /// Bytes that have come in order wait to be inspected.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.due > self.next
+    }
+
+    /// Takes note of those that are in order now.
+    pub(super) fn note_due(&mut self, reassembly: &Reassembly) {
+        self.due = reassembly.reach(&self.early, self.next);
+        self.early.is_draining = self.is_behind();
+    }
+
     /// All bytes up to the FIN have come.
     pub(super) fn is_finished(&self) -> bool {
-        self.end.is_some_and(|end| self.next >= end)
+        self.end.is_some_and(|end| self.received() >= end)
     }
 
     /// The sender's bytes begin at another number.
@@ -135,16 +156,19 @@ impl Stream {
         let end = position + payload.len() as i64;
         effect.added = true;
         self.seen = self.seen.max(end.max(0) as u64);
-        effect.aside = self.aside(position, payload.len());
-        let skip = (self.next as i64 - position).max(0) as usize;
+        effect.aside = self.aside(position, payload, reassembly);
+        let received = self.received();
+        let skip = (received as i64 - position).max(0) as usize;
         let Some(new) = payload.get(skip..).filter(|new| !new.is_empty()) else { return };
-        let start = position.max(self.next as i64) as u64;
-        // What is next takes no memory, so it never lacks any.
-        let is_next = start == self.next;
-        if is_next && reassembly.first(&self.early).is_none_or(|first| first >= start + new.len() as u64) {
+        let start = position.max(received as i64) as u64;
+        // What is next takes no memory, so it never lacks any; while others wait before it, it takes what they have left.
+        let is_next = start == received;
+        let is_first = is_next && !self.is_behind();
+        if is_first && reassembly.first(&self.early).is_none_or(|first| first >= start + new.len() as u64) {
             out.extend_from_slice(&new[..new.len().min(out.capacity() - out.len())]);
             effect.urgent = segment.urgent.filter(|_| skip == 0);
-            self.next = reassembly.take(&mut self.early, start + new.len() as u64, out);
+            self.next = reassembly.take(&mut self.early, start + new.len() as u64, AT_ONCE, out);
+            self.note_due(reassembly);
             return;
         }
         // Sessions inside tunnels may all be one sender's.
@@ -159,7 +183,10 @@ impl Stream {
         effect.refused |= inserted.refused;
         // What there was no memory for is inspected as a packet at least.
         effect.added &= !inserted.refused;
-        self.next = reassembly.take(&mut self.early, self.next, out);
+        if is_first {
+            self.next = reassembly.take(&mut self.early, self.next, AT_ONCE.max(payload.len()), out);
+        }
+        self.note_due(reassembly);
     }
 
     /// Keeps bytes that came with a SYN until its answer acknowledges them: a server that does not know the cookie takes none of
@@ -191,10 +218,18 @@ impl Stream {
         self.next == 0 && reassembly.first(&self.early) == Some(0)
     }
 
-    /// The bytes at `position` that lie before the next one.
-    fn aside(&self, position: i64, len: usize) -> Option<Aside> {
-        let end = (position + len as i64).min(self.next as i64);
+    /// The bytes at `position` that lie before the next one; of those that wait to be inspected, if they are others than these.
+    fn aside(&self, position: i64, payload: &[u8], reassembly: &Reassembly) -> Option<Aside> {
+        let (len, end) = (payload.len(), position + payload.len() as i64);
         let start = position.max(0);
+        let waiting = (start.max(self.next as i64), end.min(self.due as i64));
+        let is_other = waiting.0 < waiting.1
+            && !reassembly.has(
+                &self.early,
+                waiting.0 as u64,
+                &payload[(waiting.0 - position) as usize..(waiting.1 - position) as usize],
+            );
+        let end = end.min(if is_other { self.due } else { self.next } as i64);
         // The last byte again, which the receiver has: probes of idle connections send one (RFC 9293 §3.8.4).
         let is_probe = len == 1 && end as u64 == self.next.min(self.acknowledged) && self.hole.1 < self.next;
         (start < end && !is_probe).then(|| Aside {
@@ -206,7 +241,7 @@ impl Stream {
 
     /// The bytes of a segment that was not accepted, where they would be among the next ones.
     pub(super) fn doubtful(&self, position: i64, len: usize) -> Option<Aside> {
-        let follows = position >= 0 && (position as u64 <= self.next || position as u64 == self.side_line.next);
+        let follows = position >= 0 && (position as u64 <= self.received() || position as u64 == self.side_line.next);
         (follows && len > 0).then_some(Aside { position: position as u64, from: 0, to: len })
     }
 
@@ -218,21 +253,26 @@ impl Stream {
         }
         let from = std::mem::replace(&mut self.next, first);
         self.hole = (from, first);
+        self.note_due(reassembly);
         events.add(Event::StreamGap);
         Some(from)
     }
 
-    /// Puts bytes that follow in order now (behind a gap) at the end of `out`.
-    pub(super) fn follow(&mut self, reassembly: &mut Reassembly, out: &mut Vec<u8>) {
-        self.next = reassembly.take(&mut self.early, self.next, out);
+    /// Puts bytes that wait to be inspected at the end of `out`, up to `most`.
+    pub(super) fn follow(&mut self, reassembly: &mut Reassembly, most: usize, out: &mut Vec<u8>) {
+        self.next = reassembly.take(&mut self.early, self.next, most, out);
+        self.early.is_draining = self.is_behind();
     }
 
-    /// At the end: goes on behind the next gap and puts what is there at the end of `out`; whether there was anything.
-    pub(super) fn drain(&mut self, reassembly: &mut Reassembly, out: &mut Vec<u8>) -> bool {
-        let Some(first) = reassembly.first(&self.early) else { return false };
-        self.next = self.next.max(first);
-        self.next = reassembly.take(&mut self.early, self.next, out);
-        true
+    /// At the end: goes on behind the next gap, if there is anything.
+    pub(super) fn pass_gap(&mut self, reassembly: &Reassembly, windows: &mut Windows) {
+        if let Some(first) = reassembly.first(&self.early) {
+            if first > self.next {
+                self.next = first;
+                windows.free(&mut self.window);
+            }
+            self.note_due(reassembly);
+        }
     }
 
     /// Gives all memory back.

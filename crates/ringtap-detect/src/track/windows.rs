@@ -57,12 +57,12 @@ impl Windows {
         &self.bytes[index * self.size..index * self.size + self.lens[index] as usize]
     }
 
-    /// Keeps the last bytes of `data`, of a stream inside a tunnel or not.
-    pub(crate) fn keep(&mut self, window: &mut Window, data: &[u8], is_tunnelled: bool) {
+    /// Keeps the last bytes of `data`; whether the window is one of those that go first: of a stream inside a tunnel, or beside one.
+    pub(crate) fn keep(&mut self, window: &mut Window, data: &[u8], goes_first: bool) {
         if window.stamp == 0 || self.stamps[window.index as usize] != window.stamp {
             *window = self.take();
         }
-        self.order.add(window.index, is_tunnelled);
+        self.order.add(window.index, goes_first);
         let index = window.index as usize;
         let tail = &data[data.len().saturating_sub(self.size)..];
         self.bytes[index * self.size..index * self.size + tail.len()].copy_from_slice(tail);

@@ -140,6 +140,55 @@ impl Seeds {
         if self.words.is_empty() { b"a" } else { &self.words[random.below(self.words.len())] }
     }
 
+    /// Talks of kinds that are known to cost much: gaps that are filled at last, forms with many files, heads with many fields, many
+    /// messages in a packet.
+    pub fn known(&self, random: &mut Random) -> Vec<Talk> {
+        let mut talks = Vec::new();
+        let mut add = |port, order, sides: [Vec<u8>; 2]| {
+            let kind = Kind::Tcp { size: self.largest, order };
+            talks.push(Talk { kind, port, sides, name: String::new() });
+        };
+        let mut words = |bytes: usize| {
+            let mut text = Vec::new();
+            while text.len() < bytes {
+                text.extend_from_slice(self.word(random));
+            }
+            text
+        };
+        for port in PORTS {
+            add(port, Order::FirstLast, [b"GET / HTTP/1.1\r\n\r\n".to_vec(), words(MOST)]);
+            add(port, Order::FirstLast, [words(1000), b"a b c 1 2 3 <script>".repeat(MOST / 20)]);
+        }
+        for beginning in [TEXTS[2], TEXTS[3]] {
+            let response = [beginning.as_bytes(), &words(200_000)].concat();
+            add(80, Order::FirstLast, [TEXTS[0].as_bytes().to_vec(), response.clone()]);
+            add(80, Order::AsSent, [TEXTS[0].as_bytes().to_vec(), response]);
+        }
+        let files: Vec<u8> = (0..60)
+            .flat_map(|_| {
+                [&b"--b\r\nContent-Disposition: a; filename=\"x\"\r\n\r\n"[..], &words(800), b"\r\n"].concat()
+            })
+            .collect();
+        let fields =
+            |count: usize| (0..count).flat_map(|number| format!("X-{number}: a\r\n").into_bytes()).collect::<Vec<u8>>();
+        for count in [0, 250] {
+            let head =
+                [&b"POST / HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 60000\r\n"[..]];
+            let form = [head[0], &fields(count), b"\r\n", &files].concat();
+            add(80, Order::AsSent, [form, Vec::new()]);
+        }
+        add(80, Order::AsSent, [[b"GET / HTTP/1.1\r\n", &fields(255)[..], b"\r\n"].concat(), Vec::new()]);
+        let many = |text: &[u8]| text.repeat(20_000 / text.len());
+        add(
+            80,
+            Order::AsSent,
+            [many(b"GET /a HTTP/1.1\r\n\r\n"), many(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab")],
+        );
+        add(25, Order::AsSent, [many(b"EHLO a\r\nMAIL FROM:<a@b>\r\nRSET\r\n"), many(b"250 ok\r\n")]);
+        add(445, Order::AsSent, [b"\0\0\0\x40\xffSMBr\0\0\0\0\x18".repeat(2000), Vec::new()]);
+        talks
+    }
+
     /// A talk of its own.
     pub fn fresh(&self, random: &mut Random) -> Talk {
         let kind = match random.below(8) {

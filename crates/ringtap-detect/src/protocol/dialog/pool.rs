@@ -12,8 +12,7 @@ use crate::use_order::{Owner, UseOrder};
 const NONE: u32 = u32::MAX;
 /// A flow's conversation that was given up for others: what follows is in the middle, and not read.
 const GONE: u32 = NONE - 1;
-/// Conversations at one time, and the bytes of all of them.
-const CONVERSATIONS: usize = 4096;
+/// Bytes of all conversations.
 const BYTES: usize = 16 << 20;
 /// Most messages that are read of the bytes that one packet brings: 4 bytes each where it has 64 KiB. Further ones are not read, which
 /// ends the side.
@@ -78,9 +77,9 @@ pub(crate) struct Dialogs {
 impl Dialogs {
     /// Takes all memory, for so many flows.
     pub(crate) fn new(flows: usize) -> Self {
-        let capacity = CONVERSATIONS.min(flows.max(1));
+        let capacity = flows.max(1);
         Self {
-            blocks: Blocks::new(BYTES.min(capacity * 2 * MAX_MESSAGE)),
+            blocks: Blocks::new(BYTES.min(capacity.saturating_mul(2 * MAX_MESSAGE))),
             conversations: FixedVec::with_capacity(capacity),
             capacity,
             free: NONE,

@@ -5,7 +5,7 @@ use super::head::{self, Field};
 use super::lines::without_end;
 use super::stream::{Http, MessageKey};
 use super::{Oddity, keywords as buffer, multipart, uri};
-use crate::protocol::{App, Found, Stage, Value, Values};
+use crate::protocol::{App, Found, Mark, Stage, Value, Values};
 
 /// Fields of a message that are looked at; what is behind them is among the raw ones only. They are compared with each other.
 const MAX_FIELDS: usize = 256;
@@ -38,10 +38,56 @@ const FIELDS: &[(&[u8], [Option<u8>; 2])] = &[
 /// Files of a form that rules see one by one; further ones come with the last of these.
 const MAX_FILES: u8 = 16;
 
-/// Puts what a message has at a stage among the values, what it had at earlier ones included; of a form's files the one of the key.
-/// Returns the key of the next one.
-pub(super) fn put(http: &mut Http, key: MessageKey, stage: Stage, values: &mut Values) -> Option<MessageKey> {
-    let mut next_file = None;
+/// A form that is in one piece, and which of its files is next.
+pub(super) struct Form {
+    pub(super) bytes: Vec<u8>,
+    boundary: Vec<u8>,
+    /// Where to go on, and what the files are of; `None`: no file is left.
+    next: Option<(usize, MessageKey)>,
+    /// Of the message's other values.
+    others: Mark,
+}
+
+impl Form {
+    /// Takes all memory, for so many bytes.
+    pub(super) fn new(bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            boundary: Vec::with_capacity(multipart::MAX_BOUNDARY),
+            next: None,
+            others: Mark::default(),
+        }
+    }
+
+    /// Nobody wants the further files.
+    pub(super) fn forget(&mut self) {
+        self.next = None;
+    }
+
+    /// Puts the next file among the values, in the place of the one before; `None` where there is none. The last one that is put
+    /// alone has all further ones with it.
+    pub(super) fn next_file(&mut self, values: &mut Values) -> Option<MessageKey> {
+        let (mut at, key) = self.next.take()?;
+        let first = multipart::next_file(&self.bytes, &self.boundary, &mut at)?;
+        values.go_back(&self.others);
+        let found = &mut Found::new(App::of_definition(&super::DEFINITION), values);
+        let mut file = Some(first);
+        while let Some(one) = file {
+            found.add(buffer::FILE, one.content);
+            found.add_filled(buffer::FILE_NAME, one.name);
+            file = if key.file == MAX_FILES {
+                multipart::next_file(&self.bytes, &self.boundary, &mut at)
+            } else {
+                self.next = Some((at, MessageKey { file: key.file + 1, ..key }));
+                None
+            };
+        }
+        Some(key)
+    }
+}
+
+/// Puts what a message has at a stage among the values, what it had at earlier ones included; of a form's files the first one.
+pub(super) fn put(http: &mut Http, key: MessageKey, stage: Stage, values: &mut Values) {
     values.clear();
     let transaction = *http.pools.transaction(key.transaction);
     let message = transaction.messages[key.side];
@@ -91,32 +137,27 @@ pub(super) fn put(http: &mut Http, key: MessageKey, stage: Stage, values: &mut V
         found.build(number, from as u64, body);
         match boundary {
             Some(boundary) => {
-                http.form.clear();
-                http.pools.blocks.copy(&message.body, &mut http.form);
-                let mut number = 0u8;
-                multipart::files(&http.form, boundary, |file| {
-                    if number == key.file || (key.file == MAX_FILES && number > key.file) {
-                        found.add(buffer::FILE, file.content);
-                        found.add_filled(buffer::FILE_NAME, file.name);
-                    } else if number > key.file {
-                        next_file = Some(MessageKey { file: key.file + 1, ..key });
-                    }
-                    number = number.saturating_add(1);
-                });
+                let form = &mut http.form;
+                form.bytes.clear();
+                http.pools.blocks.copy(&message.body, &mut form.bytes);
+                form.boundary.clear();
+                form.boundary.extend_from_slice(boundary);
+                (form.next, form.others) = (Some((0, key)), values.mark());
+                form.next_file(values);
             }
             None => {
                 found.build(buffer::FILE, from as u64, body);
                 // The name that a message gives it, else the target's.
-                http.form.clear();
-                http.pools.blocks.copy(&transaction.messages[0].head, &mut http.form);
-                let request = http.form.get(..transaction.messages[0].line_len as usize).unwrap_or_default();
+                let text = &mut http.form.bytes;
+                text.clear();
+                http.pools.blocks.copy(&transaction.messages[0].head, text);
+                let request = text.get(..transaction.messages[0].line_len as usize).unwrap_or_default();
                 let path = uri::target(head::request_line(without_end(request)).target, is_connect).path;
                 let last = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
                 found.add_filled(buffer::FILE_NAME, side.file_name().unwrap_or(last));
             }
         }
     }
-    next_file
 }
 
 /// Of each field the place of the first one with its name.

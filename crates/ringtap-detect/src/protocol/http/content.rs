@@ -160,7 +160,7 @@ impl Reading<'_> {
             return;
         }
         let (layers, mut chain) = (message.layers, message.body);
-        let most = MAX_INFLATED.saturating_sub(message.inflated as usize);
+        let most = MAX_INFLATED.saturating_sub(message.inflated as usize).min(self.http.inflatable);
         let mut cost = 0;
         let room = limit.saturating_sub(chain.len());
         let mut decoded = std::mem::take(&mut self.http.decoded);
@@ -172,6 +172,8 @@ impl Reading<'_> {
                 decoded.extend_from_slice(&part[..part.len().min(room - decoded.len())]);
                 decoded.len() < room
             });
+            self.http.inflatable -= cost;
+            self.http.inflated += cost;
             // A header without an end gives nothing, and is read all the same.
             if decoded.is_empty() {
                 cost = cost.max(bytes.len());
@@ -184,6 +186,11 @@ impl Reading<'_> {
         message.body = chain;
         message.inflated = message.inflated.saturating_add(cost as u32);
         message.is_full = chain.len() >= limit || message.inflated as usize >= MAX_INFLATED;
+        if !message.is_full && !layers.is_empty() && self.http.inflatable == 0 {
+            message.is_full = true;
+            self.http.pools.counters.not_decoded += 1;
+        }
+        let message = self.http.pools.message(transaction, self.side);
         if message.is_full {
             let mut layers = std::mem::take(&mut message.layers);
             self.http.pools.inflaters.release(&mut layers);

@@ -58,12 +58,22 @@ pub struct Settings {
     pub inspect_window: usize,
 }
 
+/// Bytes that each connection may keep without being one of the first to give them up for others.
+pub(super) const SHARE: usize = 2 << 10;
+
 impl Default for Settings {
-    /// As Suricata's packaged configuration, where it has such a bound.
     fn default() -> Self {
+        Self::for_connections(65536)
+    }
+}
+
+impl Settings {
+    /// As Suricata's packaged configuration, where it has such a bound.
+    #[must_use]
+    pub fn for_connections(connections: usize) -> Self {
         Self {
-            connections: 8192,
-            bytes: 64 << 20,
+            connections,
+            bytes: connections.saturating_mul(SHARE).max(64 << 20),
             decompressors: 128,
             layers: 2,
             body_limit: 100 << 10,

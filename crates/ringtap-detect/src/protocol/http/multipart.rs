@@ -4,7 +4,7 @@
 use super::head;
 
 /// Longest boundary (RFC 2046 §5.1.1). A longer one would make the search for it long.
-const MAX_BOUNDARY: usize = 70;
+pub(super) const MAX_BOUNDARY: usize = 70;
 
 /// A file in a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,17 +33,20 @@ pub(crate) fn parameter<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     Some(&rest[..end])
 }
 
-/// Shows each file of a form.
-pub(super) fn files<'a>(body: &'a [u8], boundary: &[u8], mut show: impl FnMut(File<'a>)) {
-    let mut rest = body;
-    while let Some(at) = delimiter(rest, boundary) {
-        let part = &rest[at + 2 + boundary.len()..];
+/// The next file of a form from `*at` on, which is put behind it.
+pub(super) fn next_file<'a>(body: &'a [u8], boundary: &[u8], at: &mut usize) -> Option<File<'a>> {
+    loop {
+        let begin = *at + delimiter(body.get(*at..)?, boundary)? + 2 + boundary.len();
+        let part = &body[begin..];
         if part.starts_with(b"--") {
-            return;
+            *at = body.len();
+            return None;
         }
         let end = delimiter(part, boundary).unwrap_or(part.len());
-        file(&part[..end]).into_iter().for_each(&mut show);
-        rest = &part[end..];
+        *at = begin + end;
+        if let Some(file) = file(&part[..end]) {
+            return Some(file);
+        }
     }
 }
 
@@ -81,9 +84,10 @@ mod tests {
         let form = b"---xy\r\nContent-Disposition: form-data; name=a\r\n\r\nvalue\r\n---xy\r\n\
             Content-Disposition: form-data; name=b; filename=\"f.txt\"\r\n\r\none\r\ntwo\r\n---xy\r\n\
             Content-Disposition: x; filename=g\r\n\r\ncut";
-        let mut found = Vec::new();
-        files(form, b"-xy", |file| found.push((file.name, file.content)));
+        let mut at = 0;
+        let files = std::iter::from_fn(|| next_file(form, b"-xy", &mut at));
+        let found: Vec<_> = files.map(|file| (file.name, file.content)).collect();
         assert_eq!(found, [(&b"f.txt"[..], &b"one\r\ntwo"[..]), (b"g", b"cut")]);
-        files(b"---xy--\r\n---xy\r\nfilename=a\n\nb", b"-xy", |_| panic!("behind the end"));
+        assert_eq!(next_file(b"---xy--\r\n---xy\r\nfilename=a\n\nb", b"-xy", &mut 0), None, "behind the end");
     }
 }

@@ -2,11 +2,12 @@
 //! response answers which request; when a part of a message is there, so that rules may look at it.
 //! Does not: keep memory (`transaction.rs`), or say what rules see (`buffers.rs`).
 
+use super::buffers::{self, Form};
 use super::content::Framing;
 use super::head;
 use super::lines::{Place, Scanner, without_end};
 use super::transaction::{HttpCounters, Message, Phase, Pools, Transaction};
-use super::{Oddity, Settings, buffers};
+use super::{Oddity, Settings};
 use crate::blocks::Chain;
 use crate::fixed_vec::SpareVisitor;
 use crate::protocol::{Stage, Values};
@@ -14,6 +15,11 @@ use crate::use_order::Owner;
 
 /// Bytes of a head that are kept.
 pub(crate) const MAX_HEAD: usize = 32 << 10;
+
+/// Bytes that may come out of decompressors by the bytes that a packet brings: so many, and so many more for each. All that is
+/// kept of one message, and what usual content becomes.
+const LEAST_INFLATABLE: usize = 128 << 10;
+const INFLATABLE_EACH: usize = 16;
 
 /// A message of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,10 +62,11 @@ pub(crate) struct Http {
     pub(super) head: Vec<u8>,
     /// What came out of the decompressors.
     pub(super) decoded: Vec<u8>,
-    /// A form in one piece.
-    pub(super) form: Vec<u8>,
-    /// The form's next file, which rules have not seen.
-    next_file: Option<MessageKey>,
+    /// Bytes that may still come out of them of the bytes at hand, and those that have.
+    pub(super) inflatable: usize,
+    pub(super) inflated: usize,
+    /// The form whose files rules are shown one by one.
+    pub(super) form: Form,
 }
 
 impl Http {
@@ -69,8 +76,9 @@ impl Http {
             pools: Pools::new(flows, settings.connections, settings.bytes, settings.decompressors),
             head: Vec::with_capacity(MAX_HEAD),
             decoded: Vec::with_capacity(settings.body_limit),
-            form: Vec::with_capacity(settings.body_limit),
-            next_file: None,
+            inflatable: 0,
+            inflated: 0,
+            form: Form::new(settings.body_limit.max(MAX_HEAD)),
             settings,
         }
     }
@@ -84,6 +92,16 @@ impl Http {
         HttpCounters { not_decoded: counters.not_decoded + self.pools.inflaters.taken_away, ..counters }
     }
 
+    /// So many bytes are going to be read: what may come out of decompressors by them is bounded.
+    pub(crate) fn begin_chunk(&mut self, bytes: usize) {
+        self.inflatable = LEAST_INFLATABLE + bytes.saturating_mul(INFLATABLE_EACH);
+    }
+
+    /// Bytes that have come out of decompressors since the last call.
+    pub(crate) fn take_inflated(&mut self) -> usize {
+        std::mem::take(&mut self.inflated)
+    }
+
     /// Whether a rule matches in a message, or in a file of it, for the first time.
     pub(crate) fn is_first_match(&mut self, key: MessageKey, sid: u32, is_of_file: bool) -> bool {
         self.pools.message(key.transaction, key.side).is_first_match(key.match_of(sid, is_of_file))
@@ -91,16 +109,14 @@ impl Http {
 
     /// Puts what a message has at a stage among the values; what is left of a form's files comes next.
     fn put(&mut self, key: MessageKey, stage: Stage, values: &mut Values) -> Step {
-        self.next_file = buffers::put(self, key, stage, values);
+        self.form.forget();
+        buffers::put(self, key, stage, values);
         Step::Stage(stage, key)
     }
 
     /// The next file of the form that rules were shown last.
     pub(crate) fn more_files(&mut self, values: &mut Values) -> Step {
-        match self.next_file.take() {
-            Some(key) => self.put(key, Stage::Body, values),
-            None => Step::More,
-        }
+        self.form.next_file(values).map_or(Step::More, |key| Step::Stage(Stage::Body, key))
     }
 
     /// Reads on from `*at`, up to the next thing that rules or records want to know. To be called until there is nothing more.
@@ -207,7 +223,7 @@ impl Http {
 
     /// Nobody wants the form's further files.
     pub(crate) fn forget_files(&mut self) {
-        self.next_file = None;
+        self.form.forget();
     }
 
     /// Forgets a flow's connection, told or not.

@@ -1,9 +1,9 @@
 //! Owns: what is kept of a request and its response while they come, of all connections, and the pools of it.
 //! Does not: read bytes (`stream.rs` does). Pools are taken at start; a full one lets go of a connection as `UseOrder` says.
 
-use super::Oddities;
 use super::inflate::{Inflaters, Layers};
 use super::lines::Scanner;
+use super::{Oddities, SHARE};
 use crate::blocks::{Blocks, Chain};
 use crate::fixed_vec::{FixedVec, SpareVisitor};
 use crate::use_order::{Owner, UseOrder};
@@ -213,7 +213,8 @@ impl Pools {
             Some(number) => number,
             None => self.new_connection(owner.flow)?,
         };
-        self.order.add(number, owner.is_tunnelled);
+        let has_much = self.has_much(number);
+        self.order.add(number, owner.is_tunnelled || has_much);
         Some(number)
     }
 
@@ -252,10 +253,25 @@ impl Pools {
 
     /// Lets go of a connection, for this or a new one; whether there was one.
     fn evict_for(&mut self, kept: Option<u32>) -> bool {
-        let Some(number) = self.order.to_give_up(kept) else { return false };
+        self.evict(self.order.to_give_up(kept))
+    }
+
+    fn evict(&mut self, number: Option<u32>) -> bool {
+        let Some(number) = number else { return false };
         self.counters.evicted += 1;
         self.close(self.connections[number as usize].flow as usize);
         true
+    }
+
+    /// Whether a connection keeps more than its share.
+    fn has_much(&self, number: u32) -> bool {
+        let (mut at, mut bytes) = (self.connections[number as usize].first, 0);
+        while at != NONE && bytes <= SHARE {
+            let Transaction { messages, next, .. } = &self.transactions[at as usize];
+            bytes += messages.iter().map(|message| message.head.len() + message.body.len()).sum::<usize>();
+            at = *next;
+        }
+        bytes > SHARE
     }
 
     /// Forgets a flow's connection.
@@ -375,7 +391,7 @@ impl Pools {
         }
     }
 
-    /// Keeps bytes; where the memory is full, other connections give theirs up.
+    /// Keeps bytes; where the memory is full, other connections give theirs up: those that keep more than their share before others.
     pub(super) fn keep(&mut self, connection: u32, chain: &mut Chain, mut data: &[u8]) {
         loop {
             let taken = self.blocks.append(chain, data);
@@ -383,7 +399,7 @@ impl Pools {
             if data.is_empty() {
                 return;
             }
-            if !self.evict_for(Some(connection)) {
+            if !self.evict(self.order.to_shrink(connection)) {
                 self.counters.refused_bytes += data.len() as u64;
                 return;
             }

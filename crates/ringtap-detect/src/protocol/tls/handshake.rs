@@ -13,8 +13,7 @@ use crate::use_order::{Owner, UseOrder};
 const NONE: u32 = u32::MAX;
 /// Bytes of a side's messages that are kept.
 const MAX_MESSAGES: usize = 64 << 10;
-/// Sides that may be followed at one time, and the bytes of all of them.
-const SIDES: usize = 8192;
+/// And of all sides.
 const BYTES: usize = 16 << 20;
 
 const ALERT: u8 = 21;
@@ -86,9 +85,9 @@ pub(crate) struct Handshakes {
 impl Handshakes {
     /// Takes all memory, for so many flows.
     pub(crate) fn new(flows: usize) -> Self {
-        let capacity = SIDES.min(2 * flows);
+        let capacity = 2 * flows;
         Self {
-            blocks: Blocks::new(BYTES.min(capacity * MAX_MESSAGES)),
+            blocks: Blocks::new(BYTES.min(capacity.saturating_mul(MAX_MESSAGES))),
             sides: FixedVec::with_capacity(capacity),
             capacity,
             free: NONE,

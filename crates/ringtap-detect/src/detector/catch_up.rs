@@ -1,0 +1,165 @@
+//! Owns: what one packet's work is bounded by, and what goes on behind it: bytes that came in order at once, and the ends of flows, are
+//! inspected piece by piece at the packets that follow, at a cycle's end and at the program's.
+//! Does not: inspect a piece (`streams.rs` does), or count a rule's work (`matching/inspect.rs`).
+
+use crate::alert::{FlowEnd, FlowView, Origin, Sink};
+use crate::decode::Decoded;
+
+use super::{Detector, Track, Work};
+
+/// Bytes of streams that one packet or turn inspects of what had waited.
+const AT_ONE_TIME: usize = 32 << 10;
+/// And so many of them together.
+const PIECE: usize = 8 << 10;
+/// So large a part of a packet's budget is left to what waits.
+const RESERVE: u32 = 4;
+/// Bytes of a packet that bring one step more to its budget: one that a host has put together of many has the work of many.
+const BYTES_PER_STEP: u32 = 2;
+
+impl Work {
+    /// For one more packet of so many bytes, or one more turn.
+    pub(super) fn renew(&mut self, budget: u32, bytes: u32) {
+        self.budget.left = budget.saturating_add(bytes / BYTES_PER_STEP);
+        self.waiting = AT_ONE_TIME;
+        self.reserve = budget / RESERVE;
+    }
+
+    /// Whether there is time for more of what waits.
+    fn may_go_on(&self) -> bool {
+        self.budget.left > self.reserve && self.waiting > 0
+    }
+
+    /// A look at rules begins: it may use half of what is left, so that others behind it have some. Returns what it may not use.
+    pub(super) fn begin_look(&mut self) -> u32 {
+        let kept = self.budget.left / 2;
+        self.budget.left -= kept;
+        kept
+    }
+}
+
+impl Detector {
+    /// Whether bytes that have come wait to be inspected: [`Detector::expire`] does some of it, and each packet.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        !self.track.backlog.is_empty()
+    }
+
+    /// Does what waits, as far as there is time for it.
+    pub(super) fn work_off(&mut self, now_ns: u64, sink: &mut impl Sink) {
+        while self.work.may_go_on() {
+            let Some(index) = self.track.backlog.take_first() else { return };
+            if !self.catch_up(index, now_ns, sink) {
+                self.track.backlog.add(index);
+            } else if let Some(end) = self.track.flows.get(index).owed.leaves {
+                self.close(index, end, sink);
+            }
+        }
+    }
+
+    /// Inspects what a flow owes, as far as there is time for it; whether that is all.
+    pub(super) fn catch_up(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) -> bool {
+        for from in 0..2 {
+            if !self.follow(index, from, now_ns, sink) {
+                return false;
+            }
+        }
+        for from in 0..2 {
+            if !self.track.flows.get(index).owed.pause[from] {
+                continue;
+            }
+            if !self.work.may_go_on() {
+                return false;
+            }
+            let flow = self.track.flows.get_mut(index);
+            flow.owed.pause[from] = false;
+            let is_forward = (flow.client == ringtap_wire::Direction::Forward) == (from == 0);
+            let packet = Decoded::of_flow(&flow.key, flow.level, is_forward, 0);
+            self.pause(index, from, &packet, Origin::Stream, now_ns, sink);
+        }
+        !self.track.flows.get(index).owed.end || self.catch_up_to_the_end(index, now_ns, sink)
+    }
+
+    /// The same for one side's bytes.
+    fn follow(&mut self, index: usize, from: usize, now_ns: u64, sink: &mut impl Sink) -> bool {
+        while self.track.flows.get(index).session.streams[from].is_behind() {
+            if !self.work.may_go_on() {
+                return false;
+            }
+            let most = PIECE.min(self.work.waiting);
+            let bytes = self.next_piece(index, from, most, now_ns, sink);
+            self.work.waiting -= bytes.min(self.work.waiting);
+        }
+        true
+    }
+
+    /// What is left of both streams, gaps between or not, and of what their application said.
+    fn catch_up_to_the_end(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) -> bool {
+        for from in 0..2 {
+            if !std::mem::replace(&mut self.track.flows.get_mut(index).owed.settled[from], true) {
+                self.settle(index, from, now_ns, sink);
+            }
+            loop {
+                let Track { flows, reassembly, windows, .. } = &mut self.track;
+                flows.get_mut(index).session.pass_gap(from, reassembly, windows);
+                if !flows.get(index).session.streams[from].is_behind() {
+                    break;
+                }
+                if !self.follow(index, from, now_ns, sink) {
+                    return false;
+                }
+            }
+        }
+        if !self.work.may_go_on() {
+            return false;
+        }
+        self.end_conversation(index, now_ns, sink);
+        let owed = &mut self.track.flows.get_mut(index).owed;
+        (owed.end, owed.settled) = (false, [false; 2]);
+        true
+    }
+
+    /// Ends a flow: at once if there is time for what is left of it, else as soon as there is.
+    pub(super) fn end_flow(&mut self, index: usize, end: FlowEnd, now_ns: u64, sink: &mut impl Sink) {
+        self.track.flows.get_mut(index).owed.end = true;
+        if self.catch_up(index, now_ns, sink) {
+            self.close(index, end, sink);
+        } else if self.track.flows.leave(index, end) {
+            self.track.backlog.add(index);
+        } else {
+            let streams = &self.track.flows.get(index).session.streams;
+            self.counters.segments_refused += streams.iter().map(|stream| u64::from(stream.early.count)).sum::<u64>();
+            self.end_conversation(index, now_ns, sink);
+            self.close(index, end, sink);
+        }
+    }
+
+    /// Ends all flows: what is left of their streams is inspected, however long it takes.
+    pub fn finish(&mut self, now_ns: u64, sink: &mut impl Sink) {
+        while self.is_behind() {
+            self.work.renew(self.limits.budget, 0);
+            self.work_off(now_ns, sink);
+        }
+        while let Some(index) = self.track.flows.oldest() {
+            self.track.flows.get_mut(index).owed.end = true;
+            loop {
+                self.work.renew(self.limits.budget, 0);
+                if self.catch_up(index, now_ns, sink) {
+                    break;
+                }
+            }
+            self.close(index, FlowEnd::Shutdown, sink);
+        }
+    }
+
+    /// Forgets a flow of which nothing is left to inspect.
+    fn close(&mut self, index: usize, end: FlowEnd, sink: &mut impl Sink) {
+        sink.flow(&FlowView::new(self.track.flows.get(index)), end);
+        let Track { flows, reassembly, windows, http, handshakes, dialogs, .. } = &mut self.track;
+        flows.get_mut(index).session.forget(reassembly, windows);
+        // Of a flow that a rule let pass nothing has ended it before.
+        http.forget(index);
+        handshakes.forget(index);
+        dialogs.forget(index);
+        flows.end(index);
+    }
+}

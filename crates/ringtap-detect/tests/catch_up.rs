@@ -1,0 +1,283 @@
+//! Bytes that come in order at once are more than one packet may take: they are inspected at the packets behind it, at cycles' ends or
+//! at the program's, all of them, once, whatever becomes of their connection meanwhile.
+
+mod support;
+
+use ringtap_detect::{Alert, Detector, Event, FlowEnd, FlowView, Limits, Sink};
+use ringtap_samples::evasions::{Conversation, Packet};
+use ringtap_samples::frames::{Ends, flag};
+use ringtap_wire::LinkType;
+
+/// Bytes of a segment, and segments that wait for the first one.
+const SIZE: usize = 1400;
+const WAITING: usize = 250;
+/// So many bytes of them one packet takes.
+const AT_ONE_TIME: usize = 32 << 10;
+
+/// Alerts, ends of flows and what was odd, in order.
+#[derive(Default)]
+struct Finds {
+    alerts: Vec<u32>,
+    ends: Vec<(FlowEnd, u64)>,
+    events: Vec<Event>,
+}
+
+impl Sink for Finds {
+    fn alert(&mut self, alert: &Alert<'_>) {
+        self.alerts.push(alert.rule.meta.sid);
+    }
+
+    fn flow(&mut self, flow: &FlowView<'_>, end: FlowEnd) {
+        self.ends.push((end, flow.alerts()));
+    }
+
+    fn anomaly(&mut self, event: Event, _packet: &ringtap_detect::Decoded<'_>, _now_ns: u64) {
+        self.events.push(event);
+    }
+}
+
+struct Sensor {
+    detector: Detector,
+    finds: Finds,
+    now_ns: u64,
+}
+
+impl Sensor {
+    fn new(rules: &str, limits: Limits) -> Self {
+        Self { detector: Detector::new(support::program(rules), limits), finds: Finds::default(), now_ns: 1 << 60 }
+    }
+
+    fn feed(&mut self, talk: &mut Conversation) {
+        for frame in talk.frames.drain(..) {
+            self.now_ns += 1000;
+            self.detector.packet(&frame, LinkType::Ethernet, frame.len() as u32, self.now_ns, &mut self.finds);
+        }
+    }
+
+    /// A datagram of another flow each time.
+    fn pass_time(&mut self, port: u16) {
+        let ends = Ends::new("192.0.2.77", "192.0.2.78");
+        let frame = ends.udp_frame([port, 9], b"quiet");
+        self.now_ns += 1000;
+        self.detector.packet(&frame, LinkType::Ethernet, frame.len() as u32, self.now_ns, &mut self.finds);
+    }
+
+    /// Turns until nothing waits.
+    fn rest(&mut self) -> usize {
+        let turns = std::iter::from_fn(|| {
+            let is_behind = self.detector.is_behind();
+            is_behind.then(|| self.detector.expire(self.now_ns, &mut self.finds))
+        });
+        turns.count()
+    }
+}
+
+/// A connection with a wide window.
+fn open(port: u16) -> Conversation {
+    let mut talk = Conversation::open("192.0.2.7", "198.51.100.9", [port, 8080], &[2, 4, 5, 180, 1, 3, 3, 14]);
+    talk.send(&Packet { by_client: false, flags: flag::ACK, ..data(0, b"") });
+    talk
+}
+
+fn data(at: usize, bytes: &[u8]) -> Packet {
+    Packet { window: 65_535, ..Packet::data(at as i64, bytes) }
+}
+
+/// All of the text's segments but the first, which is returned.
+fn send_early(talk: &mut Conversation, text: &[u8]) -> Packet {
+    for (number, part) in text.chunks(SIZE).enumerate().skip(1) {
+        talk.send(&data(number * SIZE, part));
+    }
+    data(0, &text[..SIZE])
+}
+
+/// Text that has each word at its place.
+fn text(words: &[(usize, &str)]) -> Vec<u8> {
+    let mut text = vec![b'.'; SIZE * (WAITING + 1)];
+    words.iter().for_each(|(at, word)| text[*at..at + word.len()].copy_from_slice(word.as_bytes()));
+    text
+}
+
+const END: usize = SIZE * (WAITING + 1);
+const RULE: &str = r#"alert tcp any any -> any any (flow:established; content:"evil-attack"; sid:1;)"#;
+
+#[test]
+fn what_fills_a_gap_is_inspected_over_several_packets_and_all_of_it() {
+    // A word each 997 bytes: some lie across the edges of pieces.
+    let words: Vec<(usize, String)> =
+        (0..END / 997).map(|number| (number * 997 + 900, format!("word-{number:04};"))).collect();
+    let words: Vec<(usize, &str)> =
+        words.iter().map(|(at, word)| (*at, word.as_str())).filter(|(at, word)| at + word.len() <= END).collect();
+    let rules: String = (0..words.len())
+        .map(|number| format!("alert tcp any any -> any any (content:\"word-{number:04}|3b|\"; sid:{};)\n", number + 1))
+        .collect();
+    let mut sensor = Sensor::new(&rules, Limits { alerts: 64, ..Limits::default() });
+    let mut talk = open(2000);
+    let first = send_early(&mut talk, &text(&words));
+    talk.send(&first);
+    sensor.feed(&mut talk);
+    assert!(sensor.detector.is_behind());
+    let at_once = sensor.finds.alerts.len();
+    assert!((10..60).contains(&at_once), "{at_once} by the packet itself");
+    let mut packets = 0u16;
+    while sensor.detector.is_behind() {
+        sensor.pass_time(5000 + packets);
+        packets += 1;
+    }
+    assert!((usize::from(packets) + 1) * AT_ONE_TIME >= END - SIZE && packets < 30, "{packets} packets");
+    sensor.finds.alerts.sort_unstable();
+    assert_eq!(sensor.finds.alerts, (1..=words.len() as u32).collect::<Vec<_>>(), "each once");
+    let counters = sensor.detector.counters();
+    assert_eq!((counters.gaps, counters.segments_refused, counters.budget_hits), (0, 0, 0));
+}
+
+/// What follows in order while others wait comes behind them, though there is no memory left for segments out of order.
+#[test]
+fn segments_in_order_find_room_behind_those_that_wait() {
+    // Three quarters are a little more than what this one has.
+    let early_bytes = 512 * (WAITING * 3 * 4 / 3 + 10);
+    let mut sensor = Sensor::new(RULE, Limits { early_bytes, ..Limits::default() });
+    let mut talk = open(2000);
+    let first = send_early(&mut talk, &text(&[]));
+    sensor.feed(&mut talk);
+    // Others take the rest, each a little.
+    let mut others: Vec<Conversation> = (0..150).map(|number| open(3000 + number)).collect();
+    for other in &mut others {
+        other.send(&data(5, &[b'x'; 900]));
+        sensor.feed(other);
+    }
+    let refused = sensor.detector.counters().segments_refused;
+    assert!(refused > 0, "there is room");
+    talk.send(&first);
+    for number in 0..4 {
+        talk.send(&data(END + number * 6, b"..evil"));
+    }
+    talk.send(&data(END + 24, b"-attack"));
+    sensor.feed(&mut talk);
+    assert!(sensor.detector.is_behind() && sensor.finds.alerts.is_empty());
+    sensor.rest();
+    assert_eq!((sensor.finds.alerts, sensor.detector.counters().segments_refused), (vec![1], refused));
+}
+
+/// A FIN of both sides behind bytes that wait, and a message whose end is the connection's.
+#[test]
+fn the_end_of_a_connection_waits_for_its_bytes() {
+    let rules = r#"alert http any any -> any any (file.data; content:"evil-attack"; endswith; sid:1;)"#;
+    let mut sensor = Sensor::new(rules, Limits::default());
+    let mut talk = Conversation::open("192.0.2.7", "198.51.100.9", [2000, 80], &[2, 4, 5, 180, 1, 3, 3, 14]);
+    let request = b"GET / HTTP/1.0\r\n\r\n";
+    talk.send(&data(0, request));
+    let response = [b"HTTP/1.0 200 OK\r\n\r\n", &vec![b'.'; 90_000][..], b"evil-attack"].concat();
+    let by_server = |at: usize, bytes: &[u8], flags: u8| Packet {
+        by_client: false,
+        acknowledges: request.len() as i64,
+        flags: flag::ACK | flags,
+        ..data(at, bytes)
+    };
+    for (number, part) in response.chunks(SIZE).enumerate().skip(1) {
+        talk.send(&by_server(number * SIZE, part, 0));
+    }
+    talk.send(&by_server(response.len(), b"", flag::FIN));
+    let last = Packet { flags: flag::ACK | flag::FIN, acknowledges: 0, ..data(request.len(), b"") };
+    talk.send(&last);
+    talk.send(&by_server(0, &response[..SIZE], 0));
+    sensor.feed(&mut talk);
+    assert!(sensor.detector.is_behind() && sensor.finds.alerts.is_empty());
+    let turns = sensor.rest();
+    assert!((2..5).contains(&turns), "{turns}");
+    assert_eq!((&sensor.finds.alerts[..], sensor.finds.ends.len()), (&[1][..], 0));
+    let counters = sensor.detector.counters();
+    assert_eq!((counters.http.transactions, counters.gaps), (1, 0));
+}
+
+/// The same number that the receiver expects resets the connection, though not all before it was inspected.
+#[test]
+fn a_reset_counts_from_what_the_receiver_has() {
+    let mut sensor = Sensor::new(RULE, Limits::default());
+    let mut talk = open(2000);
+    let first = send_early(&mut talk, &text(&[(END - 50_000, "evil-attack")]));
+    talk.send(&first);
+    talk.send(&Packet { flags: flag::RST, ..data(END, b"") });
+    talk.send(&data(END, b"evil-attack"));
+    sensor.feed(&mut talk);
+    sensor.rest();
+    assert!(!sensor.finds.events.contains(&Event::StreamRstBadWindow), "{:?}", sensor.finds.events);
+    assert!(sensor.finds.events.contains(&Event::StreamSuspectedReset));
+    assert_eq!(sensor.finds.alerts, [1, 1]);
+}
+
+/// Bytes that wait are the receiver's: others for their place are inspected beside them and told, the same ones are neither.
+#[test]
+fn other_bytes_for_those_that_wait_are_told_and_inspected() {
+    for (bytes, is_other) in [(&[b'.'; 40][..], false), (b"..................evil-attack...........", true)] {
+        let mut sensor = Sensor::new(RULE, Limits::default());
+        let mut talk = open(2000);
+        let first = send_early(&mut talk, &text(&[]));
+        talk.send(&first);
+        talk.send(&data(END - 3000, bytes));
+        sensor.feed(&mut talk);
+        sensor.rest();
+        assert_eq!(sensor.finds.events.contains(&Event::StreamOverlapDifferent), is_other);
+        assert_eq!(sensor.finds.alerts.len(), usize::from(is_other));
+    }
+}
+
+#[test]
+fn flows_that_leave_the_table_are_inspected_to_their_end() {
+    let mut sensor = Sensor::new(RULE, Limits { flows: 32, ..Limits::default() });
+    let mut talk = open(2000);
+    let first = send_early(&mut talk, &text(&[(END - 20, "evil-attack")]));
+    talk.send(&first);
+    sensor.feed(&mut talk);
+    for port in 3000..3040 {
+        let mut other = open(port);
+        sensor.feed(&mut other);
+        if sensor.finds.ends.is_empty() {
+            assert!(sensor.finds.alerts.is_empty() || sensor.detector.counters().flows.evicted == 0);
+        }
+    }
+    sensor.rest();
+    assert_eq!((sensor.finds.alerts.len(), sensor.detector.counters().segments_refused), (1, 0));
+    let with_alert: Vec<_> = sensor.finds.ends.iter().filter(|(_, alerts)| *alerts > 0).collect();
+    assert_eq!(with_alert, [&(FlowEnd::Evicted, 1)], "once, and behind its alert");
+}
+
+/// So many leave at once that there is no place for them beside the table: what is given up is counted.
+#[test]
+fn what_is_given_up_is_counted() {
+    let mut sensor = Sensor::new(RULE, Limits { flows: 8, ..Limits::default() });
+    let mut talks: Vec<Conversation> = (0..8).map(|number| open(2000 + number)).collect();
+    let firsts: Vec<Packet> =
+        talks.iter_mut().map(|talk| send_early(talk, &text(&[(END - 20, "evil-attack")]))).collect();
+    talks.iter_mut().for_each(|talk| sensor.feed(talk));
+    for (talk, first) in talks.iter_mut().zip(&firsts) {
+        talk.send(first);
+        sensor.feed(talk);
+    }
+    for port in 3000..3008 {
+        sensor.feed(&mut open(port));
+    }
+    sensor.rest();
+    let counters = sensor.detector.counters();
+    assert!(counters.segments_refused > 100, "{counters:#?}");
+    assert!((1..8).contains(&sensor.finds.alerts.len()), "{:?}", sensor.finds.alerts);
+    assert_eq!(sensor.finds.ends.len() as u64, counters.flows.begun - counters.flows_now);
+    sensor.detector.finish(sensor.now_ns, &mut sensor.finds);
+    assert_eq!(sensor.finds.ends.len() as u64, counters.flows.begun);
+}
+
+#[test]
+fn the_program_s_end_waits_for_nothing() {
+    let mut sensor = Sensor::new(RULE, Limits::default());
+    let mut talks = [open(2000), open(2001)];
+    for (number, talk) in talks.iter_mut().enumerate() {
+        let first = send_early(talk, &text(&[(END - 20, "evil-attack")]));
+        if number == 1 {
+            talk.send(&first);
+        }
+        sensor.feed(talk);
+    }
+    assert!(sensor.detector.is_behind() && sensor.finds.alerts.is_empty());
+    sensor.detector.finish(sensor.now_ns, &mut sensor.finds);
+    assert_eq!((sensor.finds.alerts, sensor.detector.is_behind()), (vec![1, 1], false), "in order, and behind a gap");
+}
