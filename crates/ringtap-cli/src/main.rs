@@ -9,6 +9,7 @@ mod capture;
 mod correlate;
 mod demo;
 mod doctor;
+mod forward;
 mod generate;
 mod kafka;
 mod live;
@@ -73,6 +74,7 @@ enum Command {
     Topology(topology::Args),
     Correlate(correlate::Args),
     Split(split::Args),
+    Forward(forward::Args),
     PcapRun(pcap_run::Args),
     #[command(hide = true)]
     Man(man::Args),
@@ -97,6 +99,7 @@ fn main() -> ExitCode {
         Command::Correlate(args) => correlate::run(args),
         Command::Sensor(args) => sensor::run(args),
         Command::Split(args) => split::run(args),
+        Command::Forward(args) => forward::run(args),
         Command::PcapRun(args) => pcap_run::run(args),
         Command::Man(args) => man::run(args),
     };

@@ -104,7 +104,8 @@ mod tests {
         let mut last = false;
         for _ in 0..2 * LOOK_EVERY {
             let arrival_ns = clock::monotonic_ns() - waited_ms * MS;
-            let packet = Packet { data: &frame, wire_len: frame.len() as u32, arrival_ns, checksum_pending: false };
+            let packet =
+                Packet { data: &frame, wire_len: frame.len() as u32, arrival_ns, checksum_pending: false, port: 0 };
             last = shedding.sheds(&packet, LinkType::Ethernet, &mut arrivals);
         }
         last

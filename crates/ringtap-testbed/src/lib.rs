@@ -23,6 +23,7 @@
 //! ```
 
 mod drops;
+mod far_host;
 mod folder;
 pub mod generate;
 mod host;
@@ -39,6 +40,7 @@ mod tools;
 pub mod trial;
 
 pub use drops::{DeviceCounters, DeviceDrops, WireCounters};
+pub use far_host::FarHost;
 pub use folder::Folder;
 pub use generate::{FrameSpec, Generator, GeneratorBackend, GeneratorConfig, GeneratorReport, Pattern, Profile};
 pub use host::{Host, Link, RunningProgram};

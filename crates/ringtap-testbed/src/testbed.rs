@@ -203,7 +203,7 @@ fn links() -> (Link, Link) {
 
 /// What interfaces made later inherit: no router solicitation, no duplicate address detection, no own addresses; group
 /// reports at once, so that they are over soon.
-fn quiet_defaults(with_ipv6: bool) -> Result<()> {
+pub(crate) fn quiet_defaults(with_ipv6: bool) -> Result<()> {
     tools::ip_batch(&["link set lo up".into(), format!("link set lo alias {NAMESPACE_MARK}")])?;
     // No "port unreachable" for packets that nobody asked for (Linux 6.9 and newer have this per namespace).
     tools::write_if_present("/proc/sys/net/ipv4/icmp_msgs_per_sec", "0")?;
@@ -246,7 +246,7 @@ fn configure(own: &Link, peer: &Link, with_ipv6: bool) -> Result<u32> {
         .map_err(|errno| Error::os("find interface", name.clone(), &errno.into()))
 }
 
-fn mac_text(mac: &[u8; 6]) -> String {
+pub(crate) fn mac_text(mac: &[u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 

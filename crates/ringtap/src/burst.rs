@@ -5,6 +5,7 @@
 
 mod buffer;
 
+use crate::meters::EngineMeters;
 use crate::sys::memory::{Region, Slot};
 
 pub use buffer::PacketBuffer;
@@ -23,13 +24,16 @@ pub struct Packet<'b> {
     pub arrival_ns: u64,
     /// Its transport checksum is still to be computed: this host sends it or has merged it (TP_STATUS_CSUMNOTREADY).
     pub checksum_pending: bool,
+    /// Which of the two devices that one engine serves it came by ([`Devices::open_relay`](crate::receiver::Devices::open_relay)); 0
+    /// for all others.
+    pub port: u8,
 }
 
 impl<'b> Packet<'b> {
     /// A whole packet without a stamp.
     pub fn of(data: &'b [u8]) -> Self {
         let wire_len = data.len().try_into().unwrap_or(u32::MAX);
-        Self { data, wire_len, arrival_ns: 0, checksum_pending: false }
+        Self { data, wire_len, arrival_ns: 0, checksum_pending: false, port: 0 }
     }
 }
 
@@ -45,11 +49,24 @@ pub struct Burst<'s> {
     region: &'s Region,
     owner: &'s mut dyn FrameOwner,
     handled: usize,
+    port: u8,
+    meters: Option<&'s EngineMeters>,
 }
 
 impl<'s> Burst<'s> {
     pub(crate) fn new(slots: &'s mut Vec<Slot>, region: &'s Region, owner: &'s mut dyn FrameOwner) -> Self {
-        Self { slots, region, owner, handled: usize::MAX }
+        Self { slots, region, owner, handled: usize::MAX, port: 0, meters: None }
+    }
+
+    /// The burst of an engine's second device, whose packets `meters` count.
+    pub(crate) fn of_second_port(mut self, meters: &'s EngineMeters) -> Self {
+        (self.port, self.meters) = (1, Some(meters));
+        self
+    }
+
+    /// What counts its packets in the engine's place.
+    pub(crate) fn meters(&self) -> Option<&'s EngineMeters> {
+        self.meters
     }
 
     /// Number of packets.
@@ -74,6 +91,7 @@ impl<'s> Burst<'s> {
             wire_len: slot.wire_len,
             arrival_ns: slot.arrival_ns,
             checksum_pending: slot.checksum_pending,
+            port: self.port,
         })
     }
 }

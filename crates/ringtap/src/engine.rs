@@ -213,6 +213,7 @@ impl<S: Source, H: Handler> Engine<S, H> {
             return (0, 0);
         }
         let mut outbox = Outbox { ring: self.transmit.as_mut(), meters: &self.meters };
+        let meters = burst.meters().unwrap_or(&self.meters);
         let (mut bytes, mut cut) = (0, 0);
         let wanted = found.min(*remaining);
         for packet in burst.iter().take(wanted as usize) {
@@ -221,10 +222,10 @@ impl<S: Source, H: Handler> Engine<S, H> {
             self.handler.packet(&packet, &mut outbox);
         }
         *remaining -= wanted;
-        add(&self.meters.packets, wanted);
-        add(&self.meters.bytes, bytes);
-        add(&self.meters.cut, cut);
-        add(&self.meters.left_at_limit, found - wanted);
+        add(&meters.packets, wanted);
+        add(&meters.bytes, bytes);
+        add(&meters.cut, cut);
+        add(&meters.left_at_limit, found - wanted);
         // Taken after the burst: each packet's latency is at most this, never more flattering.
         let now = arrivals.now_by(clock);
         if let Some(now_ns) = now.stamp_ns {
@@ -232,8 +233,8 @@ impl<S: Source, H: Handler> Engine<S, H> {
                 let age_ns = now_ns.saturating_sub(packet.arrival_ns);
                 match packet.arrival_ns {
                     0 => {}
-                    arrival_ns if arrivals.is_backlog(arrival_ns) => self.meters.backlog(age_ns),
-                    _ => self.meters.latency.record(age_ns),
+                    arrival_ns if arrivals.is_backlog(arrival_ns) => meters.backlog(age_ns),
+                    _ => meters.latency.record(age_ns),
                 }
             }
         }

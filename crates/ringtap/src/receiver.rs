@@ -10,6 +10,7 @@ mod config;
 mod devices;
 mod direct;
 mod pacing;
+mod relay;
 mod running;
 mod suit;
 mod watch;
@@ -41,6 +42,7 @@ pub use config::{Queues, ReceiverConfig};
 pub use devices::{Device, DeviceEnd, DeviceOutcome, Devices, Ended, PortOutcome, RunningDevices};
 pub use direct::Attachment;
 use pacing::{Pace, Pause};
+pub use relay::{Relay, RelayConfig, Relayed};
 pub use running::{Finished, Outcome, Running};
 pub use watch::Departure;
 use watch::Watch;
@@ -50,6 +52,8 @@ pub struct Receiver {
     config: ReceiverConfig,
     interface: Interface,
     sources: Vec<(AnySource, Option<TransmitRing>)>,
+    /// Sources that another receiver's engines serve beside their own.
+    carried: Vec<Carried>,
     shared: Shared,
     flows: Flows,
     warnings: Vec<String>,
@@ -66,6 +70,13 @@ enum Flows {
     Apart(String),
     /// Engines hand packets over.
     HandedOver,
+}
+
+/// What stays of a source whose packets another receiver's engine takes.
+struct Carried {
+    description: Description,
+    /// Counts its packets.
+    meters: Arc<EngineMeters>,
 }
 
 /// What belongs to all queues together.
@@ -206,7 +217,7 @@ impl Receiver {
             _promiscuous: promiscuous,
             _process: process,
         };
-        Self { config, interface, sources, shared, flows: Flows::Together, warnings }
+        Self { config, interface, sources, carried: Vec::new(), shared, flows: Flows::Together, warnings }
     }
 
     /// What could not be had, one sentence each.
@@ -221,7 +232,8 @@ impl Receiver {
 
     /// What each queue is.
     pub fn descriptions(&self) -> Vec<Description> {
-        self.sources.iter().map(|(source, _)| source.description()).collect()
+        let carried = self.carried.iter().map(|carried| carried.description.clone());
+        carried.chain(self.sources.iter().map(|(source, _)| source.description())).collect()
     }
 
     /// How many sources there are: one engine, and so one handler, for each.
@@ -244,9 +256,10 @@ impl Receiver {
 
     /// Paces NAPI for engines on these CPUs. Not before they start: who places NAPI's threads may do so when the queues are open.
     fn paced(mut self, cpus: &[usize]) -> (Self, Option<Pause>) {
-        let Self { config, interface, sources, shared, warnings, .. } = &mut self;
+        let busy_poll = self.descriptions().iter().any(|description| description.busy_poll);
+        let Self { config, interface, shared, warnings, .. } = &mut self;
         let pace = match (&shared.steering, &shared.settings) {
-            (Some(_), Some(settings)) => pacing::pace_napi(config, interface, sources, cpus, settings, warnings),
+            (Some(_), Some(settings)) => pacing::pace_napi(config, interface, busy_poll, cpus, settings, warnings),
             _ => Pace::Unchanged,
         };
         let pause = match pace {
@@ -271,19 +284,20 @@ impl Receiver {
                 .way_out("give one handler for each source, in their order"));
         }
         let allowed = sched::allowed_cpus();
-        let cpus: Vec<_> = (0..self.sources.len()).map(|index| engine_cpu(&self.config, &allowed, index)).collect();
+        let engines = self.sources.len().max(self.carried.len());
+        let cpus: Vec<_> = (0..engines).map(|index| engine_cpu(&self.config, &allowed, index)).collect();
         let (this, pause) = self.paced(&cpus.iter().flatten().copied().collect::<Vec<_>>());
-        let Self { config, interface, sources, shared, flows, mut warnings } = this;
+        let descriptions = this.descriptions();
+        let Self { config, interface, sources, carried, shared, flows, mut warnings } = this;
         let relies_on_card = flows == Flows::ByCard;
         if let Flows::Apart(reason) = flows {
             warnings.push(reason);
         }
-        let check = cpus.first().copied().flatten().and_then(RunCheck::start);
+        let check = cpus.first().filter(|_| !sources.is_empty()).copied().flatten().and_then(RunCheck::start);
         let stop = Arc::new(Stop::new()?);
-        let descriptions = sources.iter().map(|(source, _)| source.description()).collect();
         let asked_back = sources.first().and_then(|(source, _)| source.asked_back());
         let mut threads = Vec::new();
-        let mut meters = Vec::new();
+        let mut meters: Vec<_> = carried.into_iter().map(|carried| carried.meters).collect();
         let (report_warnings, thread_warnings) = mpsc::channel();
         for (index, ((mut source, transmit), handler)) in sources.into_iter().zip(handlers).enumerate() {
             let stop = handler.bell().map_or_else(|| Arc::clone(&stop), |bell| Arc::new(stop.with_bell(bell)));

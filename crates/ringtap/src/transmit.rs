@@ -9,7 +9,7 @@ use crate::histogram::add;
 use crate::meters::EngineMeters;
 use crate::sys::card_ring::CardTransmit;
 use crate::sys::packet_ring::PacketTransmit;
-use crate::sys::xsk::{XskConfig, XskSocket};
+use crate::sys::xsk::{XskConfig, XskLend, XskSocket};
 use crate::sys::xsk_transmit::XskTransmit;
 
 /// After how long frames that the kernel left in the ring are offered to it again, at first: the device may just be busy.
@@ -49,6 +49,7 @@ impl Left {
 #[derive(Debug)]
 enum Ring {
     Xdp(XskTransmit),
+    Lend(XskLend),
     Packet(PacketTransmit),
     Card(CardTransmit),
 }
@@ -60,6 +61,17 @@ impl TransmitRing {
 
     pub(crate) fn of_xsk(ring: XskTransmit) -> Self {
         Self::of(Ring::Xdp(ring))
+    }
+
+    pub(crate) fn of_lend(ring: XskLend) -> Self {
+        Self::of(Ring::Lend(ring))
+    }
+
+    pub(crate) fn as_lend(&mut self) -> Option<&mut XskLend> {
+        match &mut self.ring {
+            Ring::Lend(ring) => Some(ring),
+            Ring::Xdp(_) | Ring::Packet(_) | Ring::Card(_) => None,
+        }
     }
 
     pub(crate) fn of_packet(ring: PacketTransmit) -> Self {
@@ -105,14 +117,29 @@ impl TransmitRing {
     }
 
     /// Lends a free frame of the ring to `build`, which writes a packet from its link-layer header on and returns the
-    /// length (0: nothing to send after all). Returns the length queued, or `None` when no frame is free.
+    /// length (0: nothing to send after all). Returns the length queued, or `None` when no frame is free; a ring that sends another
+    /// device's frames ([`TransmitRing::lends`]) has none.
     pub fn send(&mut self, build: impl FnOnce(&mut [u8]) -> usize) -> Option<usize> {
         let sent = match &mut self.ring {
             Ring::Xdp(ring) => ring.send(build),
+            Ring::Lend(_) => None,
             Ring::Packet(ring) => ring.send(build),
             Ring::Card(ring) => ring.send(build),
         };
         self.fresh |= sent.is_some_and(|len| len > 0);
+        sent
+    }
+
+    /// Whether it sends packets of another device where they lie, without a copy: by [`TransmitRing::forward`] and in no other way.
+    pub fn lends(&self) -> bool {
+        matches!(self.ring, Ring::Lend(_))
+    }
+
+    /// Sends a packet of the device whose frames are lent to this ring, where it lies: its frame goes back to that device once it is
+    /// sent. Returns the length queued, or `None` when the ring is full, or `packet` lies in no such frame.
+    pub fn forward(&mut self, packet: &[u8]) -> Option<usize> {
+        let sent = self.as_lend()?.forward(packet);
+        self.fresh |= sent.is_some();
         sent
     }
 
@@ -134,6 +161,7 @@ impl TransmitRing {
     fn offer(&mut self) {
         match &mut self.ring {
             Ring::Xdp(ring) => ring.kick(),
+            Ring::Lend(ring) => ring.kick(),
             Ring::Packet(ring) => ring.kick(),
             Ring::Card(ring) => ring.kick(),
         }
@@ -151,6 +179,7 @@ impl TransmitRing {
     pub fn pending(&mut self) -> u32 {
         match &mut self.ring {
             Ring::Xdp(ring) => ring.pending(),
+            Ring::Lend(ring) => ring.pending(),
             Ring::Packet(ring) => ring.pending(),
             Ring::Card(ring) => ring.pending(),
         }

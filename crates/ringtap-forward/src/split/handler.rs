@@ -1,7 +1,7 @@
 //! What an engine does with each packet: decide, copy, count.
 //!
 //! Owns the engine's ports. No allocation, lock or log; a system call for each output at a cycle's end, and for each
-//! [`BATCH`](super::port::BATCH) frames of a long one.
+//! [`BATCH`](crate::port::BATCH) frames of a long one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +12,10 @@ use ringtap::engine::Handler;
 use ringtap::source::StampClock;
 use ringtap::transmit::Outbox;
 
-use super::accounts::{Cause, EngineCounts, add};
-use super::port::{BATCH, Port};
+use super::accounts::EngineCounts;
 use super::rule::Rule;
+use crate::counts::{Cause, add};
+use crate::port::{BATCH, Port};
 
 /// Packets after which all outputs are flushed, for a ring that does not run empty: what goes to one that gets few of them does not
 /// wait for the end of a flood to others.

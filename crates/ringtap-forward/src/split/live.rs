@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use ringtap::hand_over::{self, Demand, HandOver};
 use ringtap::interface::Interface;
 use ringtap::ledger::{Cause as InputCause, Ledger};
-use ringtap::netlink;
 use ringtap::receiver::{DeviceOutcome, Devices, Ended, RunningDevices};
 use ringtap::record::{FinalCounts, InterfaceInfo, Recorder};
 use ringtap::source::StampClock;
@@ -22,19 +21,28 @@ use ringtap_run::sandbox::Needs;
 use ringtap_run::secrets;
 use ringtap_run::signals::{Hangup, Heard};
 
-use super::accounts::{Cause, EngineCounts, Tally};
+use super::accounts::{EngineCounts, Tally};
 use super::classes;
 use super::flow::FlowHash;
 use super::handler::Splitter;
-use super::health::Health;
 use super::outputs::{self, Manner, Output};
-use super::port::{PATIENCE, Port};
 use super::report::{Facts, Look, Reporter, Summary};
 use super::rule::Rule;
 use super::{By, Done, Ending, Options};
+use crate::counts::Cause;
+use crate::health::{Health, Words};
+use crate::port::{PATIENCE, Port, dropped_by};
 
 /// How often to look at what wakes nobody.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// What is said of an output.
+const WORDS: Words = Words {
+    up: "is up again: its flows are back",
+    down: "is down: its flows go to the other outputs of their class",
+    no_carrier: "has no carrier: its flows go to the other outputs of their class",
+    gone: "was removed: its flows go to the other outputs of their class until ringtap is started again",
+};
 
 /// All that is open before engines start.
 struct Opened {
@@ -71,7 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<Done> {
     let Opened { mut devices, outputs, mut opened, rule, stamps, mut warnings } = open(options, &process)?;
     let interfaces: Vec<_> =
         outputs.iter().map(|output| output.interface().map(|it| (it.name.clone(), it.index))).collect();
-    let health = Health::start(&interfaces)?;
+    let health = Health::start(&interfaces, &WORDS)?;
     let engines = devices.source_count();
     let counts: Vec<Arc<EngineCounts>> =
         (0..engines).map(|_| Arc::new(EngineCounts::new(rule.classes.len(), outputs.len()))).collect();
@@ -99,11 +107,6 @@ pub(crate) fn run(options: &Options) -> Result<Done> {
         started: Instant::now(),
     };
     run.complete(&process, &handed, warnings)
-}
-
-/// What a device says it dropped on the way out.
-fn dropped_by(index: u32) -> Option<u64> {
-    netlink::link_by_index(index).ok().map(|link| link.statistics.tx_dropped)
 }
 
 fn open(options: &Options, process: &Process) -> Result<Opened> {

@@ -15,11 +15,8 @@ mod accounts;
 mod classes;
 mod flow;
 mod handler;
-mod health;
 mod live;
-mod loops;
 mod outputs;
-mod port;
 mod report;
 mod rule;
 #[cfg(test)]

@@ -9,15 +9,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ringtap::interface::Interface;
-use ringtap::netlink;
 use ringtap::record::{InterfaceInfo, RecordConfig, Recorder, Target};
 use ringtap::transmit::TransmitRing;
 use ringtap::{Error, Result};
 use ringtap_run::signals::Signals;
 
-use super::loops;
-use super::port::Way;
 use super::rule::MOST;
+use crate::loops;
+use crate::port::{Way, packet_ring};
 
 /// What standard output is called.
 pub(crate) const STDOUT: &str = "-";
@@ -25,8 +24,6 @@ pub(crate) const STDOUT: &str = "-";
 const HEADER: u32 = 18;
 /// Largest frame of an AF_XDP socket, bytes: a page.
 const LARGEST_XDP: u32 = 4096;
-/// Bytes in front of a packet in a packet ring's frame, and more.
-const FRAME_HEAD: u32 = 64;
 
 /// How frames are sent on interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,33 +115,11 @@ pub(crate) fn find(names: &[String], input: &Interface) -> Result<Vec<Output>> {
 /// # Errors
 /// What is sent there would come back, or is no Ethernet.
 fn refuse_loop(name: &str, output: &Interface, input: &Interface) -> Result<()> {
-    let refuse = |cause: String, way_out: &str| Err(Error::usage("send to", name, cause).way_out(way_out));
     if !output.ethernet {
-        return refuse("its frames are no Ethernet frames".to_owned(), "name an Ethernet interface, or a file");
+        return Err(Error::usage("send to", name, "its frames are no Ethernet frames")
+            .way_out("name an Ethernet interface, or a file"));
     }
-    if output.is_loopback() {
-        return refuse("it leads back into this host".to_owned(), "name an interface with something at its other end");
-    }
-    if input.is_foreign() {
-        return Ok(());
-    }
-    if output.index == input.index {
-        return refuse(format!("it is the input {} itself: a loop", input.name), "name another interface");
-    }
-    if netlink::veth_peer_here(input.index).ok().flatten() == Some(output.index) {
-        let cause = format!("it is the other end of the input {}: what is sent there comes back, a loop", input.name);
-        return refuse(cause, "name the end of another pair");
-    }
-    let links = netlink::links().map_err(|error| Error::os("look at", "the interfaces", &error))?;
-    let peer = |index| netlink::veth_peer_here(index).ok().flatten();
-    if loops::reaches(&links, peer, output.index, input.index) {
-        let cause = format!(
-            "it and the input {} stand on one another: what is sent there leaves by that or comes back",
-            input.name
-        );
-        return refuse(cause, "name an interface that neither stands on that nor leads to it");
-    }
-    Ok(())
+    loops::refuse(name, output, input, "the input ")
 }
 
 /// Waits until each pipe has a reader, for without one opening it to write blocks; the ends returned, kept until then, see to that.
@@ -254,8 +229,5 @@ fn open_xdp(interface: &Interface, manner: Manner) -> Result<Vec<TransmitRing>> 
 }
 
 fn open_packet(interface: &Interface, manner: Manner) -> Result<Vec<TransmitRing>> {
-    let frame_size = interface.mtu.saturating_add(HEADER + FRAME_HEAD).next_power_of_two().clamp(2048, 1 << 17);
-    (0..manner.engines)
-        .map(|_| TransmitRing::open_packet(&interface.name, interface.index, manner.slots, frame_size))
-        .collect()
+    (0..manner.engines).map(|_| packet_ring(interface, manner.slots)).collect()
 }

@@ -15,7 +15,8 @@ use ringtap_run::units::{grouped, shown_rate, shown_us};
 use serde_json::{Value, json};
 
 use super::Ending;
-use super::accounts::{Cause, OutputTally, Tally};
+use super::accounts::Tally;
+use crate::counts::{Cause, OutputTally};
 
 /// What is known from the start on.
 #[derive(Debug)]

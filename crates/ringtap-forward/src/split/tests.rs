@@ -19,12 +19,13 @@ use ringtap_samples::frames::{Ends, V4, ethernet, tag};
 use ringtap_wire::{Layers, LinkType, Transport, checksum};
 
 use super::By;
-use super::accounts::{Cause, EngineCounts, Tally};
+use super::accounts::{EngineCounts, Tally};
 use super::classes;
 use super::flow::FlowHash;
 use super::handler::Splitter;
-use super::port::{Port, Way, complete};
 use super::rule::{Decision, Rule};
+use crate::counts::Cause;
+use crate::port::{Port, Way, complete};
 
 const SEED: u64 = 0x5eed;
 

@@ -65,7 +65,8 @@ impl Outgoing {
             return false;
         }
         let Ok(len) = u32::try_from(packet.data.len()) else { return false };
-        let Packet { data, wire_len, arrival_ns, checksum_pending } = *packet;
+        // One engine's devices take packets of a flow from each other by no queue.
+        let Packet { data, wire_len, arrival_ns, checksum_pending, port: _ } = *packet;
         let head = Head { arrival_ns, len, wire_len, checksum_pending };
         self.pushed = true;
         // Room for both was seen, and only we take it; the reader waits for the second part.
@@ -104,7 +105,7 @@ impl Incoming {
             whole.extend_from_slice(second);
             whole
         };
-        handle(&Packet { data, wire_len, arrival_ns, checksum_pending });
+        handle(&Packet { data, wire_len, arrival_ns, checksum_pending, port: 0 });
         chunk.commit_all();
     }
 }

@@ -52,7 +52,7 @@ fn with_outbox(run: impl FnOnce(&mut Outbox<'_>)) {
 }
 
 fn packet(data: &[u8], arrival_ns: u64) -> Packet<'_> {
-    Packet { data, wire_len: data.len() as u32, arrival_ns, checksum_pending: false }
+    Packet { data, wire_len: data.len() as u32, arrival_ns, checksum_pending: false, port: 0 }
 }
 
 #[test]

@@ -11,6 +11,8 @@ use crate::source::Backend;
 use crate::source::packet::Filter;
 use crate::steer::{Attach, Rule};
 
+use super::Relay;
+
 /// Which receive queues are read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Queues {
@@ -83,6 +85,8 @@ pub struct ReceiverConfig {
     pub napi_pause: NapiPause,
     /// Each engine ends after this many packets.
     pub packet_limit: Option<u64>,
+    /// It is one of the two ports of a forwarder ([`Devices::open_relay`](super::Devices::open_relay) sets it).
+    pub relay: Option<Relay>,
 }
 
 impl ReceiverConfig {
@@ -116,6 +120,7 @@ impl ReceiverConfig {
             first_engine: 0,
             napi_pause: NapiPause::default(),
             packet_limit: None,
+            relay: None,
         }
     }
 }

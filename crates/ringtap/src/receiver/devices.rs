@@ -18,13 +18,13 @@ use crate::source::{Description, StampClock};
 pub use running::{DeviceEnd, DeviceOutcome, Ended, PortOutcome, RunningDevices};
 
 /// Opened devices, in the order in which they were named.
-pub struct Devices(Vec<Device>);
+pub struct Devices(pub(super) Vec<Device>);
 
 /// One of them.
 pub struct Device {
     interface: Interface,
     /// One, or one for each port of a bond that is captured by its ports.
-    receivers: Vec<Receiver>,
+    pub(super) receivers: Vec<Receiver>,
 }
 
 /// A device before it is opened.
@@ -44,7 +44,9 @@ impl Devices {
     pub fn open(configs: Vec<ReceiverConfig>) -> Result<Self> {
         let find = |config: ReceiverConfig| {
             let interface = config.backend.find(&config.interface)?;
-            Ok(Found { ports: bond::ports(&config, &interface), config, interface })
+            // A forwarder needs both ends of a wire: a bond is refused, or copied as it is.
+            let ports = if config.relay.is_some() { Vec::new() } else { bond::ports(&config, &interface) };
+            Ok(Found { ports, config, interface })
         };
         Self::open_found(configs.into_iter().map(find).collect::<Result<Vec<_>>>()?)
     }

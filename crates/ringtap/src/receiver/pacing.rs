@@ -14,10 +14,8 @@ use crate::meters::EngineMeters;
 use crate::napi;
 use crate::pacer::Policy;
 use crate::settings::{Lifter, Setting, Settings};
-use crate::source::{AnySource, Source};
 use crate::sys::ethtool;
 use crate::sys::event::Stop;
-use crate::transmit::TransmitRing;
 
 /// How NAPI is paced.
 #[derive(Debug)]
@@ -41,7 +39,7 @@ pub(super) struct Pause {
 pub(super) fn pace_napi(
     config: &ReceiverConfig,
     interface: &Interface,
-    queues: &[(AnySource, Option<TransmitRing>)],
+    busy_poll: bool,
     cpus: &[usize],
     settings: &Settings,
     warnings: &mut Vec<String>,
@@ -49,7 +47,6 @@ pub(super) fn pace_napi(
     const DEFER_HARD_IRQS: u64 = 2;
     /// What our wake-ups are late, and more.
     const NET_BELOW_NS: u64 = 100_000;
-    let busy_poll = queues.iter().any(|(source, _)| source.description().busy_poll);
     let (flush_ns, instead_of_timer) = if busy_poll {
         warnings.extend(card_ring_warning(
             &interface.name,

@@ -87,9 +87,9 @@ impl<H: Handler + Send + 'static> Running<H> {
         Arc::clone(&self.stop)
     }
 
-    /// Whether every engine has come to its end by itself.
+    /// Whether every engine has come to its end by itself. Those that serve it beside another interface are that one's.
     pub fn is_finished(&self) -> bool {
-        self.threads.iter().all(JoinHandle::is_finished)
+        !self.threads.is_empty() && self.threads.iter().all(JoinHandle::is_finished)
     }
 
     /// What happened to the interface that ended the engines, if anything did.

@@ -13,12 +13,14 @@ use crate::error::Result;
 use crate::interface::Interface;
 use crate::sys::event::{Event, PollEnd, Stop};
 use crate::sys::{netlink, socket_error};
+use crate::transmit::TransmitRing;
 
 pub(crate) mod backend;
 pub(crate) mod counters;
 pub mod file;
 pub mod given;
 pub mod packet;
+pub(crate) mod pair;
 pub mod pcap;
 pub mod probe;
 pub(crate) mod share;
@@ -189,6 +191,12 @@ pub trait Source {
         None
     }
 
+    /// Lends its frames to the transmit ring of another device, which then sends packets where they lie
+    /// ([`TransmitRing::forward`]). `false`: it can't, and they have to be copied.
+    fn lend_to(&mut self, _ring: &mut TransmitRing) -> bool {
+        false
+    }
+
     /// Descriptors or frame heads that made no sense, and packets that were given unasked.
     fn invalid_descriptors(&self) -> u64 {
         0
@@ -262,6 +270,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn failure(&self) -> Option<&str> {
         (**self).failure()
+    }
+
+    fn lend_to(&mut self, ring: &mut TransmitRing) -> bool {
+        (**self).lend_to(ring)
     }
 
     fn invalid_descriptors(&self) -> u64 {

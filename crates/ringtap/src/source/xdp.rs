@@ -13,6 +13,7 @@ use super::{Description, Source, StampClock, Wake, device_wake};
 use crate::burst::{BURST_MAX, Burst, FrameOwner};
 use crate::error::{Error, Result};
 use crate::interface::Interface;
+use crate::receiver::Relay;
 use crate::steer::{Attach, Gates, Steering};
 use crate::sys::event::Stop;
 use crate::sys::memory::{Region, Slot};
@@ -21,7 +22,7 @@ use crate::transmit::TransmitRing;
 
 mod open;
 
-pub(crate) use open::{frame_sizes, queue_ids};
+pub(crate) use open::{frame_sizes, queue_ids, refuse_bond};
 
 pub(super) const OPENER: Opener =
     Opener { name: NAME, find: Interface::find_up, most_slots: u32::MAX, rings: open::rings, open: open::open };
@@ -50,6 +51,8 @@ pub struct XdpConfig {
     pub huge_pages: bool,
     /// A process that forks may receive in its child: frames in shared memory, in small pages.
     pub across_fork: bool,
+    /// It is one of two ports that lend each other frames.
+    pub relay: Option<Relay>,
 }
 
 /// One AF_XDP queue.
@@ -99,7 +102,7 @@ impl XdpSource {
     /// A number out of range, an MTU that does not fit a frame, memory, privileges, the queue taken by another program.
     pub fn open(config: &XdpConfig, steering: &mut Steering) -> Result<(Self, Option<TransmitRing>)> {
         config.check()?;
-        let (socket, transmit) = XskSocket::open(&XskConfig {
+        let xsk = XskConfig {
             interface: config.interface.clone(),
             ifindex: config.ifindex,
             queue: config.queue,
@@ -110,7 +113,17 @@ impl XdpSource {
             across_fork: config.across_fork,
             force_copy: steering.attached() == Attach::Generic,
             cookie: steering.cookie(),
-        })?;
+        };
+        let (socket, transmit) = match &config.relay {
+            Some(relay) => {
+                let (socket, ring) = XskSocket::open_port(&relay.port(xsk), relay.umems())?;
+                (socket, Some(TransmitRing::of_lend(ring)))
+            }
+            None => {
+                let (socket, ring) = XskSocket::open(&xsk)?;
+                (socket, ring.map(TransmitRing::of_xsk))
+            }
+        };
         let busy_poll = socket.enable_busy_poll();
         let description = Description {
             backend: NAME,
@@ -119,7 +132,7 @@ impl XdpSource {
             zero_copy: Some(socket.zero_copy()),
             xdp_mode: Some(steering.attached().name()),
             busy_poll,
-            ring_slots: config.ring_slots as usize,
+            ring_slots: socket.frame_count(),
             memory_bytes: socket.memory_bytes(),
             library: None,
         };
@@ -135,7 +148,7 @@ impl XdpSource {
             packed: config.frame_size == PACKED_FRAME,
             gates: steering.gates(),
         };
-        Ok((source, transmit.map(TransmitRing::of_xsk)))
+        Ok((source, transmit))
     }
 }
 
@@ -189,7 +202,6 @@ impl Source for XdpSource {
     }
 
     fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
-        self.rings.socket.leave_to_kernel();
         // poll(2) arms and looks at the ring again itself, so a packet that comes in between ends it at once.
         if self.arm() {
             return Wake::Ready;
@@ -233,10 +245,15 @@ impl Source for XdpSource {
 
     /// Answers the fill ring's wish for a wake-up before the socket is waited on.
     fn arm(&mut self) -> bool {
+        self.rings.socket.leave_to_kernel();
         if self.rings.socket.fill_needs_wakeup() {
             self.rings.socket.kick();
         }
         !self.slots.is_empty() || !self.rings.socket.is_empty()
+    }
+
+    fn lend_to(&mut self, ring: &mut TransmitRing) -> bool {
+        ring.as_lend().is_some_and(|ring| self.rings.socket.lend_to(ring))
     }
 
     /// Descriptors from the kernel that did not name a receive frame.

@@ -133,24 +133,32 @@ impl Stop {
 
     /// Waits until `fd` is readable, the handle is pulled or `limit` passed (poll(2); rounded up to nanoseconds by ppoll).
     pub fn wait_readable(&self, fd: BorrowedFd<'_>, limit: Option<Duration>) -> PollEnd {
+        self.wait_either([Some(fd), None], limit)
+    }
+
+    /// As [`Stop::wait_readable`], until one of two descriptors is readable. It failed if one did and none is readable.
+    pub(crate) fn wait_either(&self, of: [Option<BorrowedFd<'_>>; 2], limit: Option<Duration>) -> PollEnd {
+        let [first, second] = of.map(|fd| fd.map_or(-1, |fd| fd.as_raw_fd()));
         let mut fds = [
-            libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 },
+            libc::pollfd { fd: first, events: libc::POLLIN, revents: 0 },
             libc::pollfd { fd: self.handle.event.as_raw_fd(), events: libc::POLLIN, revents: 0 },
             // A negative one is left out.
             libc::pollfd { fd: self.bell.as_ref().map_or(-1, |it| it.as_raw_fd()), events: libc::POLLIN, revents: 0 },
+            libc::pollfd { fd: second, events: libc::POLLIN, revents: 0 },
         ];
         let timeout = limit.map(super::clock::timespec);
         let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: three valid pollfd structures and a timeout that is null or valid for the call.
+        // SAFETY: four valid pollfd structures and a timeout that is null or valid for the call.
         let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout, std::ptr::null()) };
         if let Some(bell) = self.bell.as_ref().filter(|_| fds[2].revents != 0) {
             bell.clear();
         }
+        let told = fds[0].revents | fds[3].revents;
         if fds[1].revents != 0 || self.is_pulled() {
             PollEnd::Stopped
         } else if ready == 0 {
             PollEnd::TimedOut
-        } else if ready > 0 && fds[0].revents & libc::POLLIN == 0 && fds[0].revents != 0 {
+        } else if ready > 0 && told & libc::POLLIN == 0 && told != 0 {
             PollEnd::Failed
         } else {
             // Readable, or EINTR: the caller looks at the ring, which costs less than telling them apart.

@@ -4,18 +4,25 @@
 //! here is the steering's business (steer.rs); when to look is the engine's.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+pub(crate) use self::frames::Frames;
+#[cfg(test)]
+use self::frames::{PACKED_CHUNK, PACKED_TAIL};
 use self::refused::Refused;
+use self::relay::Lent;
+pub(crate) use self::relay::{Umems, XskLend};
 use super::memory::{Region, Slot};
-use super::ring::{Consumer, Layout, Producer};
-use super::xsk_transmit::XskTransmit;
+use super::ring::{Consumer, Producer};
+use super::xsk_transmit::{TxQueue, XskTransmit};
 use super::{getsockopt, setsockopt};
 use crate::error::{Error, Result};
 
+mod frames;
 mod refused;
+mod relay;
+mod set_up;
 
 /// What the steering program puts before a packet: arrival time and the run's cookie (struct stamp in steer.bpf.c).
 pub(crate) const STAMP_BYTES: u32 = 16;
@@ -24,24 +31,12 @@ pub(crate) const XDP_PACKET_HEADROOM: u32 = 256;
 /// Bytes of a packed frame: the least that a kernel accepts which wants room for a short packet and struct skb_shared_info in each
 /// chunk (seen on 6.18.44 with cache lines of 64 bytes). An odd number of lines, so that packets' beginnings use all sets of a cache.
 pub(crate) const PACKED_FRAME: u32 = 448;
-/// Chunk of the UMEM that a packed frame ends.
-const PACKED_CHUNK: u32 = 2048;
-/// Longest packet from Linux's segmentation offload with header, tags and stamp, and the chunk it begins in; whole pages.
-const PACKED_TAIL: usize = 68 << 10;
-/// Bind flag: packets may come in several pieces (XDP_USE_SG, Linux 6.6).
-const XDP_USE_SG: u16 = 1 << 4;
 /// In unaligned mode an address has the chunk's in its low 48 bits and the packet's place in it above.
 pub(crate) const UNALIGNED_SHIFT: u32 = 48;
 /// A descriptor's option: the frame goes on in the next one.
 pub(crate) const XDP_PKT_CONTD: u32 = 1;
-/// Socket option: descriptors one send call may take in copy mode (32 where the kernel lacks it).
-const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 /// Packets one NAPI pass may take when this thread runs it (SO_BUSY_POLL_BUDGET); the kernel's own default weight.
 const BUSY_POLL_BUDGET: i32 = 64;
-/// How long a queue's former socket may take to let go of it: the kernel's worker that does it is an ordinary thread, which on
-/// a machine with two busy real-time cores did not get its turn for more than two seconds. Who finds the queue taken by
-/// another program waits as long for the error.
-const RELEASE: Duration = Duration::from_secs(5);
 
 /// What to make; every number checked by [`XskSocket::open`].
 #[derive(Debug, Clone)]
@@ -63,76 +58,8 @@ pub(crate) struct XskConfig {
 }
 
 impl XskConfig {
-    /// The longest packet that fits, bytes from the link-layer header on: one UMEM chunk, or as many packed frames as there are.
-    ///
-    /// Some of Intel's controllers are told their buffers' size in KiB (SRRCTL.BSIZEPACKET, 82576 data sheet section
-    /// 8.10.2), and their drivers round down in zero-copy mode: what a 2 KiB chunk leaves becomes 1 KiB, and a longer
-    /// packet would come in two pieces that nobody puts together.
-    pub(crate) fn longest_frame(frame_size: u32, rx_frames: u32, driver: Option<&str>) -> u32 {
-        if frame_size == PACKED_FRAME {
-            return rx_frames.saturating_mul(PACKED_FRAME).min(1 << 16) - STAMP_BYTES;
-        }
-        let room = frame_size - XDP_PACKET_HEADROOM - STAMP_BYTES;
-        if driver.is_some_and(|name| ["igb", "igc", "ixgbe"].contains(&name)) { room & !1023 } else { room }
-    }
-}
-
-/// How receive frames lie in the UMEM, from its beginning on.
-///
-/// Whole frames are the UMEM's chunks, which the kernel wants to be of 2 KiB at least. **Packed** frames are smaller: chunks
-/// that overlap (XDP_UMEM_UNALIGNED_CHUNK_FLAG), each 448 bytes behind the one before, with so much headroom that the
-/// kernel writes to the last 448 bytes of each and to nothing else. A longer packet comes in several pieces, and as frames are
-/// used and given back in the order of their addresses, these lie one behind the other: one packet again, without a copy.
-/// The memory goes on at its own beginning ([`Region::endless`]), so that holds for the last frame too. Only in copy mode, where
-/// it is the kernel that writes: a device would fill its buffers to the end.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Frames {
-    /// A power of two.
-    pub(crate) count: u32,
-    pub(crate) size: u32,
-}
-
-impl Frames {
-    pub(crate) fn packed(self) -> bool {
-        self.size == PACKED_FRAME
-    }
-
-    pub(crate) fn chunk_size(self) -> u32 {
-        if self.packed() { PACKED_CHUNK } else { self.size }
-    }
-
-    pub(crate) fn headroom(self) -> u32 {
-        if self.packed() { PACKED_CHUNK - XDP_PACKET_HEADROOM - PACKED_FRAME } else { 0 }
-    }
-
-    pub(crate) fn bytes(self) -> usize {
-        self.count as usize * self.size as usize
-    }
-
-    /// Memory that shows its beginning once more behind its end.
-    pub(crate) fn tail(self) -> usize {
-        if self.packed() { PACKED_TAIL } else { 0 }
-    }
-
-    /// What the fill ring calls a frame.
-    fn address(self, frame: u32) -> u64 {
-        u64::from(frame) * u64::from(self.size)
-    }
-
-    /// The frame that a descriptor names, and where in the UMEM its bytes are; `None` when it names none, or bytes outside.
-    fn find(self, descriptor: &libc::xdp_desc) -> Option<(u32, usize)> {
-        let size = u64::from(self.size);
-        let (chunk, inside, room) = if self.packed() {
-            let inside = descriptor.addr >> UNALIGNED_SHIFT;
-            let lead = u64::from(PACKED_CHUNK - PACKED_FRAME);
-            (descriptor.addr & ((1 << UNALIGNED_SHIFT) - 1), inside, (inside == lead).then_some(size)?)
-        } else {
-            let inside = descriptor.addr & (size - 1);
-            (descriptor.addr - inside, inside, size - inside)
-        };
-        let frame = u32::try_from(chunk).ok()? / if self.packed() { PACKED_FRAME } else { self.size };
-        let fits = frame < self.count && self.address(frame) == chunk && u64::from(descriptor.len) <= room;
-        fits.then_some((frame, (chunk + inside) as usize))
+    fn object(&self) -> String {
+        format!("{} queue {}", self.interface, self.queue)
     }
 }
 
@@ -153,6 +80,8 @@ pub(crate) struct XskSocket {
     taken: u64,
     given: u64,
     refused: Refused,
+    /// Where frames come back that another port sends, and which those are.
+    lending: Option<(Consumer<u64>, Lent)>,
     /// Packets whose descriptors did not name receive frames, or in packed frames not one behind the other. Frames that were named
     /// rightly are used again.
     pub(crate) invalid_descriptors: u64,
@@ -163,25 +92,10 @@ impl XskSocket {
     ///
     /// # Errors
     /// Each step's error with interface and queue; EBUSY when another program owns the queue.
-    // The kernel's steps in the kernel's order, each with what its error means.
-    #[allow(clippy::too_many_lines)]
     pub(crate) fn open(config: &XskConfig) -> Result<(Self, Option<XskTransmit>)> {
-        let object = format!("{} queue {}", config.interface, config.queue);
-        let failed = |operation: &str, error: &io::Error| Error::os(operation, object.clone(), error);
-        // SAFETY: plain system call, the result is checked and owned once.
-        let raw = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if raw < 0 {
-            let error = io::Error::last_os_error();
-            let way_out = match error.raw_os_error() {
-                Some(libc::EPERM) => "run as root or with CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF",
-                _ => "this kernel lacks CONFIG_XDP_SOCKETS; use --backend packet",
-            };
-            return Err(failed("open AF_XDP socket for", &error).way_out(way_out));
-        }
-        // SAFETY: a fresh descriptor that nobody else owns.
-        let fd = Arc::new(unsafe { OwnedFd::from_raw_fd(raw) });
-
-        let frames = Frames { count: config.rx_frames, size: config.frame_size };
+        let object = config.object();
+        let fd = set_up::socket(&object)?;
+        let frames = Frames { before: 0, count: config.rx_frames, size: config.frame_size };
         let transmit_bytes = config.tx_frames as usize * frames.chunk_size() as usize;
         let bytes = frames.bytes() + frames.tail() + transmit_bytes;
         let what = format!("UMEM of {object}");
@@ -192,97 +106,57 @@ impl XskSocket {
         } else {
             Region::anonymous(bytes, config.huge_pages, &what)?
         };
-        register_umem(fd.as_fd(), &umem, bytes, frames).map_err(|e| {
-            failed("register UMEM of", &e).way_out(if frames.packed() && e.raw_os_error() == Some(libc::EINVAL) {
-                "this kernel has no packed frames: use --backend packet, or an MTU that fits a --frame-size of 4096"
-            } else {
-                "use a smaller --ring, or raise RLIMIT_MEMLOCK (ulimit -l)"
-            })
-        })?;
-        let tx_slots = config.tx_frames.max(1).next_power_of_two();
-        let ring_sizes = [
-            (libc::XDP_UMEM_FILL_RING, config.rx_frames),
-            (libc::XDP_UMEM_COMPLETION_RING, tx_slots),
-            (libc::XDP_RX_RING, config.rx_frames),
-            (libc::XDP_TX_RING, if config.tx_frames == 0 { 0 } else { tx_slots }),
-        ];
-        for (ring, size) in ring_sizes {
-            if size > 0 {
-                setsockopt(fd.as_fd(), libc::SOL_XDP, ring, &size)
-                    .map_err(|e| failed("size the rings of", &e).way_out("use a smaller --ring (a power of two)"))?;
-            }
-        }
-        let offsets: libc::xdp_mmap_offsets = getsockopt(fd.as_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)
-            .map_err(|e| failed("read ring offsets of", &e))?;
-        let mut ring_bytes = 0;
-        let mut map = |at: &libc::xdp_ring_offset, page_offset, size: u32, entry: usize| {
-            let len = at.desc as usize + size as usize * entry;
-            ring_bytes += len;
-            let layout = Layout {
-                producer: at.producer as usize,
-                consumer: at.consumer as usize,
-                flags: at.flags as usize,
-                entries: at.desc as usize,
-            };
-            Region::of_fd(fd.as_fd(), len, page_offset)
-                .map(|region| (Arc::new(region), layout))
-                .map_err(|e| failed("map the rings of", &e))
-        };
-        let impossible =
-            || Error::failed("map the rings of", object.clone(), "the kernel's offsets don't fit the mapping");
-        let (region, layout) =
-            map(&offsets.fr, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, config.rx_frames, size_of::<u64>())?;
-        let fill = Producer::new(region, layout, config.rx_frames).ok_or_else(impossible)?;
-        let (region, layout) =
-            map(&offsets.rx, libc::XDP_PGOFF_RX_RING, config.rx_frames, size_of::<libc::xdp_desc>())?;
-        let rx = Consumer::new(region, layout, config.rx_frames).ok_or_else(impossible)?;
-        let (region, layout) =
-            map(&offsets.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, tx_slots, size_of::<u64>())?;
-        let completion = Consumer::new(region, layout, tx_slots).ok_or_else(impossible)?;
-        let tx = if config.tx_frames == 0 {
-            None
-        } else {
-            let (region, layout) = map(&offsets.tx, libc::XDP_PGOFF_TX_RING, tx_slots, size_of::<libc::xdp_desc>())?;
-            Some(Producer::new(region, layout, tx_slots).ok_or_else(impossible)?)
-        };
-
+        set_up::register(&fd, &umem, bytes, frames, &object)?;
+        let rings = set_up::Rings::map(&fd, config.rx_frames, config.tx_frames, &object)?;
         let umem = Arc::new(umem);
-        let mut this = Self::over(Arc::clone(&fd), Arc::clone(&umem), rx, fill, frames, config.cookie);
-        this.ring_bytes = ring_bytes + umem.len() - frames.tail();
-        if config.tx_frames > 0 {
-            // Without it the kick of a long cycle would leave frames for the next one.
-            let _ = setsockopt(fd.as_fd(), libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &tx_slots);
-        }
-        // A closed socket's queue is given up by a worker of the kernel (xp_release_deferred), so right after another
-        // run it may be taken for a moment.
-        let since = Instant::now();
-        let mut bound = this.bind(config);
-        while matches!(&bound, Err(e) if e.raw_os_error() == Some(libc::EBUSY)) && since.elapsed() < RELEASE {
-            std::thread::sleep(Duration::from_millis(5));
-            bound = this.bind(config);
-        }
-        bound.map_err(|e| {
-            let error = failed("bind AF_XDP socket on", &e);
-            match e.raw_os_error() {
-                Some(libc::EBUSY) => error
-                    .way_out("another AF_XDP program owns the queue: stop it, or choose another queue with --queues"),
-                Some(libc::EINVAL) => {
-                    error.way_out("the interface has no such receive queue (ethtool -l), or its MTU exceeds a frame")
-                }
-                Some(libc::ENETDOWN) => error.way_out("bring the interface up: ip link set dev IF up"),
-                _ => error.way_out("use --backend packet"),
-            }
-        })?;
-        let options: libc::xdp_options =
-            getsockopt(fd.as_fd(), libc::SOL_XDP, libc::XDP_OPTIONS).map_err(|e| failed("read XDP_OPTIONS of", &e))?;
-        this.zero_copy = options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0;
+        let mut this = Self::over(Arc::clone(&fd), Arc::clone(&umem), rings.rx, rings.fill, frames, config.cookie);
+        this.ring_bytes = rings.bytes + umem.len() - frames.tail();
+        this.bind(config, None)?;
         let first = (frames.bytes() + frames.tail()) as u64;
-        let transmit = tx.map(|tx| {
-            let mut ring = XskTransmit::new(fd, umem, tx, completion, frames.chunk_size(), first, config.tx_frames);
-            ring.zero_copy = this.zero_copy;
+        let transmit = rings.tx.map(|tx| {
+            let mut ring =
+                XskTransmit::new(fd, umem, tx, rings.completion, frames.chunk_size(), first, config.tx_frames);
+            ring.queue.zero_copy = this.zero_copy;
             ring
         });
         Ok((this, transmit))
+    }
+
+    /// As [`XskSocket::open`], as a port of `umems`: its frames lie in memory that another device's socket shares, and its transmit
+    /// ring sends that one's frames.
+    ///
+    /// # Errors
+    /// As of [`XskSocket::open`]; the two ports are not alike.
+    pub(crate) fn open_port(config: &XskConfig, umems: &Umems) -> Result<(Self, XskLend)> {
+        let object = config.object();
+        let fd = set_up::socket(&object)?;
+        let mut held = umems.lock();
+        let (umem, owner, before) = match held.get(&config.queue) {
+            Some(shared) => {
+                shared.check(config, &object)?;
+                (Arc::clone(&shared.umem), Some(Arc::clone(&shared.fd)), config.rx_frames)
+            }
+            None => {
+                let bytes = 2 * config.rx_frames as usize * config.frame_size as usize;
+                let umem = Region::anonymous(bytes, config.huge_pages, &format!("UMEM of {object}"))?;
+                let frames = Frames { before: 0, count: 2 * config.rx_frames, size: config.frame_size };
+                set_up::register(&fd, &umem, bytes, frames, &object)?;
+                (Arc::new(umem), None, 0)
+            }
+        };
+        let frames = Frames { before, count: config.rx_frames, size: config.frame_size };
+        let rings = set_up::Rings::map(&fd, config.rx_frames, config.tx_frames, &object)?;
+        let tx = rings.tx.ok_or_else(|| Error::usage("open a port on", &object, "0 transmit slots"))?;
+        let mut this = Self::over(Arc::clone(&fd), Arc::clone(&umem), rings.rx, rings.fill, frames, config.cookie);
+        this.ring_bytes = rings.bytes + frames.bytes();
+        this.bind(config, owner.as_deref())?;
+        let mut queue = TxQueue::new(Arc::clone(&fd), tx, config.tx_frames);
+        queue.zero_copy = this.zero_copy;
+        let ring = XskLend::new(queue, Arc::clone(&umem), rings.completion);
+        if owner.is_none() {
+            held.insert(config.queue, relay::Shared::new(fd, umem, config, this.zero_copy));
+        }
+        Ok((this, ring))
     }
 
     /// A socket over rings that are mapped, with all its frames in the fill ring.
@@ -309,29 +183,33 @@ impl XskSocket {
             taken: 0,
             given: 0,
             refused: Refused::new(),
+            lending: None,
             invalid_descriptors: 0,
         }
     }
 
-    fn bind(&self, config: &XskConfig) -> io::Result<()> {
-        let pieces = if self.frames.packed() { XDP_USE_SG | libc::XDP_COPY } else { 0 };
-        let copy = if config.force_copy { libc::XDP_COPY } else { 0 };
-        let address = libc::sockaddr_xdp {
-            sxdp_family: libc::AF_XDP as u16,
-            sxdp_flags: libc::XDP_USE_NEED_WAKEUP | copy | pieces,
-            sxdp_ifindex: config.ifindex,
-            sxdp_queue_id: config.queue,
-            sxdp_shared_umem_fd: 0,
-        };
-        // SAFETY: the address is valid for reading and its size is given.
-        let result = unsafe {
-            libc::bind(
-                self.fd.as_raw_fd(),
-                (&raw const address).cast(),
-                size_of::<libc::sockaddr_xdp>() as libc::socklen_t,
-            )
-        };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    /// From now on frames go out by that ring, too: what it took is not given back before the kernel has sent it. `false`: it sends
+    /// frames of other memory, or already those of another socket.
+    pub(crate) fn lend_to(&mut self, ring: &mut XskLend) -> bool {
+        self.lending = ring.accept(&self.umem, self.frames).or_else(|| self.lending.take());
+        self.lending.is_some()
+    }
+
+    /// Takes back the frames that the other port has sent.
+    fn reclaim(&mut self) {
+        let Some((completion, lent)) = &mut self.lending else { return };
+        let mut any = false;
+        while let Some(address) = completion.pop() {
+            any = true;
+            match lent.come_back(address) {
+                Some(frame) => self.fill.put(self.frames.address(frame)),
+                None => self.invalid_descriptors += 1,
+            }
+        }
+        if any {
+            completion.release();
+            self.fill.publish();
+        }
     }
 
     /// Takes up to `max` packets off the RX ring into `slots` (which has room for them).
@@ -342,6 +220,7 @@ impl XskSocket {
     /// After [`XskSocket::run_poll`]: a poll ends when its budget is used up, and the device's interrupt is masked, so what it
     /// left behind would lie in the device's own ring until the next tick, or overflow it. So it is run again.
     pub(crate) fn receive(&mut self, slots: &mut Vec<Slot>, max: usize) {
+        self.reclaim();
         self.take(slots, max);
         if slots.is_empty() && self.polled.is_some_and(|count| count >= BUSY_POLL_BUDGET as usize) {
             self.run_poll();
@@ -404,7 +283,7 @@ impl XskSocket {
             (len, count, piece) = (len.saturating_add(next.len), count + 1, next);
         }
         let (first, offset) = found.filter(|_| whole)?;
-        let end = frames.bytes() + frames.tail();
+        let end = frames.end() + frames.tail();
         let mut slot = Slot::new(&self.umem, offset, len).filter(|_| offset + len as usize <= end)?;
         slot.token = u64::from(first) << 32 | u64::from(count);
         if count > 1 {
@@ -433,7 +312,10 @@ impl XskSocket {
     pub(crate) fn give_back(&mut self, slots: &[Slot]) {
         for slot in slots {
             self.put_refused();
-            self.put((slot.token >> 32) as u32, slot.token as u32);
+            let first = (slot.token >> 32) as u32;
+            if !self.lending.as_ref().is_some_and(|(_, lent)| lent.has(first)) {
+                self.put(first, slot.token as u32);
+            }
             self.given += 1;
         }
         self.put_refused();
@@ -509,6 +391,11 @@ impl XskSocket {
         self.zero_copy
     }
 
+    /// Frames for receiving.
+    pub(crate) fn frame_count(&self) -> usize {
+        self.frames.count as usize
+    }
+
     /// Bytes of UMEM and rings, all mapped and prefaulted.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.ring_bytes
@@ -521,28 +408,6 @@ impl XskSocket {
     pub(crate) fn fd(&self) -> &Arc<OwnedFd> {
         &self.fd
     }
-}
-
-fn register_umem(fd: BorrowedFd<'_>, umem: &Region, bytes: usize, frames: Frames) -> io::Result<()> {
-    // The first layout of struct xdp_umem_reg (24 bytes + flags) is understood by every kernel that has need_wakeup.
-    #[repr(C)]
-    struct UmemReg {
-        addr: u64,
-        len: u64,
-        chunk_size: u32,
-        headroom: u32,
-        flags: u32,
-        padding: u32,
-    }
-    let registration = UmemReg {
-        addr: umem.base().as_ptr() as u64,
-        len: bytes as u64,
-        chunk_size: frames.chunk_size(),
-        headroom: frames.headroom(),
-        flags: if frames.packed() { libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG } else { 0 },
-        padding: 0,
-    };
-    setsockopt(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)
 }
 
 /// The kernel's own counters of one AF_XDP socket (XDP_STATISTICS), readable from any thread.

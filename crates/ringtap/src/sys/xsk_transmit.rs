@@ -14,9 +14,8 @@ const BATCH: u32 = 32;
 /// The rings and the frames behind them.
 #[derive(Debug)]
 pub(crate) struct XskTransmit {
-    fd: Arc<OwnedFd>,
+    pub(super) queue: TxQueue,
     umem: Arc<Region>,
-    tx: Producer<libc::xdp_desc>,
     completion: Consumer<u64>,
     frame_size: u32,
     /// Address of the first transmit frame.
@@ -24,6 +23,14 @@ pub(crate) struct XskTransmit {
     free: Vec<u64>,
     /// Which frames the kernel has.
     out: Box<[bool]>,
+}
+
+/// A socket's TX ring, and how the kernel is told of what is in it.
+#[derive(Debug)]
+pub(super) struct TxQueue {
+    fd: Arc<OwnedFd>,
+    pub(super) tx: Producer<libc::xdp_desc>,
+    slots: u32,
     /// Whether the device takes frames from here without a copy.
     pub(super) zero_copy: bool,
 }
@@ -41,17 +48,8 @@ impl XskTransmit {
     ) -> Self {
         let free: Vec<u64> = (0..u64::from(frames)).map(|i| first + i * u64::from(frame_size)).collect();
         assert!(first + u64::from(frames) * u64::from(frame_size) <= umem.len() as u64, "frames beyond the UMEM");
-        Self {
-            fd,
-            umem,
-            tx,
-            completion,
-            frame_size,
-            first,
-            free,
-            out: vec![false; frames as usize].into(),
-            zero_copy: false,
-        }
+        let queue = TxQueue::new(fd, tx, frames);
+        Self { queue, umem, completion, frame_size, first, free, out: vec![false; frames as usize].into() }
     }
 
     /// Takes back the frames the device has sent; returns how many.
@@ -79,7 +77,7 @@ impl XskTransmit {
         if self.free.is_empty() {
             self.reclaim();
         }
-        if self.tx.free(1) == 0 {
+        if self.queue.tx.free(1) == 0 {
             return None;
         }
         let address = self.free.pop()?;
@@ -94,8 +92,31 @@ impl XskTransmit {
             return Some(0);
         }
         self.out[((address - self.first) / u64::from(self.frame_size)) as usize] = true;
-        self.tx.push(libc::xdp_desc { addr: address, len: len as u32, options: 0 });
+        self.queue.tx.push(libc::xdp_desc { addr: address, len: len as u32, options: 0 });
         Some(len)
+    }
+
+    /// Its ring, without its frames.
+    #[cfg(test)]
+    pub(super) fn into_parts(self) -> (TxQueue, Arc<Region>, Consumer<u64>) {
+        (self.queue, self.umem, self.completion)
+    }
+
+    /// As [`TxQueue::kick`].
+    pub(crate) fn kick(&mut self) {
+        self.queue.kick();
+    }
+
+    /// Frames queued that the kernel has not taken yet.
+    pub(crate) fn pending(&self) -> u32 {
+        self.queue.pending()
+    }
+}
+
+impl TxQueue {
+    /// A ring of so many slots; the kernel copies until it is known not to.
+    pub(super) fn new(fd: Arc<OwnedFd>, tx: Producer<libc::xdp_desc>, slots: u32) -> Self {
+        Self { fd, tx, slots, zero_copy: false }
     }
 
     /// Publishes what was queued and wakes the kernel if it asked for that. Where it copies, one system call for each [`BATCH`]
@@ -104,7 +125,7 @@ impl XskTransmit {
     /// On a socket that prefers busy polling, send(2) runs the *receive* queue's NAPI and wakes nobody (`xsk_no_wakeup`
     /// in net/xdp/xsk.c). Where the transmit queue has a NAPI of its own (igb with few queues), frames would stay for
     /// ever; poll(2) wakes the driver in any case.
-    pub(crate) fn kick(&mut self) {
+    pub(super) fn kick(&mut self) {
         self.tx.publish();
         if !self.wants_kick() {
             return;
@@ -114,7 +135,7 @@ impl XskTransmit {
             unsafe { libc::sendto(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
         };
         if !self.zero_copy {
-            let most = (self.out.len() as u32).div_ceil(BATCH);
+            let most = self.slots.div_ceil(BATCH);
             offer(most, || if self.tx.needs_wakeup() { self.tx.pending() } else { 0 }, send);
             return;
         }
@@ -131,7 +152,7 @@ impl XskTransmit {
     }
 
     /// Frames queued that the kernel has not taken yet.
-    pub(crate) fn pending(&self) -> u32 {
+    pub(super) fn pending(&self) -> u32 {
         self.tx.pending()
     }
 }

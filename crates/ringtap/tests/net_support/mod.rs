@@ -177,6 +177,7 @@ pub fn xdp_config(host: &Host) -> XdpConfig {
         frame_size: 2048,
         huge_pages: false,
         across_fork: false,
+        relay: None,
     }
 }
 

@@ -6,7 +6,7 @@ use super::{XdpConfig, XdpSource};
 use crate::error::{Error, Result};
 use crate::host_use::HostUse;
 use crate::interface::Interface;
-use crate::receiver::{Queues, ReceiverConfig};
+use crate::receiver::{Queues, ReceiverConfig, Relay};
 use crate::source::AnySource;
 use crate::source::backend::Opened;
 use crate::source::packet::{self, Fanout, PacketRingConfig, PacketSource};
@@ -16,7 +16,7 @@ use crate::sys::{netdev, netlink};
 
 /// On a bond the kernel attaches a program to the ports and refuses each packet to a socket that is bound to the bond: it would be
 /// lost to everybody.
-fn refuse_bond(interface: &Interface) -> Result<()> {
+pub(crate) fn refuse_bond(interface: &Interface) -> Result<()> {
     if interface.kind.as_deref() != Some("bond") {
         return Ok(());
     }
@@ -72,7 +72,9 @@ fn slots_of_each(config: &ReceiverConfig, frame_size: u32, queues: usize) -> u32
 /// The rings that `config` asks for.
 pub(super) fn rings(config: &ReceiverConfig, interface: &Interface) -> Option<Rings> {
     let (queues, frame_size) = (queue_ids(config, interface).len(), *sizes_to_try(config, interface).first()?);
-    Some(Rings { queues, slots: slots_of_each(config, frame_size, queues), frame_size })
+    let slots = slots_of_each(config, frame_size, queues);
+    let times = config.relay.as_ref().map_or(1, Relay::rings_here);
+    Some(Rings { queues, slots: slots.saturating_mul(times), frame_size })
 }
 
 /// Opens the queues that were asked for, with frames of the first size that the kernel takes.
@@ -109,6 +111,7 @@ pub(super) fn open(config: &ReceiverConfig, interface: &Interface, _warnings: &m
         frame_size,
         huge_pages: config.huge_pages,
         across_fork: config.across_fork,
+        relay: config.relay.clone(),
     };
     for &frame_size in &frame_sizes {
         queue_config(queue_ids[0], frame_size).check()?;

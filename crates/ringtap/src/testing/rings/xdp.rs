@@ -41,7 +41,7 @@ pub struct XdpKernel {
 /// A socket with `count` receive frames of `size` bytes and `transmit` transmit frames, whose kernel is the caller. All indices begin
 /// at `start`.
 pub(crate) fn socket(count: u32, size: u32, transmit: u32, start: u32) -> (XskSocket, XskTransmit, XdpKernel) {
-    let frames = Frames { count, size };
+    let frames = Frames { before: 0, count, size };
     let transmit_bytes = (transmit * frames.chunk_size()) as usize;
     let umem = if frames.packed() {
         Region::endless(frames.bytes(), frames.tail(), transmit_bytes, "UMEM")

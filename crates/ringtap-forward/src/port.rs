@@ -1,19 +1,22 @@
 //! One engine's end of one output: frames into its transmit ring, or packets into the spool of a file.
 //!
 //! Owns what can be sent there, and when the ring is handed to the kernel: at a cycle's end, and each [`BATCH`] frames of a long one.
-//! Which packets come here is `rule`'s business, whether the output is up `health`'s.
+//! Which packets come here is the caller's business, whether the output is up `health`'s.
 
 use std::time::{Duration, Instant};
 
+use ringtap::Result;
 use ringtap::burst::Packet;
 use ringtap::clock;
 use ringtap::histogram::Histogram;
+use ringtap::interface::Interface;
+use ringtap::netlink;
 use ringtap::record::SpoolProducer;
 use ringtap::source::StampClock;
 use ringtap::transmit::TransmitRing;
 use ringtap_wire::{Layers, LinkType, Transport, checksum};
 
-use super::accounts::{Cause, PortCounts};
+use crate::counts::{Cause, PortCounts};
 
 /// Frames that wait for a system call at most: one for so many is cheap, and a veth's queue at the other end holds 256.
 pub(crate) const BATCH: usize = 64;
@@ -24,6 +27,24 @@ const HEADER: usize = 14;
 const TAG: usize = 4;
 /// How long all devices may take for what is left in their rings at the end.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Bytes in front of a packet in a packet ring's frame, and more.
+const FRAME_HEAD: u32 = 64;
+
+/// What a device says it dropped on the way out.
+pub(crate) fn dropped_by(index: u32) -> Option<u64> {
+    netlink::link_by_index(index).ok().map(|link| link.statistics.tx_dropped)
+}
+
+/// A packet ring onto an interface, whose frames hold what its MTU allows.
+///
+/// # Errors
+/// Memory, privileges, the interface gone or down.
+pub(crate) fn packet_ring(interface: &Interface, slots: u32) -> Result<TransmitRing> {
+    let longest = interface.mtu.saturating_add((HEADER + TAG) as u32);
+    let frame_size = longest.saturating_add(FRAME_HEAD).next_power_of_two().clamp(2048, 1 << 17);
+    TransmitRing::open_packet(&interface.name, interface.index, slots, frame_size)
+}
 
 /// Where frames go.
 pub(crate) enum Way {
@@ -106,7 +127,12 @@ impl Port {
     }
 }
 
-fn into_ring(ring: &mut TransmitRing, mtu: usize, packet: &Packet<'_>, counts: &PortCounts) -> Result<(), Cause> {
+fn into_ring(
+    ring: &mut TransmitRing,
+    mtu: usize,
+    packet: &Packet<'_>,
+    counts: &PortCounts,
+) -> std::result::Result<(), Cause> {
     let data = packet.data;
     if data.len() < packet.wire_len as usize {
         return Err(Cause::Cut);
@@ -121,6 +147,9 @@ fn into_ring(ring: &mut TransmitRing, mtu: usize, packet: &Packet<'_>, counts: &
     };
     if data.len() > mtu + HEADER + if may_be_longer { TAG } else { 0 } {
         return Err(Cause::TooLong);
+    }
+    if ring.lends() {
+        return ring.forward(data).map(drop).ok_or(Cause::RingFull);
     }
     let queued = ring.send(|frame| {
         // A ring's frames hold what the MTU allows.

@@ -2,13 +2,45 @@
 //!
 //! Owns the walk over devices that stand on one another. A loop that leaves this host can't be seen from here.
 
-use ringtap::netlink::{Link, reached};
+use ringtap::interface::Interface;
+use ringtap::netlink::{self, Link, reached};
+use ringtap::{Error, Result};
+
+/// # Errors
+/// What is sent on `output`, named `name`, would come back by `input`, as far as this host's devices tell. `role` names the input: empty,
+/// or with a blank behind it.
+pub(crate) fn refuse(name: &str, output: &Interface, input: &Interface, role: &str) -> Result<()> {
+    let refuse = |cause: String, way_out: &str| Err(Error::usage("send to", name, cause).way_out(way_out));
+    if output.is_loopback() {
+        return refuse("it leads back into this host".to_owned(), "name an interface with something at its other end");
+    }
+    if input.is_foreign() {
+        return Ok(());
+    }
+    if output.index == input.index {
+        return refuse(format!("it is {role}{} itself: a loop", input.name), "name another interface");
+    }
+    if netlink::veth_peer_here(input.index).ok().flatten() == Some(output.index) {
+        let cause = format!("it is the other end of {role}{}: what is sent there comes back, a loop", input.name);
+        return refuse(cause, "name the end of another pair");
+    }
+    let links = netlink::links().map_err(|error| Error::os("look at", "the interfaces", &error))?;
+    let peer = |index| netlink::veth_peer_here(index).ok().flatten();
+    if reaches(&links, peer, output.index, input.index) {
+        let cause = format!(
+            "it and {role}{} stand on one another: what is sent there leaves by that or comes back",
+            input.name
+        );
+        return refuse(cause, "name an interface that neither stands on that nor leads to it");
+    }
+    Ok(())
+}
 
 /// A device that frames leave by (`false`), or come in by (`true`).
 type Place = (u32, bool);
 
 /// Whether frames sent on `output` reach `input` (indices). `peer` tells the other end of a veth in this namespace.
-pub(super) fn reaches(links: &[Link], peer: impl Fn(u32) -> Option<u32>, output: u32, input: u32) -> bool {
+fn reaches(links: &[Link], peer: impl Fn(u32) -> Option<u32>, output: u32, input: u32) -> bool {
     reached([(output, false)], |&place| next(links, &peer, place)).iter().any(|(device, _)| *device == input)
         || stands_on(links, input, output)
         || stands_on(links, output, input)

@@ -37,16 +37,23 @@ impl State {
         }
     }
 
-    fn words(self) -> &'static str {
+    fn words(self, words: &Words) -> &'static str {
         match self {
-            Self::Up => "is up again: its flows are back",
-            Self::Down => "is down: its flows go to the other outputs of their class",
-            Self::NoCarrier => "has no carrier: its flows go to the other outputs of their class",
-            Self::Gone => {
-                "was removed: its flows go to the other outputs of their class until ringtap is started again"
-            }
+            Self::Up => words.up,
+            Self::Down => words.down,
+            Self::NoCarrier => words.no_carrier,
+            Self::Gone => words.gone,
         }
     }
+}
+
+/// What is said of an output in each state, behind its name.
+#[derive(Debug)]
+pub(crate) struct Words {
+    pub(crate) up: &'static str,
+    pub(crate) down: &'static str,
+    pub(crate) no_carrier: &'static str,
+    pub(crate) gone: &'static str,
 }
 
 /// An output that is an interface.
@@ -75,7 +82,7 @@ impl Health {
     ///
     /// # Errors
     /// The kernel refuses to announce, or a thread can't be started.
-    pub(crate) fn start(outputs: &[Option<(String, u32)>]) -> Result<Self> {
+    pub(crate) fn start(outputs: &[Option<(String, u32)>], words: &'static Words) -> Result<Self> {
         let events = LinkEvents::open().map_err(|error| Error::os("watch", "the outputs", &error))?;
         let all = (0..outputs.len()).fold(0, |set, number| set | 1 << number);
         let mut this = Self {
@@ -91,14 +98,14 @@ impl Health {
             Some(Watched { number, name, index, state: State::Up })
         });
         let mut interfaces: Vec<Watched> = interfaces.collect();
-        look(&mut interfaces, &this.up, &this.lost, &this.lines);
+        look(&mut interfaces, &this.up, &this.lost, &this.lines, words);
         let (up, lost, lines, stop) =
             (Arc::clone(&this.up), Arc::clone(&this.lost), Arc::clone(&this.lines), Arc::clone(&this.stop));
         let watch = move || {
             while !stop.is_pulled() {
                 stop.wait_readable(events.as_fd(), Some(LOOK));
                 events.drain();
-                look(&mut interfaces, &up, &lost, &lines);
+                look(&mut interfaces, &up, &lost, &lines, words);
             }
         };
         let thread =
@@ -122,6 +129,11 @@ impl Health {
         self.lost.fetch_or(1 << number, Ordering::Relaxed) >> number & 1 == 0
     }
 
+    /// Whether this one won't come back.
+    pub(crate) fn is_lost(&self, number: usize) -> bool {
+        self.lost.load(Ordering::Relaxed) >> number & 1 == 1
+    }
+
     /// Whether none is left that could come back.
     pub(crate) fn all_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed) == self.all
@@ -140,7 +152,7 @@ impl Drop for Health {
     }
 }
 
-fn look(interfaces: &mut [Watched], up: &AtomicU64, lost: &AtomicU64, lines: &Mutex<Vec<String>>) {
+fn look(interfaces: &mut [Watched], up: &AtomicU64, lost: &AtomicU64, lines: &Mutex<Vec<String>>, words: &Words) {
     for output in interfaces.iter_mut().filter(|output| output.state != State::Gone) {
         let Some(state) = State::of(output.index).filter(|state| *state != output.state) else { continue };
         output.state = state;
@@ -152,6 +164,6 @@ fn look(interfaces: &mut [Watched], up: &AtomicU64, lost: &AtomicU64, lines: &Mu
         if state == State::Gone {
             lost.fetch_or(bit, Ordering::Relaxed);
         }
-        lines.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{} {}", output.name, state.words()));
+        lines.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{} {}", output.name, state.words(words)));
     }
 }
