@@ -1,4 +1,4 @@
-//! Any datagram to the station's SNMP decoder, and any scoped PDU that a trusted user has sealed: refused or read, judged, rendered, and
+//! Any datagram to the station's SNMP decoder and to a walk over an agent's table, and any scoped PDU that a trusted user has sealed: refused or read, judged, rendered, and
 //! never a panic.
 #![no_main]
 
@@ -6,8 +6,10 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 use ringtap_snmp::decode::SnmpDecoder;
+use ringtap_snmp::message::{Message, parse};
 use ringtap_snmp::names::Names;
 use ringtap_snmp::usm::{AuthProtocol, LocalEngine, PrivProtocol, Sealer, User, Usm};
+use ringtap_snmp::walk::Walk;
 use ringtap_station::admission::Admission;
 use ringtap_station::judge::{Judge, JudgeConfig};
 use ringtap_station::render;
@@ -60,7 +62,21 @@ fuzz_target!(|bytes: &[u8]| {
     });
 });
 
+/// As an agent's answer, again and again: it keeps no walk going.
+fn walk(datagram: &[u8]) {
+    let Ok(Message::Community { pdu, .. }) = parse(datagram) else { return };
+    for column in [&[1, 3][..], &[1, 3, 6, 1, 2, 1, 2, 2, 1, 2], &[1, 0, 8802]] {
+        let (mut walk, mut rows, mut turns) = (Walk::new(column, 100), 0, 0);
+        while walk.answer(&pdu, &mut |_, _| rows += 1) == Ok(true) {
+            turns += 1;
+            assert!(turns < 10);
+        }
+        assert!(rows <= 100);
+    }
+}
+
 fn meet(scene: &mut Scene, datagram: &[u8]) {
+    walk(datagram);
     if let Ok(received) = scene.decoder.decode(([192, 0, 2, 1], 162).into(), datagram, 1) {
         let _ = render::snmp_object(&received.notification, &Names::default()).to_string();
         // An answer is as long as the question, but for the head of a v3 message.

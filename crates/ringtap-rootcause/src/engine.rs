@@ -6,6 +6,7 @@
 mod beside;
 mod decide;
 mod index;
+mod learn;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
@@ -104,6 +105,9 @@ pub struct State {
     looked_ns: u64,
     transients: u64,
     untracked: u64,
+    /// What the file lacks.
+    #[serde(default)]
+    learnt: Vec<learn::Learnt>,
 }
 
 /// The work on an episode, or on a part of it.
@@ -169,7 +173,8 @@ impl Engine {
     }
 
     /// Goes on from a state, perhaps with another topology: roots that it no longer has stay as they were announced.
-    pub fn restore(topology: Topology, settings: Settings, mut state: State) -> Self {
+    pub fn restore(mut topology: Topology, settings: Settings, mut state: State) -> Self {
+        state.learnt.iter().for_each(|it| it.add_to(&mut topology));
         let codebook = Codebook::new(&topology);
         let mut events = BTreeSet::new();
         for (&id, alarm) in &mut state.alarms {

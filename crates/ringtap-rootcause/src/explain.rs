@@ -27,6 +27,8 @@ const ISLAND: u64 = 1500;
 const LEFT: u64 = 3300;
 /// What it costs that a node says of a symptom that it is well again.
 const CLEARED: u64 = 6000;
+/// What it costs that the file lacks a way which must be there, as who is behind it was heard: two in a hundred lines are wrong.
+const WAY: u64 = 3900;
 /// Most causes found at once.
 const MOST_CAUSES: usize = 16;
 /// Symptoms whose candidates are looked at in one round.
@@ -47,7 +49,7 @@ fn missing(symptom: Symptom) -> u64 {
 }
 
 /// What was observed.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Seen {
     /// To be explained.
     pub there: BTreeSet<u32>,
@@ -59,6 +61,8 @@ pub(crate) struct Seen {
     pub late: BTreeSet<u32>,
     /// Was there, and the node said that it is well again.
     pub cleared: BTreeSet<u32>,
+    /// Nodes that were heard.
+    pub spoke: BTreeSet<u32>,
 }
 
 impl Seen {
@@ -189,6 +193,11 @@ impl Codebook {
         (self.done, self.is_spent())
     }
 
+    /// What one prediction costs: the elements it looks at.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
     fn is_spent(&self) -> bool {
         self.done >= self.left
     }
@@ -204,7 +213,7 @@ impl Codebook {
             return Arc::clone(column);
         }
         self.done += self.size;
-        let column: Arc<[u32]> = predict(topology, &self.whole, &[problem]).into();
+        let column: Arc<[u32]> = predict(topology, &self.whole, &[problem], None).symptoms.into();
         if self.cached > CACHE {
             self.columns.clear();
             self.cached = 0;
@@ -221,9 +230,23 @@ impl Codebook {
             [one] => self.column(topology, *one).to_vec(),
             _ => {
                 self.done += self.size;
-                predict(topology, &self.whole, causes)
+                predict(topology, &self.whole, causes, None).symptoms
             }
         }
+    }
+
+    /// The symptoms of causes together in the light of who was heard, and what they cost: by the file, or with ways that it lacks.
+    fn weigh(&mut self, topology: &Topology, causes: &[Problem], seen: &Seen) -> (Vec<u32>, u64) {
+        self.done += self.size;
+        let by_file = predict(topology, &self.whole, causes, None);
+        let least = cost(topology, causes, &by_file.symptoms, seen);
+        if !by_file.is_cut {
+            return (by_file.symptoms, least);
+        }
+        self.done += self.size;
+        let by_ear = predict(topology, &self.whole, causes, Some(&seen.spoke));
+        let other = cost(topology, causes, &by_ear.symptoms, seen) + by_ear.ways * WAY;
+        if other < least { (by_ear.symptoms, other) } else { (by_file.symptoms, least) }
     }
 
     /// Explains what was observed (all there is), given causes that are known (`fixed`). Those are not in the answer. `before` is what was
@@ -232,8 +255,7 @@ impl Codebook {
     pub fn explain(&mut self, topology: &Topology, fixed: &[Problem], before: &[Problem], seen: &Seen) -> Explanation {
         let start = |codebook: &mut Self, more: &[Problem]| {
             let causes = [fixed, more].concat();
-            let predicted = codebook.together(topology, &causes);
-            let cost = cost(topology, &causes, &predicted, seen);
+            let (predicted, cost) = codebook.weigh(topology, &causes, seen);
             Search { fixed: fixed.len(), causes, predicted, cost }
         };
         // Without work left what was thought stays.
@@ -248,12 +270,11 @@ impl Codebook {
                 |symptom: &u32| !matches!(topology.symptoms[*symptom as usize], Symptom::Adjacency { .. });
             let there: BTreeSet<u32> = seen.there.iter().copied().filter(is_physical).collect();
             let late = seen.there.difference(&there).copied().collect();
-            let physical =
-                Seen { there, late, left: seen.left.clone(), islands: BTreeSet::new(), cleared: seen.cleared.clone() };
+            let physical = Seen { there, late, islands: BTreeSet::new(), ..seen.clone() };
             let mut first = start(self, &[]);
-            first.cost = cost(topology, &first.causes, &first.predicted, &physical);
+            (first.predicted, first.cost) = self.weigh(topology, &first.causes, &physical);
             self.search(topology, &physical, &mut first);
-            first.cost = cost(topology, &first.causes, &first.predicted, seen);
+            (first.predicted, first.cost) = self.weigh(topology, &first.causes, seen);
             others.push(first);
             for mut other in others {
                 self.search(topology, seen, &mut other);
@@ -315,8 +336,8 @@ impl Codebook {
             .into_iter()
             .map(|(_, problem)| {
                 let with = [causes, &[problem]].concat();
-                let predicted = self.together(topology, &with);
-                Tried { problem, cost: cost(topology, &with, &predicted, seen), predicted }
+                let (predicted, cost) = self.weigh(topology, &with, seen);
+                Tried { problem, cost, predicted }
             })
             .collect()
     }
@@ -327,8 +348,7 @@ impl Codebook {
         while at < search.causes.len() && search.causes.len() > search.fixed + 1 && !self.is_spent() {
             let mut without = search.causes.clone();
             without.remove(at);
-            let left = self.together(topology, &without);
-            let cost = cost(topology, &without, &left, seen);
+            let (left, cost) = self.weigh(topology, &without, seen);
             if cost <= search.cost {
                 (search.causes, search.predicted, search.cost) = (without, left, cost);
             } else {
@@ -352,7 +372,7 @@ impl Codebook {
         let problem = found[at];
         let mut others: Vec<Problem> = fixed.to_vec();
         others.extend(found.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, problem)| problem));
-        let without = self.together(topology, &others);
+        let (without, _) = self.weigh(topology, &others, seen);
         let column = self.column(topology, problem);
         let is_own = |symptom: &u32| column.binary_search(symptom).is_ok() || without.binary_search(symptom).is_err();
         let own: Vec<u32> = predicted.iter().copied().filter(is_own).collect();
@@ -382,12 +402,12 @@ impl Codebook {
                 break;
             }
             let with = [&others[..], &[rival]].concat();
-            let column = self.together(topology, &with);
+            let (column, cost) = self.weigh(topology, &with, seen);
             let has_all = || explains.iter().all(|symptom| column.binary_search(symptom).is_ok());
             if is_same(topology, &column, predicted) && has_all() {
                 class.push(rival);
             } else {
-                margin = margin.min(cost(topology, &with, &column, seen).saturating_sub(least));
+                margin = margin.min(cost.saturating_sub(least));
             }
         }
         class.sort_by_cached_key(|&problem| order(topology, problem));

@@ -3,7 +3,7 @@
 //! A column is made when it is asked for. Causes are taken together, not one by one: two cuts of a ring part it though neither does alone,
 //! and what is behind a cut can't tell of its own faults.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::problem::Problem;
 use crate::topology::{Need, Protocol, Topology};
@@ -48,8 +48,25 @@ impl Whole {
     }
 }
 
-/// The symptoms of these causes together, in order, each once. Those of restarts may come and needn't.
-pub(crate) fn predict(topology: &Topology, whole: &Whole, causes: &[Problem]) -> Vec<u32> {
+/// What some causes have.
+#[derive(Debug, Default)]
+pub(crate) struct Predicted {
+    /// Their symptoms together, in order, each once. Those of restarts may come and needn't.
+    pub symptoms: Vec<u32>,
+    /// Parts of the network that have a way to the station which the file lacks: who is there was heard.
+    pub ways: u64,
+    /// Who is heard depends on ways that the file may lack.
+    pub is_cut: bool,
+}
+
+/// What these causes have. `spoke` are nodes that were heard: where the file has no way from them to the station, it lacks one. Without
+/// it (`None`) only the file counts.
+pub(crate) fn predict(
+    topology: &Topology,
+    whole: &Whole,
+    causes: &[Problem],
+    spoke: Option<&BTreeSet<u32>>,
+) -> Predicted {
     let mut down = Down {
         topology,
         dead: vec![false; topology.nodes.len()],
@@ -63,7 +80,7 @@ pub(crate) fn predict(topology: &Topology, whole: &Whole, causes: &[Problem]) ->
         down.add(cause);
     }
     down.settle(whole);
-    down.symptoms(whole)
+    down.symptoms(whole, spoke)
 }
 
 impl Down<'_> {
@@ -130,16 +147,15 @@ impl Down<'_> {
         }
     }
 
-    fn symptoms(&self, whole: &Whole) -> Vec<u32> {
+    fn symptoms(&self, whole: &Whole, spoke: Option<&BTreeSet<u32>>) -> Predicted {
         let topology = self.topology;
         let cut = (!self.links.is_empty()).then(|| parts(topology, &self.dead, &self.links));
-        let part = cut.as_ref().unwrap_or(&whole.part);
-        let station: BTreeSet<u32> = topology.attached.iter().map(|&at| part[at as usize]).collect();
-        let is_heard = |node: u32| {
-            let at = node as usize;
-            let was_reached = whole.station.contains(&whole.part[at]);
-            !self.dead[at] && (!topology.nodes[at].in_band || !was_reached || station.contains(&part[at]))
-        };
+        let mut view = View::new(topology, whole, cut);
+        if let Some(spoke) = spoke {
+            view.listen(topology, whole, &self.dead, spoke);
+        }
+        let is_heard =
+            |node: u32| !self.dead[node as usize] && (!topology.node(node).in_band || view.is_reached(whole, node));
         let mut symptoms = Vec::new();
         let mut say = |node: u32, symptom: u32| {
             if is_heard(node) {
@@ -161,7 +177,7 @@ impl Down<'_> {
                 say(topology.symptoms[symptom as usize].node(), symptom);
             }
         }
-        for at in self.lost_adjacencies(whole, part) {
+        for at in self.lost_adjacencies(whole, &view) {
             let it = &topology.adjacencies[at as usize];
             (0..2).for_each(|side| say(it.ends[side], it.symptoms[side]));
         }
@@ -170,10 +186,10 @@ impl Down<'_> {
         }
         symptoms.sort_unstable();
         symptoms.dedup();
-        symptoms
+        Predicted { symptoms, ways: view.ways, is_cut: view.is_cut }
     }
 
-    fn lost_adjacencies(&self, whole: &Whole, part: &[u32]) -> BTreeSet<u32> {
+    fn lost_adjacencies(&self, whole: &Whole, view: &View<'_>) -> BTreeSet<u32> {
         let topology = self.topology;
         let mut lost = self.adjacencies.clone();
         for &node in &self.dead_nodes {
@@ -186,12 +202,82 @@ impl Down<'_> {
             return lost;
         }
         for (at, it) in topology.adjacencies.iter().enumerate() {
-            let [a, b] = it.ends.map(|node| node as usize);
-            if it.link.is_none() && part[a] != part[b] && whole.part[a] == whole.part[b] {
+            if it.link.is_none() && view.are_parted(whole, it.ends) {
                 lost.insert(at as u32);
             }
         }
         lost
+    }
+}
+
+/// Who reaches whom, while some links are down.
+struct View<'w> {
+    part: std::borrow::Cow<'w, [u32]>,
+    station: BTreeSet<u32>,
+    /// Parts of what the file joins to nothing of the station's, and which causes divide: those that are heard, and those that are not.
+    heard: BTreeSet<u32>,
+    silent: BTreeSet<u32>,
+    ways: u64,
+    is_cut: bool,
+}
+
+impl<'w> View<'w> {
+    fn new(topology: &Topology, whole: &'w Whole, cut: Option<Vec<u32>>) -> Self {
+        let is_cut = cut.is_some() && !topology.attached.is_empty();
+        let part = cut.map_or(std::borrow::Cow::Borrowed(&whole.part[..]), std::borrow::Cow::Owned);
+        let station = topology.attached.iter().map(|&at| part[at as usize]).collect();
+        Self { part, station, heard: BTreeSet::new(), silent: BTreeSet::new(), ways: 0, is_cut }
+    }
+
+    /// Takes what was heard into account.
+    fn listen(&mut self, topology: &Topology, whole: &Whole, dead: &[bool], spoke: &BTreeSet<u32>) {
+        if !self.is_cut {
+            return;
+        }
+        // Parts of islands: what the file joins to the station nowhere has a way all the same, from one part of it at least.
+        let mut islands: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        for (at, &part) in self.part.iter().enumerate().filter(|(at, _)| !dead[*at]) {
+            if !whole.station.contains(&whole.part[at]) {
+                islands.entry(whole.part[at]).or_default().insert(part);
+            }
+        }
+        // Parts that were heard, and whether the file joins them to the station while nothing is down.
+        let loud: BTreeMap<u32, bool> = spoke
+            .iter()
+            .filter(|&&node| topology.node(node).in_band && !dead[node as usize])
+            .map(|&node| (self.part[node as usize], whole.station.contains(&whole.part[node as usize])))
+            .filter(|(part, _)| !self.station.contains(part))
+            .collect();
+        for parts in islands.into_values().filter(|parts| parts.len() > 1) {
+            let (heard, silent): (BTreeSet<u32>, BTreeSet<u32>) =
+                parts.into_iter().partition(|part| loud.contains_key(part));
+            if !heard.is_empty() {
+                self.heard.extend(heard);
+                self.silent.extend(silent);
+            }
+        }
+        let found = loud.into_iter().filter(|&(_, was_joined)| was_joined).map(|(part, _)| part);
+        let before = self.station.len();
+        self.station.extend(found);
+        self.ways = (self.station.len() - before) as u64;
+    }
+
+    fn is_reached(&self, whole: &Whole, node: u32) -> bool {
+        let (part, of) = (self.part[node as usize], whole.part[node as usize]);
+        if whole.station.contains(&of) { self.station.contains(&part) } else { !self.silent.contains(&part) }
+    }
+
+    /// Whether two nodes have lost each other.
+    fn are_parted(&self, whole: &Whole, ends: [u32; 2]) -> bool {
+        let [a, b] = ends.map(|node| self.part[node as usize]);
+        let [whole_a, whole_b] = ends.map(|node| whole.part[node as usize]);
+        let is_of_station = |part: &u32| self.station.contains(part) || self.heard.contains(part);
+        if whole_a == whole_b {
+            a != b && !(is_of_station(&a) && is_of_station(&b))
+        } else {
+            let is_silent = |part: &u32| self.silent.contains(part);
+            (is_silent(&a) && is_of_station(&b)) || (is_of_station(&a) && is_silent(&b))
+        }
     }
 }
 

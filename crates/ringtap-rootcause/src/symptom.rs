@@ -91,7 +91,7 @@ pub fn place(topology: &Topology, subject: &Subject) -> (Option<u32>, Option<u32
     (Some(node), symptom.and_then(|symptom| topology.number(symptom)))
 }
 
-fn first_number(object: &str) -> Option<u32> {
+pub(crate) fn first_number(object: &str) -> Option<u32> {
     object.split('.').next()?.parse().ok()
 }
 

@@ -5,6 +5,7 @@
 pub mod draft;
 pub mod draw;
 pub mod file;
+pub mod lldp;
 pub mod netbox;
 
 use std::collections::HashMap;
@@ -203,6 +204,18 @@ impl Topology {
         let index = index.unwrap_or(NAMED + self.interfaces.len() as u32);
         let is_new = self.by_interface.insert((node, name.to_lowercase()), index).is_none();
         is_new & self.interfaces.insert((node, index), name.to_owned()).is_none()
+    }
+
+    /// Gives a node's interface of which nothing is known a number, and a name that shows it.
+    pub(crate) fn add_unknown_interface(&mut self, node: u32) -> u32 {
+        let index = NAMED + self.interfaces.len() as u32;
+        self.interfaces.insert((node, index), "?".to_owned());
+        index
+    }
+
+    /// Links between two nodes.
+    pub(crate) fn links_between(&self, a: u32, b: u32) -> impl Iterator<Item = u32> {
+        self.node(a).links.iter().copied().filter(move |&link| self.other_end(link, a) == b)
     }
 
     /// The node with this address.

@@ -262,6 +262,7 @@ impl Notifier {
     /// Takes all answers that have come.
     fn hear(&mut self, counts: &Counts) {
         let mut room = [0; 2048];
+        let mut plain = Vec::new();
         // A refused port shows as an error once, and is none for what comes after.
         while let Ok(len) = self.socket.recv(&mut room).or_else(|error| match error.kind() {
             std::io::ErrorKind::ConnectionRefused => self.socket.recv(&mut room),
@@ -273,13 +274,16 @@ impl Notifier {
                     let PduHead::Common { error_status, .. } = pdu.head else { continue };
                     (community == own && pdu.tag == tag::RESPONSE).then(|| (pdu.request_id(), error_status))
                 }
-                (Sender::Inform(far), Ok(Message::V3(message))) => match far.hear(&message, now_ns) {
+                (Sender::Inform(far), Ok(Message::V3(message))) => match far.hear(&message, now_ns, &mut plain) {
                     Ok(Heard::Learnt) => {
                         self.waiting.iter_mut().for_each(|waiting| waiting.again_at_ns = now_ns);
                         self.send_due(now_ns, counts);
                         None
                     }
-                    Ok(Heard::Response(id, error)) => Some((id, error)),
+                    Ok(Heard::Response(pdu)) => match pdu.head {
+                        PduHead::Common { request_id, error_status, .. } => Some((request_id, error_status)),
+                        PduHead::V1Trap { .. } => None,
+                    },
                     // Wrong users and passwords show as informs without an answer.
                     Err(_) => None,
                 },

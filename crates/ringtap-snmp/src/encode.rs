@@ -163,7 +163,8 @@ fn write_item(writer: &mut Writer, item: &Item) {
     }
 }
 
-fn community_message(mut writer: Writer, version: i64, community: &[u8]) -> Vec<u8> {
+/// A whole message of v1 (`version` 0) or v2c (1) around the PDU that was written.
+pub(crate) fn community_message(mut writer: Writer, version: i64, community: &[u8]) -> Vec<u8> {
     writer.element(ber::OCTET_STRING, community);
     writer.integer(ber::INTEGER, version);
     writer.close(ber::SEQUENCE, 0);

@@ -3,7 +3,7 @@
 //! Owns what the RFCs say about bytes. It is pure: it opens nothing, waits for nothing and reads no clock; times are given by the caller.
 //! Reading MIB files and sending datagrams is for its users.
 //!
-//! A notification's way in: [`decode`] ([`message`], [`ber`], [`usm`]) → [`notification`]; its way out: [`encode`] ([`usm::Sealer`]).
+//! An agent is asked by [`walk`]. A notification's way in: [`decode`] ([`message`], [`ber`], [`usm`]) → [`notification`]; its way out: [`encode`] ([`usm::Sealer`]).
 #![forbid(unsafe_code)]
 
 pub mod ber;
@@ -18,6 +18,7 @@ pub mod rate;
 pub mod refusal;
 pub mod usm;
 pub mod varbind;
+pub mod walk;
 
 /// The examples of the README are compiled and run.
 #[cfg(doctest)]

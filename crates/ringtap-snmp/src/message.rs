@@ -46,6 +46,8 @@ pub mod tag {
     pub const RESPONSE: u8 = 0xa2;
     /// Trap of SNMPv1.
     pub const V1_TRAP: u8 = 0xa4;
+    /// GetBulkRequest.
+    pub const GET_BULK: u8 = 0xa5;
     /// InformRequest.
     pub const INFORM: u8 = 0xa6;
     /// Trap of SNMPv2.

@@ -23,6 +23,7 @@ pub mod alarm;
 pub mod cause;
 pub mod config;
 pub mod counts;
+pub mod discover;
 mod incidents;
 pub mod judge;
 pub mod listing;

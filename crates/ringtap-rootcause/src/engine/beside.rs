@@ -2,10 +2,12 @@
 //!
 //! Owns three rules for alarms that have waited long enough, each by what the alarms themselves say: one that names a node which is dead
 //! by an open incident belongs to that; a lost session belongs to an incident that has other lost sessions of the same speaker; ports of
-//! two nodes that lost each other are a link that the file does not have.
+//! two nodes that lost each other are a link that the file does not have. And two for causes that belong to an open incident: a node
+//! without power in the file that died as a power group did, and a start of a node whose loss the incident explains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::decide::Scope;
 use super::{Engine, GRAIN_NS, Output};
 use crate::explain::Cause;
 use crate::problem::{Element, Problem};
@@ -20,14 +22,10 @@ const NEAR_NS: u64 = 5_000_000_000;
 pub(super) fn fold_into_power(topology: &Topology, causes: &mut Vec<Cause>) {
     let is_power = |cause: &Cause| matches!(cause.problems.first(), Some(Problem::Power(_)));
     let Some(power) = causes.iter().position(is_power) else { return };
-    let is_powerless = |problem: &Problem| match *problem {
-        Problem::Node(node) => topology.node(node).power.is_empty(),
-        _ => false,
-    };
     let mut folded = Vec::new();
     let mut at = 0;
     causes.retain(|cause| {
-        let is_kept = at == power || !cause.problems.iter().any(is_powerless);
+        let is_kept = at == power || !cause.problems.iter().any(|it| is_powerless(topology, it));
         if !is_kept {
             folded.extend(cause.explains.iter().copied());
         }
@@ -41,7 +39,61 @@ pub(super) fn fold_into_power(topology: &Topology, causes: &mut Vec<Cause>) {
     }
 }
 
+/// Whether the file says of no power of this node.
+fn is_powerless(topology: &Topology, problem: &Problem) -> bool {
+    matches!(*problem, Problem::Node(node) if topology.node(node).power.is_empty())
+}
+
 impl Engine {
+    /// Whether an open incident has what this cause would explain; it takes it then.
+    pub(super) fn is_of_another(&mut self, cause: &Cause, scope: &Scope<'_>) -> bool {
+        let free = |symptom: &u32| scope.free.get(symptom).into_iter().flatten().copied();
+        let held: Vec<u64> =
+            cause.explains.iter().flat_map(free).filter(|id| self.state.alarms[id].incident.is_none()).collect();
+        let Some(first_ns) = held.iter().map(|id| self.state.alarms[id].raised_ns).min() else { return false };
+        let Some(Problem::Node(_)) = cause.problems.iter().find(|it| matches!(it, Problem::Node(_))) else {
+            return false;
+        };
+        let is_restart = |id: &u64| {
+            let symptom = self.state.alarms[id].symptom.map(|at| self.topology.symptoms[at as usize]);
+            matches!(symptom, Some(Symptom::Restart { .. }))
+        };
+        let owner = if held.iter().all(is_restart) {
+            self.owner_of_most(&cause.explains)
+        } else if cause.problems.iter().any(|it| is_powerless(&self.topology, it)) {
+            self.power_cut(first_ns)
+        } else {
+            None
+        };
+        let Some(owner) = owner else { return false };
+        for id in held {
+            self.join_held(id, owner);
+        }
+        true
+    }
+
+    /// The open incident that has most alarms of these symptoms.
+    fn owner_of_most(&self, symptoms: &[u32]) -> Option<u64> {
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        self.index.look(self.index.placed.len());
+        for id in &self.index.placed {
+            let alarm = &self.state.alarms[id];
+            if let Some(incident) = alarm.incident.filter(|incident| self.problems.contains_key(incident))
+                && alarm.symptom.is_some_and(|symptom| symptoms.contains(&symptom))
+            {
+                *counts.entry(incident).or_default() += 1;
+            }
+        }
+        counts.into_iter().max_by_key(|&(id, count)| (count, std::cmp::Reverse(id))).map(|(id, _)| id)
+    }
+
+    /// The open incident of a power group that failed at about this time.
+    fn power_cut(&self, at_ns: u64) -> Option<u64> {
+        let is_power = |(_, class): &(&u64, &Vec<Problem>)| matches!(class.first(), Some(Problem::Power(_)));
+        let mut cuts = self.problems.iter().filter(is_power).map(|(&id, _)| id);
+        cuts.find(|id| self.state.incidents.get(id).is_some_and(|it| it.first_ns.abs_diff(at_ns) <= NEAR_NS))
+    }
+
     /// Takes due alarms that belong to an open incident by what they say.
     pub(super) fn join_beside(&mut self) {
         let dead = self.dead();

@@ -9,18 +9,20 @@ use crate::problem::{Element, Problem};
 use crate::symptom::Symptom;
 
 /// What one decision works on.
-struct Scope<'a> {
+pub(super) struct Scope<'a> {
     /// Incidents that may become others, or whose rest is to be explained anew.
     open: BTreeSet<u64>,
     /// Those of them whose recovery is over: what is left has to have a cause.
     released: &'a BTreeSet<u64>,
     /// Alarms that a cause may take, by symptom.
-    free: BTreeMap<u32, Vec<u64>>,
+    pub(super) free: BTreeMap<u32, Vec<u64>>,
 }
 
 impl Engine {
     /// Explains what is held, and what may still be revised, anew.
     pub(super) fn decide(&mut self, released: &BTreeSet<u64>) {
+        self.begin_work();
+        self.learn();
         let now = self.state.now_ns;
         let is_open = |it: &Incident| it.decided_ns + self.settings.revise_ns >= now && it.clearing_ns.is_none();
         // What has no alarm of the topology, no cause of it becomes.
@@ -54,6 +56,9 @@ impl Engine {
             let is_seen = alarm.incident.is_some_and(|id| self.problems.contains_key(&id) && !released.contains(&id));
             if is_free || is_seen {
                 seen.there.insert(symptom);
+                if !matches!(self.topology.symptoms[symptom as usize], Symptom::Restart { .. }) {
+                    seen.spoke.insert(self.topology.symptoms[symptom as usize].node());
+                }
                 if alarm.incident.is_some_and(|id| released.contains(&id)) {
                     seen.left.insert(symptom);
                 }
@@ -70,13 +75,20 @@ impl Engine {
         let most = seen.there.iter().filter(explained).count() * 10 >= seen.there.len() * 9;
         let mut done = BTreeSet::new();
         for cause in &found.causes {
-            self.apply(cause, &mut scope, &mut done, most);
+            if !self.is_of_another(cause, &scope) {
+                self.apply(cause, &mut scope, &mut done, most);
+            }
         }
         self.predict();
         self.release(released, &done);
         self.adopt();
         self.join_beside();
         self.alone();
+    }
+
+    /// Whether the work on this episode is done, whatever is left to find.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.work.done >= self.settings.most_work
     }
 
     /// Lets the search do what is left for this episode, and no more than its share of it.

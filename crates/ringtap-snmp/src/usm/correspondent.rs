@@ -1,25 +1,26 @@
-//! The engine that our informs go to, which is authoritative for them (RFC 3414 §2.4): its discovery, its clock, and what it
-//! answers.
+//! The engine that our informs and questions go to, which is authoritative for them (RFC 3414 §2.4): its discovery, its clock,
+//! and what it answers.
 //!
-//! Owns what is known of that one engine. Which answer belongs to which inform is the caller's.
+//! Owns what is known of that one engine. Which answer belongs to which request is the caller's.
 
 use super::engines::{LocalKeys, TIME_WINDOW};
 use super::keys::is_authentic;
 use super::{User, seal};
 use crate::encode::Trap;
-use crate::message::{FLAG_REPORTABLE, ScopedData, ScopedPdu, V3Message, tag};
+use crate::message::{FLAG_REPORTABLE, Pdu, ScopedData, ScopedPdu, V3Message, tag};
 use crate::refusal::Refusal;
+use crate::walk::Bulk;
 
 /// usmStats in a Report (RFC 3414 §5), without the number and the last zero.
 const USM_STATS: [u32; 9] = [1, 3, 6, 1, 6, 3, 15, 1, 1];
 
 /// What a message of that engine said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum Heard<'a> {
     /// Its ID or its clock is known now: what waits is to be sent (again).
     Learnt,
-    /// The response to the request with this ID; error-status.
-    Response(i32, i32),
+    /// The response to a request.
+    Response(Pdu<'a>),
 }
 
 /// What is known of it.
@@ -33,7 +34,7 @@ struct Known {
     heard_ns: u64,
 }
 
-/// The receiver of informs in one user's name.
+/// The receiver of informs and questions in one user's name.
 #[derive(Debug)]
 pub struct Correspondent {
     user: User,
@@ -47,7 +48,7 @@ impl Correspondent {
         Self { user, known: None, salt }
     }
 
-    /// Whether informs can be sealed; else [`Correspondent::probe`] goes first.
+    /// Whether requests can be sealed; else [`Correspondent::probe`] goes first.
     pub fn is_known(&self) -> bool {
         self.known.is_some()
     }
@@ -67,29 +68,42 @@ impl Correspondent {
 
     /// An inform; `None` while its ID is not known. `now_ns` is monotonic.
     pub fn inform(&mut self, id: i32, trap: &Trap, now_ns: u64) -> Option<Vec<u8>> {
+        let scoped = trap.scoped(tag::INFORM, &self.known.as_ref()?.id, b"", id);
+        self.request(id, &scoped, now_ns)
+    }
+
+    /// A question; `None` while its ID is not known. `now_ns` is monotonic.
+    pub fn question(&mut self, id: i32, bulk: &Bulk, now_ns: u64) -> Option<Vec<u8>> {
+        let scoped = bulk.scoped(&self.known.as_ref()?.id, id);
+        self.request(id, &scoped, now_ns)
+    }
+
+    fn request(&mut self, id: i32, scoped: &[u8], now_ns: u64) -> Option<Vec<u8>> {
         let known = self.known.as_ref()?;
-        let scoped = trap.scoped(tag::INFORM, &known.id, b"", id);
         // Without authentication nobody looks at the clock.
         let elapsed = (now_ns.saturating_sub(known.heard_ns) / 1_000_000_000) as u32;
         let clock = if known.boots == 0 { (0, 0) } else { (known.boots, known.time.wrapping_add(elapsed)) };
         self.salt = self.salt.wrapping_add(1);
-        seal(id, FLAG_REPORTABLE, &known.id, clock, &self.user.name, &known.keys, &scoped, self.salt)
+        seal(id, FLAG_REPORTABLE, &known.id, clock, &self.user.name, &known.keys, scoped, self.salt)
     }
 
-    /// Reads what came back.
+    /// Reads what came back. An encrypted scoped PDU is decrypted into `plain`.
     ///
     /// # Errors
     /// It is not from that engine, not authentic, or a Report that the user or its passwords are wrong.
-    pub fn hear(&mut self, message: &V3Message<'_>, now_ns: u64) -> Result<Heard, Refusal> {
+    pub fn hear<'a>(
+        &mut self,
+        message: &V3Message<'a>,
+        now_ns: u64,
+        plain: &'a mut Vec<u8>,
+    ) -> Result<Heard<'a>, Refusal> {
         let authentic = self.authentic(message)?;
-        let mut plain = Vec::new();
         let scoped = match (message.data, self.known.as_ref().and_then(|known| known.keys.privacy.as_ref())) {
             (ScopedData::Plain(bytes), _) => bytes,
             (ScopedData::Encrypted(data), Some((protocol, key))) if authentic => {
+                plain.clear();
                 plain.extend_from_slice(data);
-                protocol
-                    .decrypt(key, message.boots, message.time, message.salt, &mut plain)
-                    .ok_or(Refusal::Decryption)?;
+                protocol.decrypt(key, message.boots, message.time, message.salt, plain).ok_or(Refusal::Decryption)?;
                 &plain[..]
             }
             _ => return Err(Refusal::SecurityLevel),
@@ -97,16 +111,12 @@ impl Correspondent {
         let pdu = ScopedPdu::parse(scoped).map_err(|_| Refusal::Malformed)?.pdu;
         match pdu.tag {
             tag::RESPONSE => {
-                // It has the security of the inform, or it is somebody else's.
+                // It has the security of the request, or it is somebody else's.
                 let wanted = self.user.flags();
                 if message.flags & wanted != wanted || (wanted != 0 && !authentic) || !self.is_fresh(message, now_ns) {
                     return Err(Refusal::SecurityLevel);
                 }
-                let error = match pdu.head {
-                    crate::message::PduHead::Common { error_status, .. } => error_status,
-                    crate::message::PduHead::V1Trap { .. } => return Err(Refusal::NotANotification),
-                };
-                Ok(Heard::Response(pdu.request_id(), error))
+                Ok(Heard::Response(pdu))
             }
             tag::REPORT => {
                 let name: Vec<u32> =
@@ -144,7 +154,7 @@ impl Correspondent {
     }
 
     /// Its ID, told by itself; who already is known is not replaced.
-    fn discovered(&mut self, message: &V3Message<'_>, now_ns: u64) -> Result<Heard, Refusal> {
+    fn discovered<'a>(&mut self, message: &V3Message<'_>, now_ns: u64) -> Result<Heard<'a>, Refusal> {
         if self.known.is_some() || !(5..=32).contains(&message.engine_id.len()) {
             return Err(Refusal::UnknownEngine);
         }
@@ -154,7 +164,7 @@ impl Correspondent {
         Ok(Heard::Learnt)
     }
 
-    fn set_clock(&mut self, message: &V3Message<'_>, now_ns: u64) -> Result<Heard, Refusal> {
+    fn set_clock<'a>(&mut self, message: &V3Message<'_>, now_ns: u64) -> Result<Heard<'a>, Refusal> {
         let Some(known) = &mut self.known else { return Err(Refusal::UnknownEngine) };
         // It never goes back: an old Report is somebody's replay (RFC 3414 §3.2 7b).
         if (message.boots, message.time) <= (known.boots, known.time) && known.boots != 0 {
@@ -202,6 +212,14 @@ mod tests {
         }
     }
 
+    /// What it heard: the answered request's ID, or `None` if it learnt something.
+    fn hear(far: &mut Correspondent, bytes: &[u8], now_ns: u64) -> Result<Option<i32>, Refusal> {
+        far.hear(&v3(bytes), now_ns, &mut Vec::new()).map(|heard| match heard {
+            Heard::Learnt => None,
+            Heard::Response(pdu) => Some(pdu.request_id()),
+        })
+    }
+
     #[test]
     fn an_inform_is_answered_after_discovery_and_the_clock() {
         let second = 1_000_000_000;
@@ -212,18 +230,18 @@ mod tests {
         assert!(far.inform(1, &trap, 0).is_none());
         let probe = far.probe(1).unwrap();
         let report = station(&mut usm, &probe, 500 * second);
-        assert_eq!(far.hear(&v3(&report), 0), Ok(Heard::Learnt));
+        assert_eq!(hear(&mut far, &report, 0), Ok(None));
         let inform = far.inform(2, &trap, 0).unwrap();
         let report = station(&mut usm, &inform, 500 * second);
-        assert_eq!(far.hear(&v3(&report), 0), Ok(Heard::Learnt), "the clock");
+        assert_eq!(hear(&mut far, &report, 0), Ok(None), "the clock");
         let inform = far.inform(3, &trap, 2 * second).unwrap();
         let answer = station(&mut usm, &inform, 502 * second);
-        assert_eq!(far.hear(&v3(&answer), 2 * second), Ok(Heard::Response(3, 0)));
+        assert_eq!(hear(&mut far, &answer, 2 * second), Ok(Some(3)));
         let mut changed = answer.clone();
         *changed.last_mut().unwrap() ^= 1;
-        assert_eq!(far.hear(&v3(&changed), 2 * second), Err(Refusal::WrongDigest));
-        assert_eq!(far.hear(&v3(&report), 2 * second), Err(Refusal::Replayed));
-        assert_eq!(far.hear(&v3(&answer), 400 * second), Err(Refusal::SecurityLevel), "an old answer");
+        assert_eq!(hear(&mut far, &changed, 2 * second), Err(Refusal::WrongDigest));
+        assert_eq!(hear(&mut far, &report, 2 * second), Err(Refusal::Replayed));
+        assert_eq!(hear(&mut far, &answer, 400 * second), Err(Refusal::SecurityLevel), "an old answer");
     }
 
     #[test]
@@ -233,9 +251,9 @@ mod tests {
         let mut far = Correspondent::new(user("another one"), 77);
         let probe = far.probe(1).unwrap();
         let report = station(&mut usm, &probe, 1);
-        far.hear(&v3(&report), 1).unwrap();
+        hear(&mut far, &report, 1).unwrap();
         let inform = far.inform(2, &Trap::new(&[1, 3, 6], 7), 1).unwrap();
         let report = station(&mut usm, &inform, 1);
-        assert_eq!(far.hear(&v3(&report), 1), Err(Refusal::WrongDigest));
+        assert_eq!(hear(&mut far, &report, 1), Err(Refusal::WrongDigest));
     }
 }
