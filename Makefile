@@ -17,13 +17,14 @@ BENCH_ARGS ?= --out bench-results
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 RINGTAP    := $(TARGET_DIR)/release/ringtap
 MAN_OUT    := $(TARGET_DIR)/man
+COMPLETIONS_OUT := $(TARGET_DIR)/completions
 PCAP_BUILT := $(TARGET_DIR)/release/libringtap_pcap.so
 
 export CARGO
 
 LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell lint-links lint-sizes
 
-.PHONY: help setup build demo test test-long fuzz miri conformance wasm flink scale-demo lab lab-ci lint $(LINTS) man install uninstall build-pcap install-pcap uninstall-pcap leak-pcap bench clean
+.PHONY: help setup build demo test test-long fuzz miri conformance wasm flink scale-demo lab lab-ci lint $(LINTS) man completions install uninstall install-services deb build-pcap install-pcap uninstall-pcap leak-pcap bench clean
 
 help: ## this list
 	@echo 'make TARGET, where TARGET is one of:'
@@ -115,11 +116,17 @@ man: build ## the manual pages, into target/man
 	mkdir -p $(MAN_OUT)
 	$(RINGTAP) man --out $(MAN_OUT)
 
-install: ## copy binary, manual pages and the correlator's rules under PREFIX (after: make build man)
-	@test -x $(RINGTAP) && test -f $(MAN_OUT)/ringtap.1 || { echo 'Nothing built yet: run "make build man" as yourself, then "make install" as root.' >&2; exit 1; }
+completions: build ## completions of bash, zsh and fish, into target/completions
+	$(RINGTAP) completions --out $(COMPLETIONS_OUT)
+
+install: ## copy binary, manual pages, completions and the correlator's rules under PREFIX (after: make build man completions)
+	@test -x $(RINGTAP) && test -f $(MAN_OUT)/ringtap.1 && test -f $(COMPLETIONS_OUT)/ringtap.bash || { echo 'Nothing built yet: run "make build man completions" as yourself, then "make install" as root.' >&2; exit 1; }
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)
 	install -m 755 $(RINGTAP) $(DESTDIR)$(BINDIR)/ringtap
 	install -m 644 $(MAN_OUT)/*.1 $(DESTDIR)$(MANDIR)/
+	install -D -m 644 $(COMPLETIONS_OUT)/ringtap.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ringtap
+	install -D -m 644 $(COMPLETIONS_OUT)/_ringtap $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ringtap
+	install -D -m 644 $(COMPLETIONS_OUT)/ringtap.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/ringtap.fish
 	install -d $(DESTDIR)$(RULESDIR)/base $(DESTDIR)$(RULESDIR)/tests
 	install -m 644 rules/correlation/*.yml $(DESTDIR)$(RULESDIR)/
 	install -m 644 rules/correlation/base/*.yml $(DESTDIR)$(RULESDIR)/base/
@@ -128,6 +135,7 @@ install: ## copy binary, manual pages and the correlator's rules under PREFIX (a
 # Rules of one's own that were put beside ours stay.
 uninstall: ## remove what install copied (same PREFIX)
 	rm -f $(DESTDIR)$(BINDIR)/ringtap $(DESTDIR)$(MANDIR)/ringtap.1 $(DESTDIR)$(MANDIR)/ringtap-*.1
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ringtap $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ringtap $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/ringtap.fish
 	find rules/correlation -type f -printf '$(DESTDIR)$(RULESDIR)/%P\n' | xargs -d '\n' rm -f
 	for folder in base tests .; do rmdir $(DESTDIR)$(RULESDIR)/$$folder 2>/dev/null || :; done
 
@@ -151,6 +159,17 @@ install-pcap: ## copy libpcap, headers, pkg-config file and manual under PREFIX,
 
 uninstall-pcap: ## remove what install-pcap copied (same PREFIX)
 	rm -rf $(DESTDIR)$(PCAPDIR) $(DESTDIR)$(PCAPMANDIR)/ringtap-pcap.7
+
+install-services: ## copy systemd units, and what makes their user and folders, under PREFIX (their programs are /usr/bin's)
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc/ringtap
+	install -m 644 packaging/systemd/*.service $(DESTDIR)$(PREFIX)/lib/systemd/system/
+	sed -i 's|/usr/bin/ringtap|$(BINDIR)/ringtap|' $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(notdir $(wildcard packaging/systemd/*.service)))
+	install -D -m 644 packaging/systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/ringtap.conf
+	install -D -m 644 packaging/systemd/tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/ringtap.conf
+	install -m 640 packaging/ringtap.toml packaging/sensor.rules $(DESTDIR)/etc/ringtap/
+
+deb: ## Debian packages, into target/deb (wants debhelper; the same commit gives the same bytes)
+	scripts/deb
 
 leak-pcap: ## the libpcap's long tests: odd calls, a million cycles, an hour's capture (MINUTES=, CYCLES=, LIVE_CYCLES=, XDP_CYCLES= shorten them; JOBS=)
 	scripts/setup test

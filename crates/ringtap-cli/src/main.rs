@@ -6,6 +6,7 @@
 mod alarms;
 mod bench;
 mod capture;
+mod completions;
 mod correlate;
 mod demo;
 mod doctor;
@@ -78,6 +79,8 @@ enum Command {
     PcapRun(pcap_run::Args),
     #[command(hide = true)]
     Man(man::Args),
+    #[command(hide = true)]
+    Completions(completions::Args),
 }
 
 fn main() -> ExitCode {
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         Command::Forward(args) => forward::run(args),
         Command::PcapRun(args) => pcap_run::run(args),
         Command::Man(args) => man::run(args),
+        Command::Completions(args) => completions::run(args),
     };
     outcome.unwrap_or_else(|error| {
         notes::say(&error.to_string());

@@ -10,8 +10,20 @@ use toml::Spanned;
 use crate::secrets;
 
 /// The tables of all programs.
-const TABLES: [&str; 12] =
-    ["alarms", "blinding", "bounds", "correlate", "discover", "iprep", "kafka", "overlap", "rules", "snmp", "trap", "variables"];
+const TABLES: [&str; 12] = [
+    "alarms",
+    "blinding",
+    "bounds",
+    "correlate",
+    "discover",
+    "iprep",
+    "kafka",
+    "overlap",
+    "rules",
+    "snmp",
+    "trap",
+    "variables",
+];
 
 /// A program's own tables, `T`, of the file `name`; those of other programs are passed over, unknown ones are an error.
 /// `way_out` says where to read what may be in it.
