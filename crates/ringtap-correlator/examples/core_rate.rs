@@ -101,7 +101,9 @@ impl Run {
                     self.correlator.alarm(sensor, event, built_ns, now);
                 }
                 Came::Beat { sensor, beat } => self.correlator.beat(sensor, &beat, now),
-                Came::Event(_) => unreachable!("no datagram is one"),
+                Came::Event(_) | Came::Read { .. } | Came::BeginsAgain { .. } | Came::Current(_) => {
+                    unreachable!("no datagram is one")
+                }
             }
         }
         self.told += self.correlator.take_told().len();

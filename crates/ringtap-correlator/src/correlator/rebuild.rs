@@ -92,13 +92,18 @@ impl Correlator {
         if let Some(sensors) = self.sensors.as_mut().filter(|_| self.engine.watermark() > i64::MIN) {
             sensors.go_on_from(self.engine.watermark());
         }
-        // Of rules that are used no longer.
-        let versions: Vec<Version> = self.engine.automaton().rules().iter().map(|rule| rule.version).collect();
-        let Some(disk) = &self.disk else { return Ok(()) };
-        let removed = disk.store.open_of_others(&versions, self.engine.watermark().max(judged.watermark))?;
-        self.remove(removed);
+        self.remove_of_old_rules(self.engine.watermark().max(judged.watermark))?;
         self.collect();
         self.count_open();
+        Ok(())
+    }
+
+    /// Closes what the store has open, up to this watermark, of rules that are used no longer.
+    fn remove_of_old_rules(&mut self, watermark: i64) -> Result<()> {
+        let versions: Vec<Version> = self.engine.automaton().rules().iter().map(|rule| rule.version).collect();
+        let Some(disk) = &self.disk else { return Ok(()) };
+        let removed = disk.store.open_of_others(&versions, watermark)?;
+        self.remove(removed);
         Ok(())
     }
 

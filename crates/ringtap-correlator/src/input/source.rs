@@ -36,6 +36,8 @@ impl Source {
             Self::Files(_) => true,
             Self::Listening(listening) => listening.is_empty(),
             Self::Own(own) => own.is_empty(),
+            // Silence is held while what comes is of the past.
+            Self::Kafka(_) => true,
         }
     }
 

@@ -192,11 +192,11 @@ impl Agent {
                 Err(error) => return Err(failed(error)),
             };
             match (&mut self.access, parse(&self.room[..length])) {
-                (Access::Community(own), Ok(Message::Community { version: Version::V2c, community, pdu })) => {
-                    if community == own && pdu.tag == tag::RESPONSE && pdu.request_id() == self.id {
-                        take(&pdu);
-                        return Ok(Waited::Answered);
-                    }
+                (Access::Community(own), Ok(Message::Community { version: Version::V2c, community, pdu }))
+                    if community == own && pdu.tag == tag::RESPONSE && pdu.request_id() == self.id =>
+                {
+                    take(&pdu);
+                    return Ok(Waited::Answered);
                 }
                 (Access::User(far), Ok(Message::V3(message))) => {
                     match far.hear(&message, clock::monotonic_ns(), &mut self.plain) {
