@@ -383,7 +383,7 @@ impl Detector {
     /// Handles one packet: `data` begins with a header of type `link`, `wire_len` is its length on the wire in bytes,
     /// `now_ns` its time in nanoseconds.
     pub fn packet(&mut self, data: &[u8], link: LinkType, wire_len: u32, now_ns: u64, sink: &mut impl Sink) {
-        self.begin(wire_len, now_ns, sink);
+        self.begin(data.len(), wire_len, now_ns, sink);
         self.nested(data, link, wire_len, now_ns, sink, levels::Nesting::default());
         self.work_off(now_ns, sink);
     }
@@ -391,16 +391,18 @@ impl Detector {
     /// As [`Detector::packet`], for one whose transport checksum is still to be computed: what this host sends, and what it has
     /// merged (GRO).
     pub fn packet_unchecked(&mut self, data: &[u8], link: LinkType, wire_len: u32, now_ns: u64, sink: &mut impl Sink) {
-        self.begin(wire_len, now_ns, sink);
+        self.begin(data.len(), wire_len, now_ns, sink);
         self.nested(data, link, wire_len, now_ns, sink, levels::Nesting::unchecked());
         self.work_off(now_ns, sink);
     }
 
-    fn begin(&mut self, wire_len: u32, now_ns: u64, sink: &mut impl Sink) {
+    /// `len` is of what is there of the packet: a file's word for its length on the wire brings no budget.
+    fn begin(&mut self, len: usize, wire_len: u32, now_ns: u64, sink: &mut impl Sink) {
         self.counters.packets += 1;
         self.counters.bytes += u64::from(wire_len);
-        self.work.renew(self.limits.budget, wire_len);
+        self.work.renew(self.limits.budget, len as u32);
         self.end_due(now_ns, sink);
+        self.work.leave_half(self.limits.budget);
     }
 
     /// Counts a packet that is not looked at, because there are more than can be and others go first.

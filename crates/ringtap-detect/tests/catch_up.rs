@@ -266,6 +266,44 @@ fn what_is_given_up_is_counted() {
     assert_eq!(sensor.finds.ends.len() as u64, counters.flows.begun);
 }
 
+/// The same when their time is over: whose memory was given back is not waited for.
+#[test]
+fn what_times_out_without_a_place_is_not_waited_for() {
+    let mut sensor = Sensor::new(RULE, Limits { flows: 8, ..Limits::default() });
+    let mut talks: Vec<Conversation> = (0..8).map(|number| open(2000 + number)).collect();
+    let firsts: Vec<Packet> =
+        talks.iter_mut().map(|talk| send_early(talk, &text(&[(END - 20, "evil-attack")]))).collect();
+    talks.iter_mut().for_each(|talk| sensor.feed(talk));
+    for (talk, first) in talks.iter_mut().zip(&firsts) {
+        talk.send(first);
+        sensor.feed(talk);
+    }
+    sensor.now_ns += 7 * 24 * 3600 * 1_000_000_000;
+    for _ in 0..8 {
+        sensor.detector.expire(sensor.now_ns, &mut sensor.finds);
+    }
+    assert!(sensor.rest() < 1000, "it ends");
+    let counters = sensor.detector.counters();
+    assert!(counters.segments_refused > 100, "{counters:#?}");
+    assert_eq!(sensor.finds.ends.len(), 8);
+}
+
+/// A file may say of a packet that it was as long as it likes: its budget goes by what is there.
+#[test]
+fn a_false_length_brings_no_budget() {
+    let hits = |wire_len: u32| {
+        let limits = Limits { budget: 1000, ..Limits::default() };
+        let rule = r#"alert udp any any -> any any (content:"evil"; content:"attac"; distance:0; content:"no"; distance:0; sid:1;)"#;
+        let mut sensor = Sensor::new(rule, limits);
+        let payload = b"evil-attac".repeat(130);
+        let frame = Ends::new("192.0.2.77", "192.0.2.78").udp_frame([7, 9], &payload);
+        sensor.detector.packet(&frame, LinkType::Ethernet, wire_len, sensor.now_ns, &mut sensor.finds);
+        sensor.detector.counters().budget_hits
+    };
+    assert!(hits(1400) > 0);
+    assert_eq!(hits(1400), hits(u32::MAX));
+}
+
 #[test]
 fn the_program_s_end_waits_for_nothing() {
     let mut sensor = Sensor::new(RULE, Limits::default());

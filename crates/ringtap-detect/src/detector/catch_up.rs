@@ -24,6 +24,11 @@ impl Work {
         self.reserve = budget / RESERVE;
     }
 
+    /// What waited had its share of a packet's budget: half of it is the packet's own.
+    pub(super) fn leave_half(&mut self, budget: u32) {
+        self.budget.left = self.budget.left.max(budget / 2);
+    }
+
     /// Whether there is time for more of what waits.
     fn may_go_on(&self) -> bool {
         self.budget.left > self.reserve && self.waiting > 0

@@ -77,6 +77,7 @@ impl Detector {
             // What follows finds the room that these leave.
             self.catch_up(index, now_ns, sink);
         }
+        self.work.leave_half(self.limits.budget);
         self.work.values.clear();
         let kept = self.begin_chunk(index, from, !segment.payload.is_empty());
         let Self { track, work, limits, .. } = self;

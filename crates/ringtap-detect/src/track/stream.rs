@@ -278,6 +278,9 @@ impl Stream {
     /// Gives all memory back.
     pub(super) fn forget(&mut self, reassembly: &mut Reassembly, windows: &mut Windows) {
         reassembly.clear(&mut self.early);
+        // What waited is gone: who comes to its turn finds that it owes nothing.
+        self.due = self.next;
+        self.early.is_draining = false;
         windows.free(&mut self.window);
         windows.free(&mut self.side_line.window);
         self.side_line = SideLine::default();

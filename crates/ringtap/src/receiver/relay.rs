@@ -164,8 +164,8 @@ fn open_xdp(
         sizes.map(|port| XdpSource::frame_size_for(port.mtu, port.driver.as_deref())).collect();
     let frame_size = first.frame_size.or_else(|| sizes?.into_iter().max());
     let zero_copy = ports.iter().all(|port| netdev::has_zero_copy(port.index).unwrap_or(false));
-    // A device that hands frames over without a copy serves its queue from our memory: not where the host uses it.
-    let copies = !zero_copy || (!relay.both && ports[1].host_use.is_some());
+    // One way, the second device has no program of ours, and drivers refuse to be woken without one where they don't copy.
+    let copies = !zero_copy || !relay.both;
     let shared = Relay { umems: Arc::default(), copies, both: relay.both };
     let port = |config: ReceiverConfig| ReceiverConfig {
         relay: Some(shared.clone()),
