@@ -212,7 +212,7 @@ fn options_that_belong_to_another_one_ask_for_it() {
     let asks = |arguments: &str, other: &str| refused(arguments, 2, &["were not provided", other]);
     asks("capture -i lo --spool 1MiB", "--write");
     for option in ["--sensor-id north", "--epoch-file x"] {
-        asks(&format!("sensor -i lo {option}"), "--alarm-lines <TARGET>|--correlate");
+        asks(&format!("sensor -i lo {option}"), "--alarm-lines <TARGET>|--kafka <HOST:PORT[,…]>|--correlate");
     }
     asks("sensor -i lo --key x", "--alarm-to <MAC@ADDRESS:PORT>|--alarm-lines");
     asks("sensor -i lo --correlate rules --key x", "--alarm-to <MAC@ADDRESS:PORT>|--alarm-lines");

@@ -1,7 +1,9 @@
 //! One UMEM for two devices: what a socket received leaves by the other one's transmit ring, without a copy.
 //!
-//!      A: RX ring ──▶ burst ──▶ TX ring of B        each device has rings of its own (XDP_SHARED_UMEM, af_xdp.rst);
-//!         fill ring ◀──────── completion ring of B  the frames of A and those of B lie in one region
+//! ```text
+//! A: RX ring ──▶ burst ──▶ TX ring of B        each device has rings of its own (XDP_SHARED_UMEM, af_xdp.rst);
+//!    fill ring ◀──────── completion ring of B  the frames of A and those of B lie in one region
+//! ```
 //!
 //! Owns the region's place between two sockets, the transmit ring that sends the other socket's frames, and the note of which are out
 //! by it. A frame that is out belongs to the kernel until the completion ring names it (invariant 2). Frames come back out of order, so
