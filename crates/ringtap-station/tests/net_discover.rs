@@ -88,6 +88,6 @@ fn net_agents_tell_their_links_by_v2c_and_v3() {
     let topology = file::read(&draft.toml()).unwrap_or_else(|faults| panic!("{faults:?} in\n{}", draft.toml()));
     let links: Vec<String> = (0..topology.links().len() as u32).map(|at| topology.link_name(at)).collect();
     assert_eq!(links, ["a.example.net:lo-b.example.net:lo"]);
-    let a = topology.find("a").unwrap_or_else(|| panic!("{}", draft.toml()));
+    let a = topology.find("A.example.net").unwrap_or_else(|| panic!("{}", draft.toml()));
     assert_eq!(topology.interface(a, host.interface()).map(|index| index > 1), Some(true), "{}", draft.toml());
 }
