@@ -24,12 +24,12 @@ impl Detector {
         sink: &mut impl Sink,
     ) {
         let flow = self.track.flows.get_mut(index);
-        let Some((app, talk)) = flow.app.and_then(|app| Some((app, app.talk()?))) else { return };
+        let Some((app, talk)) = flow.app_of(from).and_then(|app| Some((app, app.talk()?))) else { return };
         if !chunk.has_new() || flow.passed {
             return;
         }
         let (next, end) = (flow.app_next[from], chunk.base + chunk.len as u64);
-        let is_first = flow.app_next == [0; 2];
+        let is_first = flow.app_next == [0; 2] || (flow.announced[from].is_some() && next == 0);
         flow.app_next[from] = end;
         if chunk.base > next {
             self.track.dialogs.gap(index, from, chunk.base - next);
@@ -56,7 +56,7 @@ impl Detector {
             if is_for_rules {
                 passed = self.inspect_values(Stage::Start, &context, origin, sink);
             }
-            self.tell_transactions(index, now_ns, sink);
+            self.tell_transactions((index, from), now_ns, sink);
             if passed {
                 return;
             }
