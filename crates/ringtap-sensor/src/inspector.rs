@@ -191,6 +191,9 @@ impl Handler for Inspector {
         } else {
             self.detector.packet(packet.data, self.link, packet.wire_len, now_ns, &mut telling);
         }
+        if let Some(log) = &mut self.finds.pcap_log {
+            log.packet(packet.data, packet.wire_len, now_ns);
+        }
     }
 
     /// Rules, statistics and the ends of flows go on while other engines hand packets over.
@@ -210,6 +213,9 @@ impl Handler for Inspector {
         self.finds.arrivals.ring_is_empty();
         self.swap();
         self.count();
+        if let Some(log) = &mut self.finds.pcap_log {
+            log.turn(self.times.last_ns);
+        }
         self.kick();
     }
 
@@ -220,6 +226,7 @@ impl Handler for Inspector {
         }
         let retry = self.finds.sender.as_ref().and_then(Sender::retry);
         let tells = self.counts.next_turn();
-        [retry, tells].into_iter().flatten().min()
+        let logs = self.finds.pcap_log.as_ref().and_then(|log| log.next_turn(self.times.last_ns));
+        [retry, tells, logs].into_iter().flatten().min()
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use ringtap::record::RecordConfig;
 use ringtap_datagram::SensorId;
 use ringtap_detect::Policy;
 use ringtap_output::{KafkaTarget, LogServer};
@@ -109,6 +110,8 @@ pub struct OutputOptions {
     pub events: Vec<Event>,
     /// What is written with each alert, besides what is said of it.
     pub with_alerts: Vec<WithAlerts>,
+    /// File of the packets of flows with alerts.
+    pub pcap_log: Option<PcapLog>,
     /// Syslog server for alerts.
     pub syslog: Option<LogServer>,
     /// Alerts and heartbeats for a correlator.
@@ -127,6 +130,7 @@ impl Default for OutputOptions {
             eve_socket: None,
             events: vec![Event::Alert, Event::Stats, Event::Anomaly, Event::Packet],
             with_alerts: Vec::new(),
+            pcap_log: None,
             syslog: None,
             alarms: AlarmOptions::default(),
             queue: 16384,
@@ -190,6 +194,17 @@ pub enum WithAlerts {
     PayloadPrintable,
     /// The packet, in Base64.
     Packet,
+}
+
+/// The packets of flows with alerts, in a capture file: what is in memory of them at the alert, and what follows.
+#[derive(Debug, Clone)]
+pub struct PcapLog {
+    /// The file; the number of spools follows from the engines.
+    pub record: RecordConfig,
+    /// So long before an alert its flow's packets are kept. So late they are in the file, too.
+    pub before: Duration,
+    /// Memory for that of each engine, bytes; at least 64 KiB, and enough for the longest packet.
+    pub memory: usize,
 }
 
 /// Alerts and heartbeats for a correlator: where they go, and who the sensor says it is.
