@@ -278,7 +278,9 @@ const EVENTS: Words<Event> = &[
     ("tls", "Handshakes of TLS", Event::Tls),
     ("ssh", "Banners of SSH", Event::Ssh),
     ("smtp", "Messages of SMTP", Event::Smtp),
-    ("fileinfo", "Files in HTTP and SMTP", Event::Fileinfo),
+    ("ftp", "Commands of FTP, with their replies", Event::Ftp),
+    ("ftp_data", "Data connections of FTP that brought a file", Event::FtpData),
+    ("fileinfo", "Files in HTTP, SMTP and FTP", Event::Fileinfo),
     ("netflow", "Flows that ended, each direction", Event::Netflow),
 ];
 

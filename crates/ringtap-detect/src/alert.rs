@@ -170,6 +170,7 @@ pub struct Transaction<'a> {
     pub id: u32,
     /// Of client and server. HTTP: the heads of request and response, perhaps with bytes behind them. TLS: messages of the handshake.
     /// DNS: one message, in the first place. SSH: banners. SMTP: the first place has what [`smtp`](crate::protocol::smtp) tells.
+    /// FTP: a command, and the lines of its reply. FTP's data: the command and the file's name, in the place of who sends it.
     pub said: [&'a [u8]; 2],
     /// HTTP: the contents of request and response.
     pub contents: [Content; 2],

@@ -41,6 +41,8 @@ pub(crate) struct Transactions {
     pub(crate) tls: bool,
     pub(crate) ssh: bool,
     pub(crate) smtp: bool,
+    pub(crate) ftp: bool,
+    pub(crate) ftp_data: bool,
     pub(crate) files: bool,
 }
 
@@ -53,6 +55,8 @@ impl Transactions {
             "tls" => self.tls,
             "ssh" => self.ssh,
             "smtp" => self.smtp,
+            "ftp" => self.ftp,
+            "ftp-data" => self.ftp_data,
             _ => false,
         }
     }
@@ -86,6 +90,8 @@ impl Wanted {
                 tls: writes(options::Event::Tls),
                 ssh: writes(options::Event::Ssh),
                 smtp: writes(options::Event::Smtp),
+                ftp: writes(options::Event::Ftp),
+                ftp_data: writes(options::Event::FtpData),
                 files: writes(options::Event::Fileinfo),
             },
             payloads: outputs.has_with_alerts(WithAlerts::Payload)

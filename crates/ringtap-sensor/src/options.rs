@@ -179,7 +179,11 @@ pub enum Event {
     Ssh,
     /// Messages of SMTP.
     Smtp,
-    /// Files in HTTP and SMTP.
+    /// Commands of FTP, with their replies.
+    Ftp,
+    /// Data connections of FTP that brought a file.
+    FtpData,
+    /// Files in HTTP, SMTP and FTP.
     Fileinfo,
     /// Each direction of flows that ended.
     Netflow,

@@ -63,6 +63,21 @@ impl Detector {
         }
     }
 
+    /// The flow, or its session, is over: what is left of its messages is told.
+    pub(super) fn end_talk(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) {
+        for side in 0..2 {
+            let flow = self.track.flows.get(index);
+            let Some((app, talk)) = flow.app_of(side).and_then(|app| Some((app, app.talk()?))) else { continue };
+            if flow.passed || talk.end.is_none() {
+                continue;
+            }
+            let stream = &flow.session.streams[side];
+            let is_whole = stream.hole == (0, 0) && stream.end.is_some_and(|end| stream.next >= end);
+            self.track.dialogs.end((index, side), is_whole, (app, talk), &mut self.work.values);
+            self.tell_transactions((index, side), now_ns, sink);
+        }
+    }
+
     /// Looks at the rules of what is known of a conversation before its first message, as if either side had said it; whether one
     /// let the flow pass.
     fn announce(

@@ -13,7 +13,7 @@ impl Detector {
         let values = &work.values;
         let Some((said, _)) = values.told().next() else { return };
         let Some(app) = flows.get(index).app_of(from) else { return };
-        if values.file_is_whole {
+        if values.file_is_over {
             let flow = flows.get(index);
             if let Some(file) = file(values) {
                 sink.file(&file, &of(app, flow.transactions, said), &FlowView::new(flow), now_ns);

@@ -100,6 +100,7 @@ impl Detector {
 
     /// The flow, or its session, is over: so are its transactions.
     pub(super) fn end_conversation(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) {
+        self.end_talk(index, now_ns, sink);
         loop {
             let step = self.track.http.end(index, &mut self.work.values);
             let from = match step {

@@ -63,6 +63,8 @@ pub(crate) struct Values {
     told: Vec<Told>,
     /// The file among them is there to its end.
     pub(crate) file_is_whole: bool,
+    /// It is over, whole or not.
+    pub(crate) file_is_over: bool,
     /// And has, or had, so many bytes.
     pub(crate) file_size: u64,
     pub(crate) expected: Option<Expected>,
@@ -80,6 +82,7 @@ impl Values {
             list: Vec::with_capacity(MAX_VALUES),
             told: Vec::with_capacity(MAX_TOLD),
             file_is_whole: false,
+            file_is_over: false,
             file_size: 0,
             expected: None,
             has_more: false,
@@ -91,7 +94,8 @@ impl Values {
         self.bytes.clear();
         self.list.clear();
         self.told.clear();
-        (self.file_is_whole, self.file_size, self.expected, self.has_more) = (false, 0, None, false);
+        (self.file_is_whole, self.file_is_over) = (false, false);
+        (self.file_size, self.expected, self.has_more) = (0, None, false);
     }
 
     /// All of them.
@@ -198,7 +202,12 @@ impl<'v> Found<'v> {
 
     /// The file that was added is there to its end.
     pub(crate) fn file_is_whole(&mut self) {
-        self.values.file_is_whole = true;
+        self.file_is_over(true);
+    }
+
+    /// The file that was added is over, and there to its end or not.
+    pub(crate) fn file_is_over(&mut self, is_whole: bool) {
+        (self.values.file_is_over, self.values.file_is_whole) = (true, is_whole);
     }
 
     /// The file that was added has had so many bytes up to here.

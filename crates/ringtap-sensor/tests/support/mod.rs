@@ -89,6 +89,22 @@ const FIELDS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "ftp",
+        &[
+            "tx_id",
+            "ftp.command",
+            "ftp.command_data",
+            "ftp.command_truncated",
+            "ftp.completion_code",
+            "ftp.reply",
+            "ftp.dynamic_port",
+            "ftp.mode",
+            "ftp.reply_received",
+            "ftp.reply_truncated",
+        ],
+    ),
+    ("ftp_data", &["tx_id", "ftp_data.filename", "ftp_data.command"]),
+    (
         "fileinfo",
         &[
             "app_proto",
@@ -176,6 +192,8 @@ pub fn ours(capture: &Path, rules: &str) -> Vec<Value> {
         Event::Tls,
         Event::Ssh,
         Event::Smtp,
+        Event::Ftp,
+        Event::FtpData,
         Event::Fileinfo,
         Event::Flow,
         Event::Netflow,
