@@ -99,6 +99,10 @@ pub struct Args {
     /// windows, solaris, ... as in Suricata's host-os-policy) [default: bsd]; of single networks: [overlap] in --config
     #[arg(long, value_name = "SYSTEM", help_heading = "Bounds")]
     overlap: Option<Policy>,
+    /// Content codings (gzip, deflate) of an HTTP message that are decoded, one inside the other, 1 to 3 [default: 2, as Suricata's
+    /// packaged configuration]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3), help_heading = "Bounds")]
+    http_layers: Option<u8>,
     /// Take TCP segments with wrong checksums for part of their stream
     #[arg(long, help_heading = "Bounds")]
     no_checksums: bool,
@@ -377,6 +381,7 @@ fn options(args: Args) -> Result<Options> {
             budget: args.budget,
             flows: args.flows,
             overlap: args.overlap,
+            http_layers: args.http_layers,
             no_checksums: args.no_checksums,
         },
         outputs: OutputOptions {

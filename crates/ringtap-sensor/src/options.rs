@@ -93,6 +93,8 @@ pub struct Bounds {
     pub flows: Option<u64>,
     /// Whose bytes count where segments or fragments overlap.
     pub overlap: Option<Policy>,
+    /// Content codings of one HTTP message that are decoded, one inside the other: 1 to 3.
+    pub http_layers: Option<u8>,
     /// TCP segments with wrong checksums are part of their stream.
     pub no_checksums: bool,
 }

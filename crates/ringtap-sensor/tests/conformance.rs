@@ -1,12 +1,15 @@
 //! The cases of suricata-verify that need more than packets and flows, through the sensor: EVE's lines are held against what each case
 //! expects. Of http-evader, which asks for alerts alone, `ringtap-detect` has the same.
 
+mod support;
+
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringtap_samples::conformance;
 use ringtap_sensor::{Event, Input, Options, run};
 use serde_json::Value;
+use support::{both, unlike};
 
 /// Cases that do not pass, and why. A case that is here and passes fails the test too.
 const FAILING: &[(&str, &str)] = &[
@@ -145,4 +148,39 @@ fn events_of_suricata_verify() {
     println!("{passed} of {all}");
     assert_eq!(all, 164);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// All captures there are, once each, with names that say where they are from.
+fn captures(test: &str) -> Vec<(String, PathBuf)> {
+    let cases = ["suricata-verify", "suricata-verify-2"].into_iter().flat_map(|name| conformance::cases(test, name));
+    let cases = cases.map(|folder| folder.join("input.pcap"));
+    let name = |path: &Path| {
+        let parts: Vec<&str> = path.iter().rev().take(2).filter_map(|part| part.to_str()).collect();
+        format!("{}/{}", parts[1], parts[0])
+    };
+    conformance::captures(test).into_iter().chain(cases).map(|path| (name(&path), path)).collect()
+}
+
+#[test]
+fn events_beside_suricatas() {
+    const TEST: &str = "events_beside_suricatas";
+    let mut counts = BTreeMap::<String, [usize; 3]>::new();
+    for (name, capture) in captures(TEST) {
+        if !capture.exists() {
+            continue;
+        }
+        let Some((ours, theirs)) = both(TEST, &capture) else {
+            println!("SKIP {name}");
+            continue;
+        };
+        for (kind, events) in [(0, &ours), (1, &theirs)] {
+            for event in events {
+                counts.entry(event["event_type"].as_str().unwrap().to_owned()).or_default()[kind] += 1;
+            }
+        }
+        for line in unlike(&ours, &theirs) {
+            println!("DIFF {name}: {line}");
+        }
+    }
+    println!("{counts:?}");
 }

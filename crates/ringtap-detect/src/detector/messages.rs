@@ -52,11 +52,18 @@ impl Detector {
                 let Track { flows, expected: table, .. } = &mut self.track;
                 table.add(&FlowView::new(flows.get(index)), expected, now_ns);
             }
+            let upgrade = self.work.values.upgrade.take();
             let mut passed = false;
             if is_for_rules {
                 passed = self.inspect_values(Stage::Start, &context, origin, sink);
             }
             self.tell_transactions((index, from), now_ns, sink);
+            if let Some(app) = upgrade {
+                self.track.dialogs.forget(index);
+                let flow = self.track.flows.get_mut(index);
+                (flow.app, flow.app_done) = (Some(app), [false; 2]);
+                return;
+            }
             if passed {
                 return;
             }

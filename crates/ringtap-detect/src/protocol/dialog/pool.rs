@@ -295,7 +295,7 @@ impl Dialogs {
             let found = (talk.read)(&mut talking, message, &mut Found::new(app, values));
             let exchange = talking.exchange.map(|place| ExchangeKey { conversation: number, place });
             self.gathered = gathered;
-            if found || values.told().next().is_some() {
+            if found || values.told().next().is_some() || values.upgrade.is_some() {
                 return Some((found, exchange));
             }
         }

@@ -46,6 +46,8 @@ const UNANSWERED: usize = 16;
 pub(crate) struct State {
     /// Where the next data connection is taken.
     offer: Option<Place>,
+    /// The client has asked for TLS (RFC 4217), and waits.
+    wants_tls: bool,
     /// The server speaks FTP, too. Whatever its client says, one of another protocol announces nothing.
     has_replied: bool,
     /// Commands behind those that are noted: there was no room for them.
@@ -118,9 +120,13 @@ fn read(talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
         if let Some(port) = passive_port(line) {
             state.offer = Some(Place { by_server: true, port });
         }
+        if is_final(line) && std::mem::take(&mut state.wants_tls) && line.starts_with(b"234") {
+            found.upgrade(&super::tls::DEFINITION);
+        }
         note_reply(talking, line, found);
         return false;
     }
+    state.wants_tls = line.trim_ascii_end().eq_ignore_ascii_case(b"AUTH TLS");
     note_command(talking, line);
     let dialog::State::Ftp(state) = talking.state else { return false };
     if let Some(port) = extended_port(line) {
