@@ -52,7 +52,8 @@ impl Times {
     /// The time of a packet, nanoseconds since 1970.
     fn of(&mut self, packet: &Packet<'_>) -> u64 {
         let now_ns = match packet.arrival_ns {
-            0 => clock::realtime_ns(),
+            // A file's time may begin with 1970.
+            0 if self.stamps != StampClock::Recorded => clock::realtime_ns(),
             stamp if self.stamps == StampClock::Monotonic => self.host.realtime_ns(stamp),
             stamp => stamp,
         };

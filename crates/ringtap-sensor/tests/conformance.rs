@@ -150,7 +150,14 @@ fn events_of_suricata_verify() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// All captures there are, once each, with names that say where they are from.
+/// Captures that only one of the two can read.
+const UNREAD: usize = 0;
+
+/// Of each event how many records only we have, and only Suricata; docs/eve.md has the reasons. Those with an alike record on the
+/// other side, of which some field differs, are in both.
+const UNLIKE: &[(&str, usize, usize)] = &[];
+
+/// All captures there are, http-evader's but for one in ten.
 fn captures(test: &str) -> Vec<(String, PathBuf)> {
     let cases = ["suricata-verify", "suricata-verify-2"].into_iter().flat_map(|name| conformance::cases(test, name));
     let cases = cases.map(|folder| folder.join("input.pcap"));
@@ -158,29 +165,33 @@ fn captures(test: &str) -> Vec<(String, PathBuf)> {
         let parts: Vec<&str> = path.iter().rev().take(2).filter_map(|part| part.to_str()).collect();
         format!("{}/{}", parts[1], parts[0])
     };
-    conformance::captures(test).into_iter().chain(cases).map(|path| (name(&path), path)).collect()
+    let all = conformance::captures(test).into_iter().chain(cases).map(|path| (name(&path), path));
+    let is_taken = |name: &str| !name.starts_with("http-evader") || name.contains("0/");
+    all.filter(|(name, path)| is_taken(name) && path.exists()).collect()
 }
 
+/// Field by field, of records of the same event.
 #[test]
 fn events_beside_suricatas() {
     const TEST: &str = "events_beside_suricatas";
-    let mut counts = BTreeMap::<String, [usize; 3]>::new();
+    let (mut unread, mut alike, mut found) = (0, 0, BTreeMap::<String, [usize; 2]>::new());
     for (name, capture) in captures(TEST) {
-        if !capture.exists() {
-            continue;
-        }
         let Some((ours, theirs)) = both(TEST, &capture) else {
-            println!("SKIP {name}");
+            unread += 1;
             continue;
         };
-        for (kind, events) in [(0, &ours), (1, &theirs)] {
-            for event in events {
-                counts.entry(event["event_type"].as_str().unwrap().to_owned()).or_default()[kind] += 1;
-            }
-        }
-        for line in unlike(&ours, &theirs) {
-            println!("DIFF {name}: {line}");
+        let lines = unlike(&ours, &theirs);
+        alike += ours.len();
+        for line in lines {
+            println!("{name}: {line}");
+            let (side, rest) = line.split_once(": ").unwrap();
+            let kind = rest.split(' ').next().unwrap().to_owned();
+            found.entry(kind).or_default()[usize::from(side != "ours")] += 1;
+            alike -= usize::from(side == "ours");
         }
     }
-    println!("{counts:?}");
+    println!("{alike} records are the same; {found:?}; {unread} captures are not read by both");
+    let known: BTreeMap<String, [usize; 2]> =
+        UNLIKE.iter().map(|(kind, ours, theirs)| ((*kind).to_owned(), [*ours, *theirs])).collect();
+    assert_eq!((found, unread), (known, UNREAD));
 }
