@@ -150,12 +150,23 @@ fn events_of_suricata_verify() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Captures that only one of the two can read.
-const UNREAD: usize = 0;
+/// Captures that one of the two can't read: most are of link types that Suricata does not have.
+const UNREAD: usize = 132;
 
-/// Of each event how many records only we have, and only Suricata; docs/eve.md has the reasons. Those with an alike record on the
-/// other side, of which some field differs, are in both.
-const UNLIKE: &[(&str, usize, usize)] = &[];
+/// Of each event how many records only we have, and only Suricata; docs/eve.md has the reasons. One of which some field differs is in
+/// both.
+const UNLIKE: &[(&str, usize, usize)] = &[
+    ("dns", 0, 1),
+    ("fileinfo", 55, 28),
+    ("ftp", 15, 39),
+    ("http", 52, 48),
+    ("smtp", 1, 1),
+    ("ssh", 0, 2),
+    ("tls", 0, 1),
+];
+
+/// The same of flows, at most: when Suricata's own threads end a flow of a file is not the same in each run.
+const UNLIKE_FLOWS: &[(&str, usize, usize)] = &[("flow", 560, 530), ("netflow", 230, 200)];
 
 /// All captures there are, http-evader's but for one in ten.
 fn captures(test: &str) -> Vec<(String, PathBuf)> {
@@ -191,6 +202,10 @@ fn events_beside_suricatas() {
         }
     }
     println!("{alike} records are the same; {found:?}; {unread} captures are not read by both");
+    for (kind, ours, theirs) in UNLIKE_FLOWS {
+        let [of_ours, of_theirs] = found.remove(*kind).unwrap_or_default();
+        assert!(of_ours <= *ours && of_theirs <= *theirs, "{kind}: {of_ours}, {of_theirs}");
+    }
     let known: BTreeMap<String, [usize; 2]> =
         UNLIKE.iter().map(|(kind, ours, theirs)| ((*kind).to_owned(), [*ours, *theirs])).collect();
     assert_eq!((found, unread), (known, UNREAD));
