@@ -93,7 +93,7 @@ impl Handler for Keep {
         let is_kept = match (&mut self.spool, &mut self.last) {
             (Some(_), Some(last)) => {
                 let (arrival_ns, wire_len) = (packet.arrival_ns, packet.wire_len);
-                last.push(RecentPacket { interface: self.interface, arrival_ns, wire_len, data: (data, &[]) });
+                last.push(RecentPacket { interface: self.interface, arrival_ns, wire_len, tag: 0, data: (data, &[]) });
                 true
             }
             (Some(spool), None) if self.from_file => {

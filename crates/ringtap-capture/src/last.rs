@@ -150,7 +150,7 @@ mod tests {
         let mut last = Last::new(Recent::new(1 << 20).unwrap(), age, StampClock::Realtime, Arc::default());
         for len in [100, 100_000, 200] {
             let data = vec![b'.'; len];
-            last.push(RecentPacket { interface: 0, arrival_ns: 0, wire_len: len as u32, data: (&data, &[]) });
+            last.push(RecentPacket { interface: 0, arrival_ns: 0, wire_len: len as u32, tag: 0, data: (&data, &[]) });
         }
         last.finish(&mut spools[0], true);
         assert_eq!((last.due, last.recent.len()), (0, 0));

@@ -3,7 +3,7 @@
 //! Owns the engine's thread and the ledger of files: every packet in them is offered. Nothing here is real-time, and the
 //! engine waits for the disk where it must, since a file can.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -80,7 +80,7 @@ pub(crate) fn run(
     let link_type = source.link_type().unwrap_or(1);
     let filter = capture.compile_filter(link_type)?;
     let description = source.description();
-    refuse_overwriting(capture, files)?;
+    capture.record.iter().try_for_each(|record| record.spare(files))?;
     let (recorder, spool) =
         process.with_file_rights(|| start_recording(capture, &description.object, filter.as_ref(), link_type))?;
     let mut counters = Counters::default();
@@ -200,19 +200,6 @@ fn handler(
     let rejected = Arc::default();
     counters.add(0, Arc::clone(&keep.counts), Arc::clone(&rejected));
     Filtered::new(filter.map(Filter::program), rejected, keep)
-}
-
-/// Writing into a file that is being read would empty it.
-fn refuse_overwriting(capture: &Capture, files: &[PathBuf]) -> Result<()> {
-    use std::os::unix::fs::MetadataExt;
-    let identity = |path: &Path| path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
-    let Some(output) = capture.file() else { return Ok(()) };
-    if identity(output).is_some_and(|output| files.iter().any(|input| identity(input) == Some(output))) {
-        return Err(
-            Error::usage("record into", output.display().to_string(), "it is being read").way_out("name another file")
-        );
-    }
-    Ok(())
 }
 
 fn start(source: FileSource, handler: Whole, stop: Arc<Stop>) -> Result<Replaying> {

@@ -16,6 +16,7 @@ mod kafka;
 mod live;
 mod man;
 mod outputs;
+mod pcap_log;
 mod pcap_run;
 mod plan;
 mod sensor;

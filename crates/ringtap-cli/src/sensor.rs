@@ -25,6 +25,7 @@ use crate::correlate::{self, ended};
 use crate::kafka;
 use crate::live::{LiveArgs, of_interfaces_alone, put, tell};
 use crate::outputs;
+use crate::pcap_log::PcapLogArgs;
 use crate::words::{self, Words, one_of, unused_beside};
 
 /// Find attacks: Suricata's rules against an interface or capture files.
@@ -98,6 +99,10 @@ pub struct Args {
     /// windows, solaris, ... as in Suricata's host-os-policy) [default: bsd]; of single networks: [overlap] in --config
     #[arg(long, value_name = "SYSTEM", help_heading = "Bounds")]
     overlap: Option<Policy>,
+    /// Content codings (gzip, deflate) of an HTTP message that are decoded, one inside the other, 1 to 3 [default: 2, as Suricata's
+    /// packaged configuration]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3), help_heading = "Bounds")]
+    http_layers: Option<u8>,
     /// Take TCP segments with wrong checksums for part of their stream
     #[arg(long, help_heading = "Bounds")]
     no_checksums: bool,
@@ -194,6 +199,8 @@ pub struct Args {
     stats: Duration,
 
     #[command(flatten)]
+    pcap: PcapLogArgs,
+    #[command(flatten)]
     live: LiveArgs,
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
@@ -211,6 +218,7 @@ const EXAMPLES: &str = r#"Examples:
   ringtap sensor -i eth1 -S my.rules --set HOME_NET=[192.0.2.0/24]
   ringtap sensor -i eth1 -S all.rules --priority-rules scada.rules    these first under a flood
   ringtap sensor -i eth1 -S my.rules --syslog udp:192.0.2.9:514 --user nobody
+  ringtap sensor -i eth1 -S my.rules --pcap-log alerts --pcap-file alerts.pcapng --pcap-rotate-size 1GiB --pcap-rotate-keep 24
 
 SNMP notifications of alerts, traps or informs, are asked for in the file of --config, which then must be readable for you alone:
   [snmp]
@@ -223,6 +231,12 @@ SNMP notifications of alerts, traps or informs, are asked for in the file of --c
 The notification is OID.0.1; its objects are OID.1.N.0: 1 message, 2 sid, 3 gid, 4 rev, 5 severity, 6 source, 7 its port,
 8 destination, 9 its port, 10 IP protocol, 11 microseconds since 1970, 12 number of the alert. OID.0.2 says that the sensor is being
 blinded ([blinding] in the file has the bounds); its objects are OID.2.N.0: 1 message, 2 condition, 3 raised or not, 4 count, 5 of.
+
+With --pcap-log alerts the packets of all flows stay in memory for the time of --pcap-keep. Those of flows that have had an alert by then
+go to the file, and so do all that follow of these: each once, in the order of their coming, whole. Packets that were shed are not among
+them. Of each engine 65,536 flows with alerts are remembered. The summary counts packets that were to be in the file and are not (the
+disk is too slow or full), and packets that left the memory early, as it was too small for the time. SIGHUP begins a new file where the
+one being written was moved away.
 
 A correlator is told of each alert, with the packet's time, and ten times a second up to which time no alert will follow any more:
   (umask 077; echo "1:$(openssl rand -hex 32)" > north.key)
@@ -268,7 +282,9 @@ const EVENTS: Words<Event> = &[
     ("tls", "Handshakes of TLS", Event::Tls),
     ("ssh", "Banners of SSH", Event::Ssh),
     ("smtp", "Messages of SMTP", Event::Smtp),
-    ("fileinfo", "Files in HTTP and SMTP", Event::Fileinfo),
+    ("ftp", "Commands of FTP, with their replies", Event::Ftp),
+    ("ftp_data", "Data connections of FTP that brought a file", Event::FtpData),
+    ("fileinfo", "Files in HTTP, SMTP and FTP", Event::Fileinfo),
     ("netflow", "Flows that ended, each direction", Event::Netflow),
 ];
 
@@ -345,6 +361,7 @@ fn options(args: Args) -> Result<Options> {
         kafka::target((brokers, topic), args.kafka_spool, size, String::new(), args.config.as_deref())
     };
     let to_kafka = args.kafka.map(target).transpose()?;
+    let pcap_log = args.pcap.log()?;
     let input = if args.interface.is_empty() {
         Input::Files(args.replay)
     } else {
@@ -364,6 +381,7 @@ fn options(args: Args) -> Result<Options> {
             budget: args.budget,
             flows: args.flows,
             overlap: args.overlap,
+            http_layers: args.http_layers,
             no_checksums: args.no_checksums,
         },
         outputs: OutputOptions {
@@ -372,6 +390,7 @@ fn options(args: Args) -> Result<Options> {
             eve_socket: args.eve_socket,
             events: args.events,
             with_alerts: args.with_alerts,
+            pcap_log,
             syslog: args.syslog,
             alarms: AlarmOptions {
                 datagrams: args.alarm_to.zip(args.alarm_from).map(|(to, from)| Datagrams {

@@ -170,6 +170,7 @@ pub struct Transaction<'a> {
     pub id: u32,
     /// Of client and server. HTTP: the heads of request and response, perhaps with bytes behind them. TLS: messages of the handshake.
     /// DNS: one message, in the first place. SSH: banners. SMTP: the first place has what [`smtp`](crate::protocol::smtp) tells.
+    /// FTP: a command, and the lines of its reply. FTP's data: the command and the file's name, in the place of who sends it.
     pub said: [&'a [u8]; 2],
     /// HTTP: the contents of request and response.
     pub contents: [Content; 2],
@@ -214,8 +215,19 @@ pub enum FlowEnd {
     Shutdown,
 }
 
+/// What a packet is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// The flow of this number.
+    Flow(u64),
+    /// A packet that is put together from fragments; the number is the same for all of them, and of one in 2⁶⁴ others.
+    Datagram(u64),
+}
+
 /// Takes what is found. Called on the data path: must not block.
 pub trait Sink {
+    /// The packet at hand is part of this: told for each of its levels, the outermost first, and then for what is put together by it.
+    fn part_of(&mut self, _whole: Whole) {}
     /// An alert.
     fn alert(&mut self, alert: &Alert<'_>);
     /// A packet of a session or host that a rule has tagged before.

@@ -109,6 +109,12 @@ impl Defrag {
         }
     }
 
+    /// The number of the packet that this is a fragment of.
+    pub(crate) fn number(&self, fragment: &Fragment<'_>) -> u64 {
+        use std::hash::BuildHasher;
+        self.seed.hash_one(fragment.key())
+    }
+
     pub(crate) fn show_spare(&mut self, to: &mut impl SpareVisitor) {
         self.reassembly.show_spare(to);
     }

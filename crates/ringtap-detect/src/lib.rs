@@ -72,7 +72,7 @@ pub mod rules;
 mod track;
 mod use_order;
 
-pub use alert::{Alert, Content, FileView, FlowEnd, FlowView, Origin, Sink, Transaction};
+pub use alert::{Alert, Content, FileView, FlowEnd, FlowView, Origin, Sink, Transaction, Whole};
 pub use decode::{Decoded, Outer, Transport};
 pub use defrag::DefragCounters;
 pub use detector::{Counters, Detector, Limits, Profile, Scratch};

@@ -98,6 +98,28 @@ fn a_file_is_read_from_its_first_byte() {
     }
 }
 
+/// Who takes a file may say on its connection what they like, before it comes or meanwhile: it is read on, and so is what they say.
+#[test]
+fn a_file_is_read_whatever_its_taker_says_meanwhile() {
+    let rules = r#"alert http any any -> any any (http.uri; content:"/evil"; sid:1;)
+        alert ftp-data any any -> any any (ftpdata_command:retr; sid:2;)
+        alert ftp-data any any -> any any (file.data; content:"one EVIL file"; sid:3;)"#;
+    let get: &[u8] = b"GET /evil HTTP/1.1\r\nHost: a\r\n\r\n";
+    let commands: &[u8] = b"USER a\r\nPASS b\r\nPORT 1,2,3,4,5,6\r\n";
+    // A request is one of who has opened the connection.
+    for (words, by, wanted) in [(get, true, &[1, 2, 3][..]), (get, false, &[2, 3]), (commands, true, &[2, 3])] {
+        for (is_first, parts) in [(false, 1), (true, 1), (false, 6), (true, 6)] {
+            let file: [(bool, &[u8]); 2] = [(!by, b"these are the bytes of one EV"), (!by, b"IL file, and more")];
+            let said = if is_first { [(by, words), file[0], file[1]] } else { [file[0], (by, words), file[1]] };
+            let size = if parts == 1 { 1400 } else { words.len().div_ceil(parts) };
+            let frames = [on_ports(41_000, 21, session(&CONTROL, 1400)), turned(443, session(&said, size))].concat();
+            let mut found = sids(&mut detector(rules), &frames);
+            found.sort_unstable();
+            assert_eq!(found, wanted, "{} {by} {is_first} {parts}", words.escape_ascii());
+        }
+    }
+}
+
 #[test]
 fn only_a_server_of_ftp_has_data_connections() {
     let file: &[&[u8]] = &[b"file of some more bytes"];

@@ -270,6 +270,38 @@ fn decompressors_make_so_much_for_a_message() {
     assert_eq!(answer(3 << 20), [] as [u32; 0], "behind three megabytes of which nothing is kept");
 }
 
+/// As many codings as are asked for; a bomb in the innermost ends there, and what follows on the connection is read.
+#[test]
+fn codings_within_codings() {
+    let rules = r#"alert http any any -> any any (file.data; content:"needle"; sid:1;)
+        alert http any any -> any any (http.uri; content:"/next"; sid:2;)"#;
+    let gzip = |inner: &[u8]| {
+        [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3][..], &miniz_oxide::deflate::compress_to_vec(inner, 9)].concat()
+    };
+    let run = |layers: usize, codings: &str, content: &[u8]| {
+        let head =
+            format!("HTTP/1.1 200 OK\r\nContent-Encoding: {codings}\r\nContent-Length: {}\r\n\r\n", content.len());
+        let response = [head.as_bytes(), content].concat();
+        let texts: [(bool, &[u8]); 3] =
+            [(true, b"GET / HTTP/1.1\r\n\r\n"), (false, &response), (true, b"GET /next HTTP/1.1\r\n\r\n")];
+        let mut limits = support::limits();
+        limits.http.layers = layers;
+        let mut detector = ringtap_detect::Detector::new(support::program(rules), limits);
+        let mut found = sids(&mut detector, &session(&texts, 1400));
+        found.sort_unstable();
+        (found, detector.counters().http.not_decoded)
+    };
+    let [once, twice, thrice] = [1, 2, 3].map(|times| (0..times).fold(b"a needle".to_vec(), |inner, _| gzip(&inner)));
+    assert_eq!(run(1, "gzip", &once), (vec![1, 2], 0));
+    assert_eq!(run(1, "gzip, gzip", &twice), (vec![2], 1));
+    assert_eq!(run(2, "gzip, gzip", &twice), (vec![1, 2], 0));
+    assert_eq!(run(2, "gzip, gzip, gzip", &thrice), (vec![2], 1));
+    assert_eq!(run(3, "gzip, gzip, gzip", &thrice), (vec![1, 2], 0));
+    let bomb = (0..3).fold([&vec![b'a'; 20 << 20][..], b"needle"].concat(), |inner, _| gzip(&inner));
+    assert!(bomb.len() < 1000, "{}", bomb.len());
+    assert_eq!(run(3, "gzip, gzip, gzip", &bomb).0, [2]);
+}
+
 #[test]
 fn zeros_before_a_chunks_length_and_a_tunnel_refused() {
     let rules = r#"

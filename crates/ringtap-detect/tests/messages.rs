@@ -302,3 +302,62 @@ fn queries_without_number_in_one_segment() {
     frames.push(tcp(true, 0, 0, ACK, &queries(1500, b"attack")));
     assert_eq!(run(frames), (vec![1], 1500, 0), "beside the stream");
 }
+
+/// What the server says decides: a session goes on in TLS, or as it was.
+#[test]
+fn sessions_that_ask_for_tls() {
+    let rules = r#"alert tls any any -> any any (tls.sni; content:"www.example.org"; sid:1;)
+        alert smtp any any -> any any (smtp.mail_from; content:"a@b"; sid:2;)
+        alert smtp any any -> any any (app-layer-event:smtp.tls_rejected; sid:3;)
+        alert ftp any any -> any any (ftpbounce; sid:4;)"#;
+    let hello = ringtap_samples::apps::client_hello("www.example.org");
+    let begin: [(bool, &[u8]); 4] = [
+        (false, b"220 mx\r\n"),
+        (true, b"EHLO a\r\n"),
+        (false, b"250-mx\r\n250 STARTTLS\r\n"),
+        (true, b"starttls\r\n"),
+    ];
+    let mail: (bool, &[u8]) = (true, b"MAIL FROM:<a@b>\r\n");
+    assert_eq!(alerts(rules, &[&begin[..], &[(false, b"220 go\r\n"), (true, &hello)]].concat()), [1]);
+    assert_eq!(alerts(rules, &[&begin[..], &[(false, b"454 not now\r\n"), mail]].concat()), [2, 3]);
+    // Asked again.
+    let again: [(bool, &[u8]); 4] =
+        [(false, b"502 no\r\n"), (true, b"STARTTLS\r\n"), (false, b"220 go\r\n"), (true, &hello)];
+    assert_eq!(alerts(rules, &[&begin[..], &again].concat()), [1, 3]);
+    // A greeting answers nothing that was sent before it.
+    let early: [(bool, &[u8]); 3] =
+        [(true, b"EHLO a\r\nSTARTTLS\r\n"), (false, b"220 mx\r\n250 mx\r\n502 no\r\n"), mail];
+    assert_eq!(alerts(rules, &early), [2, 3]);
+    for (answer, wanted) in [(&b"234 go\r\n"[..], 1), (b"500 what\r\n", 4)] {
+        let bounce: &[u8] = if wanted == 1 { &hello } else { b"PORT 192,0,2,9,1,1\r\n" };
+        let texts: [(bool, &[u8]); 4] =
+            [(true, b"USER a\r\n"), (true, b"AUTH TLS\r\n"), (false, answer), (true, bounce)];
+        assert_eq!(alerts(rules, &texts), [wanted]);
+    }
+}
+
+/// A refusal of DATA is its own only behind the answers to what was sent before it.
+#[test]
+fn mail_that_is_refused() {
+    let rules = r#"alert smtp any any -> any any (file.data; content:"EVIL"; sid:1;)
+        alert smtp any any -> any any (smtp.mail_from; content:"e@f"; sid:2;)
+        alert smtp any any -> any any (app-layer-event:smtp.data_command_rejected; sid:3;)"#;
+    let begin: [(bool, &[u8]); 3] =
+        [(false, b"220 mx\r\n"), (true, b"EHLO a\r\n"), (false, b"250-mx\r\n250 PIPELINING\r\n")];
+    let together: (bool, &[u8]) = (true, b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nRCPT TO:<d@d>\r\nDATA\r\n");
+    let file: &[u8] = b"Content-Disposition: attachment; filename=x\r\n\r\nEVIL\r\n.\r\n";
+    let next: (bool, &[u8]) = (true, b"MAIL FROM:<e@f>\r\n");
+    let run = |rest: &[(bool, &[u8])]| alerts(rules, &[&begin[..], rest].concat());
+    // One recipient is refused, the message is not.
+    let one: &[u8] = b"250 ok\r\n550 no\r\n250 ok\r\n354 go\r\n";
+    assert_eq!(run(&[together, (false, one), (true, file), (false, b"250 ok\r\n"), next]), [1, 2]);
+    assert_eq!(run(&[together, (false, b"250 ok\r\n550 no\r\n550 no\r\n554 no\r\n"), next]), [2, 3]);
+    // Refused when all of it was sent: it was inspected.
+    let late: [(bool, &[u8]); 4] =
+        [(false, b"250 ok\r\n250 ok\r\n250 ok\r\n354 go\r\n"), (true, file), (false, b"554 no\r\n"), next];
+    assert_eq!(run(&[&[together][..], &late].concat()), [1, 2]);
+    // The next one of the session: its own refusal.
+    let second: [(bool, &[u8]); 4] =
+        [(false, b"250 ok\r\n"), (true, b"RCPT TO:<c@d>\r\nDATA\r\n"), (false, b"250 ok\r\n503 no\r\n"), next];
+    assert_eq!(run(&[&[together][..], &late, &second].concat()), [1, 2, 2, 3]);
+}

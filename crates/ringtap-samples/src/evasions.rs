@@ -7,7 +7,7 @@ mod mixed;
 mod packets;
 mod tricks;
 
-pub use mixed::mixed;
+pub use mixed::{LAST_WORDS, PORT, SERVER, mixed, mixed_to};
 pub use packets::{Conversation, Packet, fragments};
 pub use tricks::tricks;
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ringtap::histogram::HistogramSnapshot;
 use ringtap::ledger::{Cause, Ledger};
+use ringtap::record::Recorder;
 use ringtap_detect::Counters;
 
 use crate::record::RuleKey;
@@ -134,6 +135,19 @@ pub(crate) struct Live {
     pub(crate) not_inspected: NotInspected,
 }
 
+/// Packets of flows with alerts that were written, and that could not be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PcapLogCounts {
+    pub(crate) packets: u64,
+    pub(crate) lost: u64,
+}
+
+impl PcapLogCounts {
+    fn of(recorder: &Recorder) -> Self {
+        Self { packets: recorder.packets(), lost: recorder.lost().packets() }
+    }
+}
+
 /// What was counted up to now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
@@ -147,6 +161,8 @@ pub(crate) struct Account {
     pub(crate) detection: Option<HistogramSnapshot>,
     pub(crate) rules: Option<Used>,
     pub(crate) reloads: u64,
+    /// Of the capture file of flows with alerts, where there is one.
+    pub(crate) pcap_log: Option<PcapLogCounts>,
     /// Records lost before the output thread, and lines written and not.
     pub(crate) records_lost: u64,
     pub(crate) written: u64,
@@ -172,6 +188,7 @@ impl Account {
             ledger,
             latency,
             detection: around.latency.iter().map(|latency| latency.snapshot()).reduce(|all, one| all.merged(&one)),
+            pcap_log: around.recorder.as_ref().map(PcapLogCounts::of),
             records_lost: around.lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum(),
             written: counts.written.load(Ordering::Relaxed),
             failed: counts.failed.load(Ordering::Relaxed),

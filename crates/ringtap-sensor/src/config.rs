@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ringtap::{Error, Result};
 use ringtap_detect::rules::Variables;
-use ringtap_detect::{Limits, Policies, Policy};
+use ringtap_detect::{HttpSettings, Limits, Policies, Policy};
 use ringtap_run::one_file;
 use ringtap_run::secrets::read_private;
 use serde::Deserialize;
@@ -59,6 +59,7 @@ struct FileBounds {
     thresholds: Option<usize>,
     host_bits: Option<usize>,
     tags: Option<usize>,
+    http_layers: Option<u8>,
 }
 
 /// Variables and bounds.
@@ -91,11 +92,16 @@ impl Config {
         for (name, value) in file.variables.iter().chain(given) {
             variables.set(name, value);
         }
-        let Bounds { budget, flows, overlap, no_checksums } = options.bounds;
+        let Bounds { budget, flows, overlap, http_layers, no_checksums } = options.bounds;
         let policies = policies(overlap, &file.overlap, &variables, name.as_deref().unwrap_or_default())?;
         let bounds = file.bounds;
         let flows = flows.map(|flows| flows as usize).or(bounds.flows);
         let usual = flows.map_or_else(Limits::default, Limits::for_flows);
+        let layers = http_layers.or(bounds.http_layers).map_or(usual.http.layers, usize::from);
+        if !(1..=3).contains(&layers) {
+            let cause = format!("{layers} layers: 1 to 3 are decoded");
+            return Err(Error::usage("bound", "the codings of HTTP", cause).way_out("see --http-layers"));
+        }
         let limits = Limits {
             budget: budget.map_or(bounds.budget.unwrap_or(usual.budget), |budget| budget.clamp(1, 1 << 31) as u32),
             early_bytes: bounds.early_bytes.unwrap_or(usual.early_bytes),
@@ -106,6 +112,7 @@ impl Config {
             thresholds: bounds.thresholds.unwrap_or(usual.thresholds),
             host_bits: bounds.host_bits.unwrap_or(usual.host_bits),
             tags: bounds.tags.unwrap_or(usual.tags),
+            http: HttpSettings { layers, ..usual.http },
             checksums: !no_checksums,
             timed: options.profile,
             policies,

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use ringtap::arrival::ArrivalClock;
 use ringtap::clock;
 use ringtap::histogram::Histogram;
-use ringtap_detect::{Alert, Decoded, Event, FileView, FlowEnd, FlowView, Sink, Tagger, Transaction};
+use ringtap_detect::{Alert, Decoded, Event, FileView, FlowEnd, FlowView, Sink, Tagger, Transaction, Whole};
 use ringtap_output::Producer;
 use ringtap_wire::LinkType;
 
 use crate::alarms::Sender;
 use crate::numbers::{HostClock, Numbers};
 use crate::options::{self, OutputOptions, WithAlerts};
+use crate::pcap_log::AlertedPackets;
 use crate::record::{
     AlertRecord, AnomalyRecord, FlowRecord, FrameFacts, PayloadFacts, Record, TaggedRecord, TransactionRecord,
 };
@@ -40,6 +41,8 @@ pub(crate) struct Transactions {
     pub(crate) tls: bool,
     pub(crate) ssh: bool,
     pub(crate) smtp: bool,
+    pub(crate) ftp: bool,
+    pub(crate) ftp_data: bool,
     pub(crate) files: bool,
 }
 
@@ -52,6 +55,8 @@ impl Transactions {
             "tls" => self.tls,
             "ssh" => self.ssh,
             "smtp" => self.smtp,
+            "ftp" => self.ftp,
+            "ftp-data" => self.ftp_data,
             _ => false,
         }
     }
@@ -85,6 +90,8 @@ impl Wanted {
                 tls: writes(options::Event::Tls),
                 ssh: writes(options::Event::Ssh),
                 smtp: writes(options::Event::Smtp),
+                ftp: writes(options::Event::Ftp),
+                ftp_data: writes(options::Event::FtpData),
                 files: writes(options::Event::Fileinfo),
             },
             payloads: outputs.has_with_alerts(WithAlerts::Payload)
@@ -116,6 +123,8 @@ pub(crate) struct Finds {
     pub(crate) of_backlog: u64,
     /// Number of the packet at hand.
     pub(crate) packet: u64,
+    /// Its flow's packets go into a capture file, if there are alerts of it.
+    pub(crate) pcap_log: Option<AlertedPackets>,
     /// Records made for the queue.
     pub(crate) made: u64,
     /// Alerts whose transaction, payload and packet found no room, and that are told without.
@@ -149,10 +158,13 @@ impl Finds {
         }
     }
 
-    /// Wakes the thread that writes, if there is something for it.
+    /// Wakes the threads that write, if there is something for them.
     pub(crate) fn wake(&mut self) {
         self.alerts.wake();
         self.logs.wake();
+        if let Some(log) = &mut self.pcap_log {
+            log.wake();
+        }
     }
 }
 
@@ -165,8 +177,17 @@ pub(crate) struct Telling<'a> {
 }
 
 impl Sink for Telling<'_> {
+    fn part_of(&mut self, whole: Whole) {
+        if let Some(log) = &mut self.finds.pcap_log {
+            log.part_of(whole);
+        }
+    }
+
     fn alert(&mut self, alert: &Alert<'_>) {
         let finds = &mut *self.finds;
+        if let Some(log) = &mut finds.pcap_log {
+            log.alert(alert);
+        }
         let latency_ns = finds.arrivals.waited_ns(self.arrival_ns);
         let built_ns = clock::realtime_ns();
         // A stamp of before the clock was set back would be in the future.

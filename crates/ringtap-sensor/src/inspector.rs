@@ -52,7 +52,8 @@ impl Times {
     /// The time of a packet, nanoseconds since 1970.
     fn of(&mut self, packet: &Packet<'_>) -> u64 {
         let now_ns = match packet.arrival_ns {
-            0 => clock::realtime_ns(),
+            // A file's time may begin with 1970.
+            0 if self.stamps != StampClock::Recorded => clock::realtime_ns(),
             stamp if self.stamps == StampClock::Monotonic => self.host.realtime_ns(stamp),
             stamp => stamp,
         };
@@ -191,6 +192,9 @@ impl Handler for Inspector {
         } else {
             self.detector.packet(packet.data, self.link, packet.wire_len, now_ns, &mut telling);
         }
+        if let Some(log) = &mut self.finds.pcap_log {
+            log.packet(packet.data, packet.wire_len, now_ns);
+        }
     }
 
     /// Rules, statistics and the ends of flows go on while other engines hand packets over.
@@ -210,6 +214,9 @@ impl Handler for Inspector {
         self.finds.arrivals.ring_is_empty();
         self.swap();
         self.count();
+        if let Some(log) = &mut self.finds.pcap_log {
+            log.turn(self.times.last_ns);
+        }
         self.kick();
     }
 
@@ -220,6 +227,7 @@ impl Handler for Inspector {
         }
         let retry = self.finds.sender.as_ref().and_then(Sender::retry);
         let tells = self.counts.next_turn();
-        [retry, tells].into_iter().flatten().min()
+        let logs = self.finds.pcap_log.as_ref().and_then(|log| log.next_turn(self.times.last_ns));
+        [retry, tells, logs].into_iter().flatten().min()
     }
 }

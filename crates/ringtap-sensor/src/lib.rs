@@ -39,6 +39,7 @@ mod numbers;
 mod options;
 mod outputs;
 mod pages;
+mod pcap_log;
 mod programs;
 mod record;
 mod replay;
@@ -54,8 +55,8 @@ pub use catalogue::{Catalogue, RuleText};
 pub use community::community_id;
 pub use correlating::Correlate;
 pub use options::{
-    AlarmOptions, Bounds, DatagramTarget, Datagrams, Event, Input, LineTarget, Options, OutputOptions, RuleOptions,
-    WithAlerts, variable,
+    AlarmOptions, Bounds, DatagramTarget, Datagrams, Event, Input, LineTarget, Options, OutputOptions, PcapLog,
+    RuleOptions, WithAlerts, variable,
 };
 pub use record::{
     AlertRecord, AnomalyRecord, FileName, FlowFacts, FlowRecord, FrameFacts, PayloadFacts, Place, Record, RuleKey,

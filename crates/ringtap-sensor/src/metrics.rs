@@ -76,6 +76,10 @@ pub(crate) fn text(shown: &Shown) -> String {
     counter("lines_written", "Lines and notifications written", account.written);
     counter("lines_failed", "Lines and notifications that could not be written", account.failed);
     counter("reloads", "Times that rules were loaded again", account.reloads);
+    if let Some(log) = &account.pcap_log {
+        counter("pcap_log_packets", "Packets of flows with alerts written to the capture file", log.packets);
+        counter("pcap_log_lost", "Packets of flows with alerts that could not be written", log.lost);
+    }
     if let Some(ledger) = &account.ledger {
         counter("delivered", "Packets that reached a detector", ledger.delivered);
         ledger.offered.into_iter().for_each(|offered| counter("offered", "Packets that came for the sensor", offered));

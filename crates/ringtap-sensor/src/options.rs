@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use ringtap::record::RecordConfig;
 use ringtap_datagram::SensorId;
 use ringtap_detect::Policy;
 use ringtap_output::{KafkaTarget, LogServer};
@@ -92,6 +93,8 @@ pub struct Bounds {
     pub flows: Option<u64>,
     /// Whose bytes count where segments or fragments overlap.
     pub overlap: Option<Policy>,
+    /// Content codings of one HTTP message that are decoded, one inside the other: 1 to 3.
+    pub http_layers: Option<u8>,
     /// TCP segments with wrong checksums are part of their stream.
     pub no_checksums: bool,
 }
@@ -109,6 +112,8 @@ pub struct OutputOptions {
     pub events: Vec<Event>,
     /// What is written with each alert, besides what is said of it.
     pub with_alerts: Vec<WithAlerts>,
+    /// File of the packets of flows with alerts.
+    pub pcap_log: Option<PcapLog>,
     /// Syslog server for alerts.
     pub syslog: Option<LogServer>,
     /// Alerts and heartbeats for a correlator.
@@ -127,6 +132,7 @@ impl Default for OutputOptions {
             eve_socket: None,
             events: vec![Event::Alert, Event::Stats, Event::Anomaly, Event::Packet],
             with_alerts: Vec::new(),
+            pcap_log: None,
             syslog: None,
             alarms: AlarmOptions::default(),
             queue: 16384,
@@ -175,7 +181,11 @@ pub enum Event {
     Ssh,
     /// Messages of SMTP.
     Smtp,
-    /// Files in HTTP and SMTP.
+    /// Commands of FTP, with their replies.
+    Ftp,
+    /// Data connections of FTP that brought a file.
+    FtpData,
+    /// Files in HTTP, SMTP and FTP.
     Fileinfo,
     /// Each direction of flows that ended.
     Netflow,
@@ -190,6 +200,17 @@ pub enum WithAlerts {
     PayloadPrintable,
     /// The packet, in Base64.
     Packet,
+}
+
+/// The packets of flows with alerts, in a capture file: what is in memory of them at the alert, and what follows.
+#[derive(Debug, Clone)]
+pub struct PcapLog {
+    /// The file; the number of spools follows from the engines.
+    pub record: RecordConfig,
+    /// So long before an alert its flow's packets are kept. So late they are in the file, too.
+    pub before: Duration,
+    /// Memory for that of each engine, bytes; at least 64 KiB, and enough for the longest packet.
+    pub memory: usize,
 }
 
 /// Alerts and heartbeats for a correlator: where they go, and who the sensor says it is.

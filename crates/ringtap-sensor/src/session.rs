@@ -11,6 +11,7 @@ use ringtap::arrival::ArrivalClock;
 use ringtap::hand_over::Reach;
 use ringtap::histogram::Histogram;
 use ringtap::receiver::Backend;
+use ringtap::record::{Recorder, Target};
 use ringtap::source::StampClock;
 use ringtap::{Error, Result, clock};
 use ringtap_correlator::input::own::Teller;
@@ -38,6 +39,7 @@ use crate::numbers::{HostClock, Numbers};
 use crate::options::{Event, Input, LineTarget, Options};
 use crate::outputs::{Outputs, ToCorrelator, Wishes};
 use crate::pages::Tables;
+use crate::pcap_log::{self, AlertedPackets};
 use crate::programs::{Exchange, exchange};
 use crate::record::Record;
 use crate::rules::in_use::RulesInUse;
@@ -111,6 +113,8 @@ pub(crate) struct Surroundings {
     pub(crate) heart: Option<Heart>,
     /// How far each engine is.
     pub(crate) reaches: Vec<Arc<Reach>>,
+    /// Writes the packets of flows with alerts.
+    pub(crate) recorder: Option<Recorder>,
     wishes: Arc<Wishes>,
     exchanges: Vec<Exchange>,
 }
@@ -170,6 +174,9 @@ impl<'o> Session<'o> {
     pub(crate) fn surround(&mut self, feed: Feed) -> Result<(Surroundings, Vec<Inspector>)> {
         let outputs = &self.options.outputs;
         let Feed { engines, live, plain } = feed;
+        let log = self.pcap_log(&engines)?;
+        let (recorder, packet_logs) = log.unzip();
+        let mut packet_logs = packet_logs.into_iter().flatten();
         let (counts, line_counts, wishes) = (Arc::default(), Arc::<Counts>::default(), Arc::<Wishes>::default());
         let shown = Arc::<Shown>::default();
         let who = self.identity.as_ref().map(|identity| Arc::clone(&identity.who));
@@ -219,6 +226,7 @@ impl<'o> Session<'o> {
             tables: Tables::default(),
             told: Vec::new(),
             shown,
+            recorder,
             wishes,
             exchanges: Vec::new(),
         };
@@ -227,7 +235,8 @@ impl<'o> Session<'o> {
         let mut inspectors = Vec::with_capacity(engines.len());
         for engine in engines {
             if let (Some(alerts), Some(logs)) = (ends.next(), ends.next()) {
-                inspectors.push(self.inspector(engine, waits, wanted, [alerts, logs], &mut surroundings));
+                let outputs = ([alerts, logs], packet_logs.next());
+                inspectors.push(self.inspector(engine, waits, wanted, outputs, &mut surroundings));
             }
         }
         Ok((surroundings, inspectors))
@@ -259,13 +268,26 @@ impl<'o> Session<'o> {
         self.correlating.take().map_or(Ok(()), Correlating::finish)
     }
 
+    /// Begins the file of packets of flows with alerts, if one is asked for.
+    fn pcap_log(&self, engines: &[EngineFeed]) -> Result<Option<(Recorder, Vec<AlertedPackets>)>> {
+        let Some(log) = &self.options.outputs.pcap_log else { return Ok(None) };
+        let (names, waits): (Vec<String>, bool) = match &self.options.input {
+            Input::Interfaces(lives) => (lives.iter().map(|live| live.interface.clone()).collect(), false),
+            Input::Files(files) => {
+                log.record.spare(files)?;
+                (files.iter().map(|file| file.display().to_string()).collect(), true)
+            }
+        };
+        self.process.with_file_rights(|| pcap_log::start(log, engines, &names.join(", "), waits)).map(Some)
+    }
+
     /// `waits`: of a live engine.
     fn inspector(
         &self,
         engine: EngineFeed,
         waits: Option<Waits>,
         wanted: Wanted,
-        mut queues: [Producer<Record>; 2],
+        (mut queues, pcap_log): ([Producer<Record>; 2], Option<AlertedPackets>),
         around: &mut Surroundings,
     ) -> Inspector {
         let is_live = waits.is_some();
@@ -298,6 +320,7 @@ impl<'o> Session<'o> {
             of_backlog: 0,
             bare: 0,
             packet: 0,
+            pcap_log,
             made: 0,
         };
         let statistics = match (wanted.stats, is_live) {
@@ -337,6 +360,10 @@ impl<'o> Session<'o> {
         let sockets = outputs.eve_socket.as_deref().into_iter().chain(sockets);
         let sockets = sockets.chain(kafka.map(|target| target.spool.as_path()));
         let written = outputs.eve.as_deref().filter(is_file).into_iter().chain(sockets);
+        let logged = outputs.pcap_log.as_ref().and_then(|log| match &log.record.target {
+            Target::File(path) => Some(path.as_path()),
+            Target::Stdout => None,
+        });
         let own = self.correlating.as_ref().map(Correlating::needs).unwrap_or_default();
         Needs {
             rings,
@@ -346,7 +373,7 @@ impl<'o> Session<'o> {
                 .chain(lists)
                 .chain(own.reads)
                 .collect(),
-            writes: written.chain(own.writes).collect(),
+            writes: written.chain(logged).chain(own.writes).collect(),
             user: None,
         }
     }
@@ -357,6 +384,7 @@ impl<'o> Session<'o> {
         let (mut is_reload_asked, duration) = (false, self.options.duration);
         let mut looks = Looks::new(self.config.blinding.clone());
         let mut correlates = self.correlating.is_some();
+        let mut records = around.recorder.is_some();
         loop {
             if signals.is_end_asked() {
                 return Ending::Signal;
@@ -381,8 +409,13 @@ impl<'o> Session<'o> {
                     "the correlator has ended by a fault of its own: alerts are told, and no longer correlated",
                 );
             }
+            if records && let Some(error) = around.recorder.as_ref().and_then(Recorder::error) {
+                records = false;
+                notes::warn(&format!("packets of flows with alerts are no longer written: {error}"));
+            }
             if signals.take_hangup() {
                 around.wishes.reopen();
+                around.recorder.iter().for_each(Recorder::reopen);
                 is_reload_asked = E::IS_LIVE;
                 if let Some(correlating) = self.correlating.as_ref().filter(|_| E::IS_LIVE) {
                     correlating.reload();

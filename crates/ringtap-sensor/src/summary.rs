@@ -19,6 +19,7 @@ use crate::alarms::Sent;
 use crate::heart::Heart;
 use crate::inspector::Inspector;
 use crate::outputs::Outputs;
+use crate::pcap_log::{Logged, Selected};
 use crate::rules::Used;
 use crate::session::{Session, Surroundings};
 use crate::statistics;
@@ -144,6 +145,8 @@ pub struct Summary {
     of_backlog: u64,
     /// Alerts told without their transaction, payload and packet.
     bare: u64,
+    /// Of the capture file of flows with alerts.
+    pcap_log: Option<Logged>,
     reloads: u64,
     /// Of the detectors' tables, what was used before it had its pages.
     late_bytes: u64,
@@ -190,8 +193,12 @@ impl Session<'_> {
         failure: Option<Error>,
     ) -> Result<Run> {
         let (mut counters, mut made, mut of_backlog, mut bare, mut costs) = (Vec::new(), 0, 0, 0, Vec::new());
+        let mut selected = Selected::default();
         for mut inspector in inspectors {
             inspector.finish();
+            if let Some(log) = inspector.finds.pcap_log.take() {
+                selected = selected.plus(log.finish());
+            }
             made += inspector.finds.made;
             of_backlog += inspector.finds.of_backlog;
             bare += inspector.finds.bare;
@@ -203,6 +210,8 @@ impl Session<'_> {
         }
         let EndedOutputs { beats, taken, correlated } = self.end_outputs(around.heart, around.queue);
         let (beats, (taken, written)) = (beats?, taken?);
+        let pcap_log = around.recorder.map(|recorder| Logged::of(recorder, selected)).transpose()?;
+        let unlogged = pcap_log.as_ref().and_then(|log| log.record.error.clone());
         let lost = around.lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum();
         let visible_after_ns = around.reaches.iter().map(|reach| reach.late_ns()).max().unwrap_or(0);
         let detection = around.latency.iter().map(|latency| latency.snapshot()).reduce(|all, one| all.merged(&one));
@@ -231,13 +240,14 @@ impl Session<'_> {
             detection: detection.filter(|_| meters.is_some()),
             of_backlog,
             bare,
+            pcap_log,
             latency_us: meters.map(|meters| meters.latency.quantiles_us()),
             reloads: self.rules.reloads,
             late_bytes,
             warnings,
             profile: together(costs),
         };
-        Ok(Run { summary, failure: failure.or(written.err()).or(correlated.err()) })
+        Ok(Run { summary, failure: failure.or(written.err()).or(unlogged).or(correlated.err()) })
     }
 }
 
@@ -325,6 +335,7 @@ impl Summary {
             "detection_us": self.detection.as_ref().map(distribution),
             "alerts_of_backlog": self.of_backlog,
             "alerts_without_bytes": self.bare,
+            "pcap_log": self.pcap_log.as_ref().map(Logged::object),
             "reloads": self.reloads,
             "tables_late_bytes": self.late_bytes,
             "warnings": self.warnings,
@@ -413,6 +424,9 @@ impl Summary {
         let written = grouped(self.outputs.written.load(Ordering::Relaxed));
         let (failed, lost) = (grouped(self.failed_outputs()), grouped(self.records.lost()));
         line("records", format!("{written} written, {failed} failed, {lost} lost in the queue"));
+        if let Some(log) = &self.pcap_log {
+            line("packets logged", log.text());
+        }
         let Some(alarms) = &self.alarms else { return };
         let count = |counter: &AtomicU64| grouped(counter.load(Ordering::Relaxed));
         let (sent, refused) = (count(&alarms.sent.alerts), count(&alarms.sent.refused));

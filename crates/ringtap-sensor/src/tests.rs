@@ -115,6 +115,7 @@ impl Parts {
             of_backlog: 0,
             bare: 0,
             packet: 0,
+            pcap_log: None,
             made: 0,
         };
         let precedence = self.priority.map(|text| Arc::new(Precedence::of(program(text).rules()).unwrap()));

@@ -68,6 +68,42 @@ fn smtp() -> Vec<Vec<u8>> {
     session.close()
 }
 
+/// A file taken from the server, and one sent to it by a connection that the server opens; a session that says much in one segment.
+fn ftp() -> Vec<Vec<u8>> {
+    let mut control = Session::open(ends(), [40004, 21]).server(b"220-welcome\r\n220 here\r\n", 1400);
+    let mut frames = Vec::new();
+    let exchanges: [(&[u8], &[u8]); 11] = [
+        (b"USER a\r\n", b"331 say\r\n"),
+        (b"PASS b c\r\n", b"230-first\r\n more\r\n230 ok\r\n"),
+        (b"SYST\r\n", b"215 UNIX\r\n"),
+        (b"XYZ foo\r\n", b"500 what\r\n"),
+        (b"PASV\r\n", b"227 Entering Passive Mode (203,0,113,9,4,1)\r\n"),
+        (b"RETR dir/a.exe\r\n", b"150 it comes\r\n226 done\r\n"),
+        (b"PORT 198,51,100,7,8,1\r\n", b"200 ok\r\n"),
+        (b"STOR up.bin\r\n", b"150 go\r\n226 done\r\n"),
+        (b"EPSV\r\n", b"229 Entering (|||2050|)\r\n"),
+        (b"NOOP\r\nTYPE I\r\n", b"200 one\r\n200 two\r\n"),
+        (b"LIST\r\n", b""),
+    ];
+    for (said, answer) in exchanges {
+        control = control.client(said, 1400);
+        if !answer.is_empty() {
+            control = control.server(answer, 1400);
+        }
+        frames.append(&mut control.frames);
+        if said.starts_with(b"RETR") {
+            let file = b"this is a file of the server";
+            frames.extend(Session::open(ends(), [40005, 1025]).server(file, 10).close());
+        }
+        if said.starts_with(b"STOR") {
+            let file = b"and this is a file of its client";
+            frames.extend(Session::open(ends().back(), [20, 2049]).server(file, 1400).close());
+        }
+    }
+    frames.extend(control.close());
+    frames
+}
+
 fn differences(name: &str, packets: Vec<Vec<u8>>) -> (usize, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let capture = folder.path().join("in.pcap");
@@ -80,7 +116,9 @@ fn differences(name: &str, packets: Vec<Vec<u8>>) -> (usize, Vec<String>) {
 #[test]
 fn events_as_suricata_tells_them() {
     let mut wrong = Vec::new();
-    for (name, packets) in [("http", http()), ("dns", dns()), ("tls", tls()), ("ssh", ssh()), ("smtp", smtp())] {
+    for (name, packets) in
+        [("http", http()), ("dns", dns()), ("tls", tls()), ("ssh", ssh()), ("smtp", smtp()), ("ftp", ftp())]
+    {
         let (count, found) = differences(name, packets);
         assert!(count >= 4, "{name}: {count} events");
         wrong.extend(found.into_iter().map(|line| format!("{name}: {line}")));

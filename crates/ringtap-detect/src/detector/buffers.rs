@@ -135,7 +135,8 @@ fn of_flow(buffer: AppBuffer, prepared: &Prepared, track: &Track, context: &Cont
     if prepared.apps.len() == 1 {
         return Some(buffer);
     }
-    buffer.twin(track.flows.get(context.flow?.0).app?)
+    let (index, from) = context.flow?;
+    buffer.twin(track.flows.get(index).app_of(from)?)
 }
 
 fn bytes_match(bytes: &[u8], steps: &[Step], budget: &mut Budget, kept: &mut Kept) -> bool {

@@ -22,7 +22,9 @@ fn protocol_fits(protocol: Protocol, track: &Track, context: &Context<'_>) -> bo
     let version = context.packet.version();
     match protocol {
         Protocol::Ip(Some(wanted)) => version == Some(wanted),
-        Protocol::App(app) => context.flow.is_some_and(|(index, _)| track.flows.get(index).app == Some(app)),
+        Protocol::App(app) => {
+            context.flow.is_some_and(|(index, from)| track.flows.get(index).app_of(from) == Some(app))
+        }
         // Rules of events are not chosen by class.
         Protocol::Sctp => context.packet.protocol == 132,
         Protocol::Udp => context.packet.protocol == 17,
@@ -124,7 +126,7 @@ fn header_fits(test: &HeaderTest, track: &Track, context: &Context<'_>) -> bool 
             flow().is_some_and(|flow| sides_fit(*side, *compare, flow.session.streams.map(|stream| stream.size())))
         }
         HeaderTest::Application(app, negated) => {
-            let speaks = context.flow.and_then(|(index, _)| track.flows.get(index).app);
+            let speaks = context.flow.and_then(|(index, from)| track.flows.get(index).app_of(from));
             speaks.is_some_and(|speaks| (speaks == *app) != *negated)
         }
         HeaderTest::Recognised => context.is_packet && flow().is_some_and(|flow| flow.app_is_new),

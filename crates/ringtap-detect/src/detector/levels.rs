@@ -4,7 +4,7 @@
 use ringtap_wire::{Direction, FlowKey, Header, Ip, Layers, LinkType, Stop, Transport as Kind, Tunnel, port};
 
 use super::{Detector, MAX_LINK};
-use crate::alert::{FlowEnd, Origin, Sink};
+use crate::alert::{FlowEnd, Origin, Sink, Whole};
 use crate::decode::{Decoded, Level, Outer, Transport};
 use crate::track::segment::Segment;
 use crate::track::session::{State, is_opening};
@@ -52,6 +52,9 @@ impl Detector {
         if let Some(vlan) = nesting.vlan {
             inner.vlan = [vlan, inner.vlan[0]];
         }
+        if let Some(fragment) = &inner.fragment {
+            sink.part_of(Whole::Datagram(self.defrag.number(fragment)));
+        }
         let whole = self.put_together(&layers, data, &mut inner, now_ns);
         self.level(&mut inner, now_ns, sink);
         if nesting.depth == MAX_NESTED {
@@ -89,6 +92,7 @@ impl Detector {
                     Ip::V6(header) => header.hop_limit(),
                 });
                 self.track.flows.packet(index, from, packet.wire_len, hops, now_ns);
+                sink.part_of(Whole::Flow(self.track.flows.get(index).id));
                 if matches!(packet.transport, Transport::Tcp(_)) {
                     self.segment(index, from, packet, origin, now_ns, sink);
                     self.track.flows.prove(index);

@@ -24,12 +24,12 @@ impl Detector {
         sink: &mut impl Sink,
     ) {
         let flow = self.track.flows.get_mut(index);
-        let Some((app, talk)) = flow.app.and_then(|app| Some((app, app.talk()?))) else { return };
+        let Some((app, talk)) = flow.app_of(from).and_then(|app| Some((app, app.talk()?))) else { return };
         if !chunk.has_new() || flow.passed {
             return;
         }
         let (next, end) = (flow.app_next[from], chunk.base + chunk.len as u64);
-        let is_first = flow.app_next == [0; 2];
+        let is_first = flow.app_next == [0; 2] || (flow.announced[from].is_some() && next == 0);
         flow.app_next[from] = end;
         if chunk.base > next {
             self.track.dialogs.gap(index, from, chunk.base - next);
@@ -52,14 +52,36 @@ impl Detector {
                 let Track { flows, expected: table, .. } = &mut self.track;
                 table.add(&FlowView::new(flows.get(index)), expected, now_ns);
             }
+            let upgrade = self.work.values.upgrade.take();
             let mut passed = false;
             if is_for_rules {
                 passed = self.inspect_values(Stage::Start, &context, origin, sink);
             }
-            self.tell_transactions(index, now_ns, sink);
+            self.tell_transactions((index, from), now_ns, sink);
+            if let Some(app) = upgrade {
+                self.track.dialogs.forget(index);
+                let flow = self.track.flows.get_mut(index);
+                (flow.app, flow.app_done) = (Some(app), [false; 2]);
+                return;
+            }
             if passed {
                 return;
             }
+        }
+    }
+
+    /// The flow, or its session, is over: what is left of its messages is told.
+    pub(super) fn end_talk(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) {
+        for side in 0..2 {
+            let flow = self.track.flows.get(index);
+            let Some((app, talk)) = flow.app_of(side).and_then(|app| Some((app, app.talk()?))) else { continue };
+            if flow.passed || talk.end.is_none() {
+                continue;
+            }
+            let stream = &flow.session.streams[side];
+            let is_whole = stream.hole == (0, 0) && stream.end.is_some_and(|end| stream.next >= end);
+            self.track.dialogs.end((index, side), is_whole, (app, talk), &mut self.work.values);
+            self.tell_transactions((index, side), now_ns, sink);
         }
     }
 

@@ -8,12 +8,12 @@ use crate::protocol::{App, Values};
 
 impl Detector {
     /// Tells the files and transactions that are over by what was read last.
-    pub(super) fn tell_transactions(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) {
+    pub(super) fn tell_transactions(&mut self, (index, from): (usize, usize), now_ns: u64, sink: &mut impl Sink) {
         let Self { track: Track { flows, .. }, work, .. } = self;
         let values = &work.values;
         let Some((said, _)) = values.told().next() else { return };
-        let Some(app) = flows.get(index).app else { return };
-        if values.file_is_whole {
+        let Some(app) = flows.get(index).app_of(from) else { return };
+        if values.file_is_over {
             let flow = flows.get(index);
             if let Some(file) = file(values) {
                 sink.file(&file, &of(app, flow.transactions, said), &FlowView::new(flow), now_ns);
@@ -48,7 +48,7 @@ pub(super) fn at_hand<'w>(
 ) -> Option<Transaction<'w>> {
     let (index, from) = context.flow?;
     let flow = track.flows.get(index);
-    let app = flow.app?;
+    let app = flow.app_of(from)?;
     if let Some(key) = context.message {
         return Some(track.http.message_at_hand(key, new, scratch));
     }

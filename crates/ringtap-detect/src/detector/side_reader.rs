@@ -40,9 +40,9 @@ impl Detector {
         // Other first bytes may be another protocol's.
         let (app, start) = match App::of_stream(&self.work.chunk[..chunk.len], flow.key.ports()) {
             Some(app) if chunk.base == 0 && flow.app != Some(app) => (Some(app), 0),
-            _ => (flow.app, start),
+            _ => (flow.app_of(from), start),
         };
-        let own = std::mem::replace(&mut flow.app, app);
+        let own = (std::mem::replace(&mut flow.app, app), flow.announced[from].take());
         let passed = flow.passed;
         let reader = app.filter(|_| start >= chunk.base && start - chunk.base <= chunk.len as u64);
         let mut next = start;
@@ -63,7 +63,7 @@ impl Detector {
         }
         let flow = self.track.flows.get_mut(index);
         // What its receiver may not have lets nothing pass.
-        (flow.app, flow.passed) = (own, passed);
+        ((flow.app, flow.announced[from]), flow.passed) = (own, passed);
     }
 
     /// The flow under which readers with state keep what lies beside a stream, for the time of one chunk.

@@ -44,7 +44,7 @@ impl Detector {
             app.read_datagram(packet.payload, from == 0, &mut self.work.values);
         }
         self.inspect(packet, Some((index, from)), None, origin, now_ns, sink);
-        self.tell_transactions(index, now_ns, sink);
+        self.tell_transactions((index, from), now_ns, sink);
     }
 
     /// A TCP segment.
@@ -100,7 +100,7 @@ impl Detector {
         Self::tell_anomalies(packet, now_ns, sink);
         let chunk = self.end_chunk(index, from, kept, before, effect.added);
         let passed = self.inspect(packet, Some((index, from)), Some(chunk), origin, now_ns, sink);
-        self.tell_transactions(index, now_ns, sink);
+        self.tell_transactions((index, from), now_ns, sink);
         self.listen_on(index, from, packet, chunk, origin, now_ns, sink);
         self.converse(index, from, packet, chunk, origin, now_ns, sink);
         self.talk(index, from, packet, chunk, origin, now_ns, sink);
@@ -138,6 +138,7 @@ impl Detector {
         let is_other = [0, 1].map(|side| flow.session.streams[side].begun != old[side].1);
         if (0..2).any(|side| is_other[side] && old[side].0 > 0) {
             (flow.app, flow.app_done, flow.app_next, flow.app_last) = (None, [false; 2], [0; 2], [0; 2]);
+            flow.announced = [None; 2];
             flow.owed = Owed::default();
             http.forget(index);
             handshakes.forget(index);
@@ -200,7 +201,7 @@ impl Detector {
         let is_forward = (flow.client == ringtap_wire::Direction::Forward) == (from == 0);
         let packet = Decoded::of_flow(&flow.key, flow.level, is_forward, 0);
         self.inspect(&packet, Some((index, from)), Some(chunk), origin, now_ns, sink);
-        self.tell_transactions(index, now_ns, sink);
+        self.tell_transactions((index, from), now_ns, sink);
         self.listen_on(index, from, &packet, chunk, origin, now_ns, sink);
         self.converse(index, from, &packet, chunk, origin, now_ns, sink);
         self.talk(index, from, &packet, chunk, origin, now_ns, sink);
@@ -211,15 +212,21 @@ impl Detector {
     /// A side whose first bytes told nothing when it ended: they are what was announced, if anything was.
     pub(super) fn settle(&mut self, index: usize, from: usize, now_ns: u64, sink: &mut impl Sink) {
         let flow = self.track.flows.get(index);
-        let is_open = flow.app.is_none() && !flow.app_done[from] && !flow.passed;
+        let may_be_announced = flow.app.is_none() || (self.track.expected.has_any() && flow.announced[from].is_none());
+        let is_open = may_be_announced && !flow.app_done[from] && !flow.passed;
         let (next, is_forward) =
             (flow.session.streams[from].next, (flow.client == ringtap_wire::Direction::Forward) == (from == 0));
         if !is_open || next == 0 || self.begin_chunk(index, from, true) as u64 != next {
             return;
         }
+        let flow = self.track.flows.get(index);
+        let is_known = are_enough(&self.work.chunk) || App::of_stream(&self.work.chunk, flow.key.ports()).is_some();
+        if flow.app.is_some() && is_known {
+            return;
+        }
         self.take_announced(index, from);
         let flow = self.track.flows.get(index);
-        if flow.app.is_none() {
+        if !flow.app_of(from).is_some_and(App::is_announced) {
             return;
         }
         let len = self.work.chunk.len();
@@ -239,13 +246,12 @@ impl Detector {
         if flow.app_done[from] {
             return;
         }
-        let is_open = flow.app.is_none_or(App::is_announced) && !are_enough(&self.work.chunk[..chunk.kept]);
-        if is_open && chunk.base == 0 {
+        if chunk.base == 0 && !are_enough(&self.work.chunk[..chunk.kept]) {
             self.recognise(index, from);
         }
         let flow = self.track.flows.get_mut(index);
         let bytes = &self.work.chunk[..];
-        flow.app_done[from] = match flow.app {
+        flow.app_done[from] = match flow.app_of(from) {
             // Once the first bytes are gone, or are no protocol's that we have, there is nothing to wait for.
             None => chunk.base != 0 || are_enough(bytes),
             Some(app) if app.has_transactions() || app.talk().is_some() => false,
@@ -292,35 +298,56 @@ impl Detector {
             self.work.values.clear();
             self.listen(index, from, chunk);
             self.inspect_values(Stage::Start, &context, origin, sink);
-            self.tell_transactions(index, now_ns, sink);
+            self.tell_transactions((index, from), now_ns, sink);
         }
         // What lies beside the chunk is read from its first message on.
         self.track.flows.get_mut(index).app_last[from] = last;
     }
 
-    /// What the first bytes of a side say of both, though the other side's said nothing and were taken for what was announced.
+    /// What the first bytes of a side say of both, as long as nothing else has. Where the other side's were taken for what was announced
+    /// they are that still: who takes a file can't end it by what is said meanwhile.
     fn recognise(&mut self, index: usize, from: usize) {
         let flow = self.track.flows.get_mut(index);
-        if let Some(app) = App::of_stream(&self.work.chunk, flow.key.ports()) {
-            if flow.app.replace(app).is_some() {
-                (flow.app_next, flow.app_last) = ([0; 2], [0; 2]);
-                self.track.dialogs.forget(index);
+        let known = flow.app.filter(|app| !app.is_announced());
+        let has_more = known.is_none() || (self.track.expected.has_any() && flow.announced[from].is_none());
+        if !has_more {
+            return;
+        }
+        match App::of_stream(&self.work.chunk, flow.key.ports()) {
+            Some(_) if known.is_some() => {}
+            // A flow has one conversation: that of the file.
+            Some(app) if flow.app.is_some() && app.talk().is_some() => {}
+            Some(app) => {
+                let file = flow.app.replace(app);
+                if file.is_some() {
+                    (flow.app_next[from], flow.app_last[from]) = (0, 0);
+                    flow.announced[1 - from] = file;
+                }
+                flow.app_is_new = true;
             }
-            flow.app_is_new = true;
-        } else if flow.app.is_none() && are_enough(&self.work.chunk) {
-            self.take_announced(index, from);
+            None if flow.app.is_none_or(|app| !app.is_announced()) && are_enough(&self.work.chunk) => {
+                self.take_announced(index, from);
+            }
+            None => {}
         }
     }
 
     /// First bytes that are no protocol's are of the one that another connection has announced, if it has. What they say themselves
-    /// goes before: whoever announces may want that nobody looks.
+    /// goes before: whoever announces may want that nobody looks. What the other side has said decides nothing: it may be who takes the file
+    /// that wants this.
     fn take_announced(&mut self, index: usize, from: usize) {
         let owner = self.track.flows.owner(index);
         let Track { flows, expected, dialogs, .. } = &mut self.track;
         let flow = flows.get_mut(index);
-        flow.app_done[from] = true;
+        flow.app_done[from] |= flow.app.is_none();
         let Some((app, state)) = expected.take(&FlowView::new(flow)) else { return };
+        flow.announced[from] = Some(app);
+        if flow.app.is_none_or(|other| other.talk().is_some()) {
+            dialogs.forget(index);
+            flow.app = Some(app);
+        }
         dialogs.begin(owner, state);
-        (flow.app, flow.app_is_new, flow.app_done[from]) = (Some(app), true, false);
+        (flow.app_next[from], flow.app_last[from]) = (0, 0);
+        (flow.app_is_new, flow.app_done[from]) = (true, false);
     }
 }

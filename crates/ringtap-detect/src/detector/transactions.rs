@@ -24,13 +24,13 @@ impl Detector {
     ) {
         let owner = self.track.flows.owner(index);
         let flow = self.track.flows.get_mut(index);
-        if !chunk.has_new() || flow.passed || !flow.app.is_some_and(App::has_transactions) {
+        if !chunk.has_new() || flow.passed || !flow.app_of(from).is_some_and(App::has_transactions) {
             return;
         }
         let (next, end) = (flow.app_next[from], chunk.base + chunk.len as u64);
-        let has_begun = flow.app_next != [0; 2];
+        let has_begun = (0..2).any(|side| flow.announced[side].is_none() && flow.app_next[side] > 0);
         flow.app_next[from] = end;
-        if !has_begun && from == 1 {
+        if !has_begun && from == 1 && flow.announced[0].is_none() {
             self.look_back(index, now_ns, sink);
         }
         if has_begun {
@@ -100,6 +100,7 @@ impl Detector {
 
     /// The flow, or its session, is over: so are its transactions.
     pub(super) fn end_conversation(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) {
+        self.end_talk(index, now_ns, sink);
         loop {
             let step = self.track.http.end(index, &mut self.work.values);
             let from = match step {

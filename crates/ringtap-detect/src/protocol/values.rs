@@ -1,7 +1,7 @@
 //! Owns: what the readers found in one packet: values, each in one protocol's buffer.
 //! Does not: grow; what there is no room for is left out, and counted.
 
-use super::{App, AppBuffer, dialog};
+use super::{App, AppBuffer, Definition, dialog};
 
 /// Values of one packet.
 const MAX_VALUES: usize = 320;
@@ -63,9 +63,13 @@ pub(crate) struct Values {
     told: Vec<Told>,
     /// The file among them is there to its end.
     pub(crate) file_is_whole: bool,
+    /// It is over, whole or not.
+    pub(crate) file_is_over: bool,
     /// And has, or had, so many bytes.
     pub(crate) file_size: u64,
     pub(crate) expected: Option<Expected>,
+    /// Both sides speak this from the next byte on.
+    pub(crate) upgrade: Option<App>,
     /// The reader has stopped before a message that might not find room: it is to be called again for the same bytes.
     pub(crate) has_more: bool,
     /// Values and records that were left out or cut, since the start.
@@ -80,8 +84,10 @@ impl Values {
             list: Vec::with_capacity(MAX_VALUES),
             told: Vec::with_capacity(MAX_TOLD),
             file_is_whole: false,
+            file_is_over: false,
             file_size: 0,
             expected: None,
+            upgrade: None,
             has_more: false,
             left_out: 0,
         }
@@ -91,7 +97,8 @@ impl Values {
         self.bytes.clear();
         self.list.clear();
         self.told.clear();
-        (self.file_is_whole, self.file_size, self.expected, self.has_more) = (false, 0, None, false);
+        (self.file_is_whole, self.file_is_over) = (false, false);
+        (self.file_size, self.expected, self.upgrade, self.has_more) = (0, None, None, false);
     }
 
     /// All of them.
@@ -198,7 +205,17 @@ impl<'v> Found<'v> {
 
     /// The file that was added is there to its end.
     pub(crate) fn file_is_whole(&mut self) {
-        self.values.file_is_whole = true;
+        self.file_is_over(true);
+    }
+
+    /// The file that was added is over, and there to its end or not.
+    pub(crate) fn file_is_over(&mut self, is_whole: bool) {
+        (self.values.file_is_over, self.values.file_is_whole) = (true, is_whole);
+    }
+
+    /// Both sides go on in another protocol from here.
+    pub(crate) fn upgrade(&mut self, definition: &'static Definition) {
+        self.values.upgrade = Some(App::of_definition(definition));
     }
 
     /// The file that was added has had so many bytes up to here.

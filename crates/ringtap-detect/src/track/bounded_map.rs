@@ -43,6 +43,11 @@ impl<K: Eq + Hash + Copy, V: Default> BoundedMap<K, V> {
         self.entries.show_spare(to);
     }
 
+    /// Whether there has been any entry.
+    pub(crate) fn was_used(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
     fn bucket(&self, key: &K) -> usize {
         self.seed.hash_one(key) as usize & (self.places.len() - 1)
     }

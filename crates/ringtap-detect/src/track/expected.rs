@@ -58,6 +58,11 @@ impl ExpectedFlows {
         self.table.show_spare(to);
     }
 
+    /// Whether anything was announced in this run.
+    pub(crate) fn has_any(&self) -> bool {
+        self.table.was_used()
+    }
+
     /// Announcements that were forgotten for others.
     pub(crate) fn evicted(&self) -> u64 {
         self.table.evicted

@@ -62,6 +62,8 @@ pub struct Flow {
     pub(crate) app_last: [u64; 2],
     /// What the application speaks, once it is known.
     pub(crate) app: Option<App>,
+    /// What one side says instead, as another connection has announced it: the other side's bytes are of `app`.
+    pub(crate) announced: [Option<App>; 2],
     /// It became known by the packet at hand.
     pub(crate) app_is_new: bool,
     /// Nothing more is to be learnt from the application's messages.
@@ -81,6 +83,11 @@ impl Flow {
         } else {
             self.packets[0] > 0 && self.packets[1] > 0
         }
+    }
+
+    /// What this side speaks, once it is known.
+    pub(crate) fn app_of(&self, side: usize) -> Option<App> {
+        self.announced[side].or(self.app)
     }
 
     /// Whether anything of it is still to be inspected that has come.
@@ -322,6 +329,7 @@ impl Flows {
             app_next: [0; 2],
             app_last: [0; 2],
             app: None,
+            announced: [None; 2],
             app_is_new: false,
             app_done: [false; 2],
             transactions: 0,

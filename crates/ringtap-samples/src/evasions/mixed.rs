@@ -5,23 +5,36 @@ use super::packets::{Conversation, Packet, fragments};
 use super::{ATTACK, Evasion, stream_rule};
 use crate::frames::{Random, V4, ethernet, flag, join};
 
-const SERVER: &str = "203.0.113.2";
+/// Who gets them.
+pub const SERVER: &str = "203.0.113.2";
+/// The port that it listens at.
+pub const PORT: u16 = 8000;
+/// With this each stream ends.
+pub const LAST_WORDS: &[u8] = b"the end of it";
 
 /// The cases with these numbers; each is the same in every run, whichever others there are.
 #[must_use]
 pub fn mixed(numbers: std::ops::Range<u32>) -> Vec<Evasion> {
-    numbers.map(case).collect()
+    numbers.map(|number| case(number, None)).collect()
 }
 
-fn case(number: u32) -> Evasion {
+/// One of them, to a server whose sequence numbers begin with this one: a real receiver chooses its own.
+#[must_use]
+pub fn mixed_to(number: u32, first: u32) -> Evasion {
+    case(number, Some(first))
+}
+
+fn case(number: u32, first: Option<u32>) -> Evasion {
     let mut random = Random::new(0x9e37_79b9_7f4a_7c15 ^ (u64::from(number) << 17 | 1));
     (0..8).for_each(|_| _ = random.byte());
     let client = format!("10.{}.{}.{}", 128 + (number >> 16), number >> 8 & 255, number & 255);
-    let ports = [20_000 + (number % 30_000) as u16, 8000];
+    let ports = [20_000 + (number % 30_000) as u16, PORT];
     let stamps = random.below(2) == 0;
     let is_hidden = random.below(8) == 0;
     let options = |stamp: u32| if stamps { join(&[&[1, 1, 8, 10], &stamp.to_be_bytes(), &[0; 4]]) } else { Vec::new() };
-    let mut talk = Conversation::open(&client, SERVER, ports, &options(1000));
+    let mut talk = Conversation::new(&client, SERVER, ports);
+    talk.first[1] = first.unwrap_or(talk.first[1]);
+    let mut talk = talk.begin(&options(1000));
     let mut name = format!("{number}:");
     let filler = |random: &mut Random, most: usize| {
         (0..random.below(most)).map(|_| b'a' + random.below(20) as u8).collect::<Vec<_>>()
@@ -31,7 +44,7 @@ fn case(number: u32) -> Evasion {
         stream.extend(ATTACK);
     }
     stream.extend(filler(&mut random, 120));
-    stream.extend(b"the end of it");
+    stream.extend(LAST_WORDS);
     // Cut anywhere; sometimes in very small pieces.
     let most = [1, 3, 9, 40][random.below(4)];
     let mut pieces = Vec::new();

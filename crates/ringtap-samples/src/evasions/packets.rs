@@ -82,7 +82,13 @@ impl Conversation {
     /// With its handshake; both sides send these options with it.
     #[must_use]
     pub fn open(client: &str, server: &str, ports: [u16; 2], options: &[u8]) -> Self {
-        let mut this = Self::new(client, server, ports);
+        Self::new(client, server, ports).begin(options)
+    }
+
+    /// Goes through its handshake; both sides send these options with it.
+    #[must_use]
+    pub fn begin(self, options: &[u8]) -> Self {
+        let mut this = self;
         this.send(&Packet { at: -1, flags: flag::SYN, options: options.to_vec(), ..Packet::client() });
         this.answer(options);
         this.send(&Packet::client());

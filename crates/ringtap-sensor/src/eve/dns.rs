@@ -76,6 +76,9 @@ fn answer(message: &Message) -> Value {
         for answer in &message.answers {
             let value = match &answer.data {
                 Data::V4(_) | Data::V6(_) | Data::Name(_) | Data::Text(_) => data(&answer.data),
+                Data::Soa { .. } => record(answer).get("soa").cloned(),
+                Data::Srv(..) => record(answer).get("srv").cloned(),
+                Data::Fingerprint(..) => record(answer).get("sshfp").cloned(),
                 _ => None,
             };
             if let Some(value) = value {

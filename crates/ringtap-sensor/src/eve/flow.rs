@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Common, Writer, place_of, timestamp};
 use crate::options::Event;
-use crate::record::{FlowRecord, Place};
+use crate::record::{FlowFacts, FlowRecord, Place};
 
 /// Names of TCP's flags, from the lowest bit on (RFC 9293 §3.1).
 const FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ecn", "cwr"];
@@ -15,6 +15,11 @@ fn put_flags(flags: u8, tcp: &mut Value) {
     for (_, name) in FLAGS.into_iter().enumerate().filter(|(place, _)| flags & 1 << place != 0) {
         tcp[name] = json!(true);
     }
+}
+
+/// Seconds by the clock's whole seconds, as Suricata counts.
+fn age_s(flow: &FlowFacts) -> u64 {
+    (flow.last_ns / 1_000_000_000).saturating_sub(flow.first_ns / 1_000_000_000)
 }
 
 impl Writer {
@@ -51,7 +56,7 @@ impl Writer {
                 "bytes_toclient": flow.bytes[1],
                 "start": timestamp(flow.first_ns),
                 "end": timestamp(flow.last_ns),
-                "age": flow.last_ns.saturating_sub(flow.first_ns) / 1_000_000_000,
+                "age": age_s(flow),
                 "state": state,
                 "reason": reason,
                 "alerted": record.alerted,
@@ -89,7 +94,7 @@ impl Writer {
                 "bytes": flow.bytes[side],
                 "start": timestamp(flow.first_ns),
                 "end": timestamp(flow.last_ns),
-                "age": flow.last_ns.saturating_sub(flow.first_ns) / 1_000_000_000,
+                "age": age_s(flow),
             },
         });
         if least <= greatest {

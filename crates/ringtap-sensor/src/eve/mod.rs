@@ -6,13 +6,14 @@
 //! | `alert.rs` | `alert`, `packet` |
 //! | `flow.rs` | `flow`, `netflow` |
 //! | `transaction.rs` | those of protocols, and which file has which |
-//! | `http.rs`, `dns.rs`, `tls.rs`, `ssh.rs`, `smtp.rs` | the objects of these names |
+//! | `http.rs`, `dns.rs`, `tls.rs`, `ssh.rs`, `smtp.rs`, `ftp.rs` | the objects of these names |
 //! | `fileinfo.rs` | `fileinfo` |
 
 mod alert;
 mod dns;
 mod fileinfo;
 mod flow;
+mod ftp;
 mod http;
 mod smtp;
 mod ssh;

@@ -4,7 +4,7 @@
 use ringtap_detect::Transaction;
 use serde_json::{Value, json};
 
-use super::{Common, Writer, dns, fileinfo, http, place_of, smtp, ssh, tls};
+use super::{Common, Writer, dns, fileinfo, ftp, http, place_of, smtp, ssh, tls};
 use crate::options::Event;
 use crate::record::TransactionRecord;
 
@@ -26,7 +26,12 @@ impl Writer {
         let (transaction, rest) = record.said.transaction(bytes);
         let id = transaction.id;
         if let Some((is_whole, size)) = record.file {
-            let file = fileinfo::File { name: rest.to_vec(), size, is_whole, has_gap: false, is_cut: false, side: 0 };
+            let name = rest.to_vec();
+            let mail = fileinfo::File { name, size, is_whole, has_gap: false, is_cut: false, side: 0 };
+            let file = match transaction.app {
+                "ftp-data" => fileinfo::File { side: ftp::file(&transaction).0, is_cut: !is_whole, ..mail },
+                _ => mail,
+            };
             put(self.file(record, &transaction, &file));
             return;
         }
@@ -45,6 +50,8 @@ impl Writer {
             "dns" => dns::events(&transaction, &mut |object| event("dns", json!({ "dns": object }))),
             "tls" => event("tls", json!({ "tls": tls::object(&transaction) })),
             "ssh" => event("ssh", json!({ "tx_id": id, "ssh": ssh::object(&transaction) })),
+            "ftp" => event("ftp", json!({ "tx_id": id, "ftp": ftp::object(&transaction) })),
+            "ftp-data" => event("ftp_data", json!({ "tx_id": id, "ftp_data": ftp::data(&transaction) })),
             "smtp" => {
                 let mut rest = json!({ "tx_id": id });
                 smtp::put(&transaction, &mut rest);

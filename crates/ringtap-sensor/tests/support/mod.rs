@@ -89,6 +89,22 @@ const FIELDS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "ftp",
+        &[
+            "tx_id",
+            "ftp.command",
+            "ftp.command_data",
+            "ftp.command_truncated",
+            "ftp.completion_code",
+            "ftp.reply",
+            "ftp.dynamic_port",
+            "ftp.mode",
+            "ftp.reply_received",
+            "ftp.reply_truncated",
+        ],
+    ),
+    ("ftp_data", &["tx_id", "ftp_data.filename", "ftp_data.command"]),
+    (
         "fileinfo",
         &[
             "app_proto",
@@ -157,6 +173,11 @@ const EVERY: &[&str] = &["src_ip", "dest_ip", "src_port", "dest_port", "proto", 
 
 /// All events of a run of ours with these rules, and all that may go with alerts.
 pub fn ours(capture: &Path, rules: &str) -> Vec<Value> {
+    try_ours(capture, rules).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The same, or why there are none.
+fn try_ours(capture: &Path, rules: &str) -> Result<Vec<Value>, ringtap::Error> {
     let folder = tempfile::tempdir().unwrap();
     let (eve, file) = (folder.path().join("eve.json"), folder.path().join("my.rules"));
     let mut options = Options::new(Input::Files(vec![capture.to_owned()]));
@@ -176,6 +197,8 @@ pub fn ours(capture: &Path, rules: &str) -> Vec<Value> {
         Event::Tls,
         Event::Ssh,
         Event::Smtp,
+        Event::Ftp,
+        Event::FtpData,
         Event::Fileinfo,
         Event::Flow,
         Event::Netflow,
@@ -184,9 +207,8 @@ pub fn ours(capture: &Path, rules: &str) -> Vec<Value> {
         options.outputs.events.remove(0);
     }
     options.outputs.with_alerts = vec![WithAlerts::Payload, WithAlerts::PayloadPrintable, WithAlerts::Packet];
-    let done = run(&options, None).unwrap();
-    assert!(done.failure.is_none(), "{:?}", done.failure);
-    lines(&eve)
+    let done = run(&options, None)?;
+    done.failure.map_or_else(|| Ok(lines(&eve)), Err)
 }
 
 fn lines(eve: &Path) -> Vec<Value> {
@@ -194,8 +216,18 @@ fn lines(eve: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
+/// Events of both, without rules; `None` where one of them can't read the capture.
+pub fn both(test: &str, capture: &Path) -> Option<(Vec<Value>, Vec<Value>)> {
+    Some((try_ours(capture, "").ok()?, try_theirs(test, capture, "")?))
+}
+
 /// The same of Suricata 7 with its packaged configuration, but for netflow, which that leaves out.
 pub fn theirs(test: &str, capture: &Path, rules: &str) -> Vec<Value> {
+    try_theirs(test, capture, rules).unwrap_or_else(|| panic!("Suricata could not read {}", capture.display()))
+}
+
+/// The same, where it can read the capture.
+fn try_theirs(test: &str, capture: &Path, rules: &str) -> Option<Vec<Value>> {
     const CONFIGURATION: &str = "/etc/suricata/suricata.yaml";
     let missing = |error: &dyn std::fmt::Display| -> ! { panic!("did not run: {test}: suricata: {error}") };
     let version = Command::new("suricata").arg("-V").output().unwrap_or_else(|error| missing(&error)).stdout;
@@ -216,8 +248,7 @@ pub fn theirs(test: &str, capture: &Path, rules: &str) -> Vec<Value> {
         .arg("-l")
         .arg(folder.path());
     let output = command.arg("-c").arg(&configuration).output().unwrap_or_else(|error| missing(&error));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    lines(&folder.path().join("eve.json"))
+    output.status.success().then(|| lines(&folder.path().join("eve.json")))
 }
 
 /// The compared fields of an event as text: no event twice with another order of its fields.

@@ -156,6 +156,21 @@ impl RecordConfig {
         }
     }
 
+    /// Refuses to write into a file that is one of those that are read, which would empty it.
+    ///
+    /// # Errors
+    /// It is one of them.
+    pub fn spare(&self, inputs: &[PathBuf]) -> Result<()> {
+        use std::os::unix::fs::MetadataExt;
+        let identity = |path: &Path| path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
+        let Target::File(output) = &self.target else { return Ok(()) };
+        if identity(output).is_some_and(|output| inputs.iter().any(|input| identity(input) == Some(output))) {
+            let cause = "it is being read";
+            return Err(Error::usage("record into", output.display().to_string(), cause).way_out("name another file"));
+        }
+        Ok(())
+    }
+
     /// Refuses what makes no sense, before anything is created.
     fn check(&self, interfaces: &[InterfaceInfo]) -> Result<()> {
         let object = match &self.target {

@@ -7,6 +7,8 @@ use super::spool::{HEADER_LEN, Head};
 use crate::error::{Error, Result};
 use crate::sys::memory;
 
+/// Length of what stands before each packet's bytes here: as in a spool, and its tag.
+const HEAD_LEN: usize = HEADER_LEN + 8;
 /// Fewest bytes: as of a spool.
 const LEAST_BYTES: usize = super::LEAST_SPOOL_BYTES;
 
@@ -41,6 +43,8 @@ pub struct RecentPacket<'a> {
     pub arrival_ns: u64,
     /// Bytes on the wire.
     pub wire_len: u32,
+    /// What its owner knows it by; written nowhere.
+    pub tag: u64,
     /// Captured bytes, in two parts where they wrap.
     pub data: (&'a [u8], &'a [u8]),
 }
@@ -69,7 +73,7 @@ impl Recent {
     /// Puts a packet in; what is in its way goes. No allocation, no system call.
     pub fn push(&mut self, packet: RecentPacket<'_>) {
         let (first, second) = packet.data;
-        let needed = (HEADER_LEN + first.len() + second.len()) as u64;
+        let needed = HEAD_LEN as u64 + (first.len() + second.len()) as u64;
         if needed > self.bytes.len() as u64 {
             self.counts.pushed_out += 1;
             return;
@@ -79,11 +83,18 @@ impl Recent {
             self.counts.pushed_out += 1;
         }
         let len = (first.len() + second.len()) as u32;
-        let RecentPacket { interface, arrival_ns, wire_len, .. } = packet;
+        let RecentPacket { interface, arrival_ns, wire_len, tag, .. } = packet;
         self.write(&Head { arrival_ns, len, wire_len: wire_len.max(len), interface }.encode());
+        self.write(&tag.to_ne_bytes());
         self.write(first);
         self.write(second);
         self.packets += 1;
+    }
+
+    /// Whether a packet of so many captured bytes finds room without another one's going.
+    #[must_use]
+    pub fn has_room(&self, captured: usize) -> bool {
+        self.end + (HEAD_LEN + captured) as u64 - self.start <= self.bytes.len() as u64
     }
 
     /// Lets go of the packets that came before this time, the oldest first, up to the first that did not.
@@ -101,8 +112,15 @@ impl Recent {
             return None;
         }
         let head = self.head();
-        let data = self.part(self.start + HEADER_LEN as u64, head.len as usize);
-        Some(RecentPacket { interface: head.interface, arrival_ns: head.arrival_ns, wire_len: head.wire_len, data })
+        let tag = u64::from_ne_bytes(self.array(self.start + HEADER_LEN as u64));
+        let data = self.part(self.start + HEAD_LEN as u64, head.len as usize);
+        Some(RecentPacket {
+            interface: head.interface,
+            arrival_ns: head.arrival_ns,
+            wire_len: head.wire_len,
+            tag,
+            data,
+        })
     }
 
     /// Takes the oldest packet out: it was written elsewhere.
@@ -132,15 +150,20 @@ impl Recent {
     }
 
     fn head(&self) -> Head {
-        let (first, second) = self.part(self.start, HEADER_LEN);
-        let mut bytes = [0; HEADER_LEN];
+        Head::decode(self.array(self.start))
+    }
+
+    /// The bytes from this position on.
+    fn array<const LEN: usize>(&self, from: u64) -> [u8; LEN] {
+        let (first, second) = self.part(from, LEN);
+        let mut bytes = [0; LEN];
         bytes[..first.len()].copy_from_slice(first);
         bytes[first.len()..].copy_from_slice(second);
-        Head::decode(bytes)
+        bytes
     }
 
     fn drop_oldest(&mut self) {
-        self.start += HEADER_LEN as u64 + u64::from(self.head().len);
+        self.start += HEAD_LEN as u64 + u64::from(self.head().len);
         self.packets -= 1;
     }
 
@@ -169,7 +192,7 @@ mod tests {
     use super::*;
 
     fn packet(arrival_ns: u64, data: &[u8]) -> RecentPacket<'_> {
-        RecentPacket { interface: 1, arrival_ns, wire_len: data.len() as u32 + 4, data: (data, &[]) }
+        RecentPacket { interface: 1, arrival_ns, wire_len: data.len() as u32 + 4, tag: !arrival_ns, data: (data, &[]) }
     }
 
     proptest! {
@@ -179,12 +202,15 @@ mod tests {
             const BYTES: usize = LEAST_BYTES;
             let (mut recent, mut list) = (Recent::new(BYTES).unwrap(), VecDeque::<(u64, Vec<u8>)>::new());
             let (mut now, mut counts) = (0, RecentCounts::default());
-            let size = |list: &VecDeque<(u64, Vec<u8>)>| list.iter().map(|(_, data)| HEADER_LEN + data.len()).sum::<usize>();
+            let size = |list: &VecDeque<(u64, Vec<u8>)>| list.iter().map(|(_, data)| HEAD_LEN + data.len()).sum::<usize>();
             for (number, (step, len, taken)) in steps.into_iter().enumerate() {
                 now += step;
                 let data = vec![number as u8; len];
                 recent.let_go_before(now.saturating_sub(100));
+                let has_room = recent.has_room(len);
+                let pushed_out = recent.counts().pushed_out;
                 recent.push(packet(now, &data));
+                prop_assert_eq!(has_room, recent.counts().pushed_out == pushed_out);
                 while list.front().is_some_and(|(at, _)| *at + 100 < now) {
                     list.pop_front();
                     counts.aged += 1;
@@ -200,6 +226,7 @@ mod tests {
                     counts.taken += 1;
                 }
                 prop_assert_eq!((recent.len(), recent.counts()), (list.len() as u64, counts));
+                prop_assert!(recent.oldest().is_none_or(|found| found.tag == !found.arrival_ns));
                 let oldest = recent.oldest().map(|found| (found.arrival_ns, found.wire_len, [found.data.0, found.data.1].concat()));
                 let expected = list.front().map(|(at, data)| (*at, data.len() as u32 + 4, data.clone()));
                 prop_assert_eq!(oldest, expected);

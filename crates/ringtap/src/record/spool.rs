@@ -138,12 +138,12 @@ impl SpoolProducer {
     ///
     /// No allocation, no lock, no system call. `false`: it did not fit (or names no interface) and was counted as lost.
     pub fn push(&mut self, interface: u16, arrival_ns: u64, wire_len: u32, data: &[u8]) -> bool {
-        self.push_recent(RecentPacket { interface, arrival_ns, wire_len, data: (data, &[]) })
+        self.push_recent(RecentPacket { interface, arrival_ns, wire_len, tag: 0, data: (data, &[]) })
     }
 
     /// As [`SpoolProducer::push`], of a packet in the memory of recent ones.
     pub fn push_recent(&mut self, packet: RecentPacket<'_>) -> bool {
-        let RecentPacket { interface, arrival_ns, wire_len, data: (first, second) } = packet;
+        let RecentPacket { interface, arrival_ns, wire_len, data: (first, second), .. } = packet;
         let captured = first.len() + second.len();
         let has_room = self.has_room(captured);
         let Some(len) = u32::try_from(captured).ok().filter(|_| has_room && interface < self.interfaces) else {
@@ -174,12 +174,17 @@ impl SpoolProducer {
     ///
     /// `false`, and counted as lost: it would not fit an empty spool either, or names no interface.
     pub fn push_blocking(&mut self, interface: u16, arrival_ns: u64, wire_len: u32, data: &[u8]) -> bool {
+        self.wait_for_room(data.len());
+        self.push(interface, arrival_ns, wire_len, data)
+    }
+
+    /// Waits until a packet of so many captured bytes fits, unless it never will. As for [`SpoolProducer::push_blocking`].
+    pub fn wait_for_room(&mut self, captured: usize) {
         const PAUSE: Duration = Duration::from_micros(500);
-        while self.will_have_room(data.len()) && !self.has_room(data.len()) {
+        while self.will_have_room(captured) && !self.has_room(captured) {
             self.wake();
             std::thread::sleep(PAUSE);
         }
-        self.push(interface, arrival_ns, wire_len, data)
     }
 
     /// Wakes the writer if it sleeps and something was pushed since. To be called at the end of each of the engine's cycles.

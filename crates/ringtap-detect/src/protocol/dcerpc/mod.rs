@@ -24,6 +24,7 @@ pub(super) const DEFINITION: Definition = Definition {
         frame,
         read,
         announce: None,
+        end: None,
     })),
     datagram: None,
     events: None,

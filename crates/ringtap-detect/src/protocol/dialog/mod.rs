@@ -29,6 +29,8 @@ pub(crate) struct Talk {
     pub(crate) read: fn(&mut Talking<'_>, &[u8], &mut Found<'_>) -> bool,
     /// Says what is known before the first message, of both sides.
     pub(crate) announce: Option<fn(&mut Talking<'_>, &mut Found<'_>)>,
+    /// Tells, at the end, what is left of a side for records; whether all of its bytes were there.
+    pub(crate) end: Option<fn(&mut Talking<'_>, bool, &mut Found<'_>)>,
 }
 
 /// What follows in a side's bytes.
@@ -134,6 +136,28 @@ impl Talking<'_> {
     /// What was noted, at the end of `out`.
     pub(crate) fn noted(&self, side: usize, out: &mut Vec<u8>) {
         self.blocks.copy(&self.content[side], out);
+    }
+
+    /// Tells the first line that was noted of the client, with all that was noted of the server, and forgets both.
+    pub(crate) fn tell_first(&mut self, found: &mut Found<'_>) {
+        let mut asked = self.take_scratch();
+        self.noted(0, &mut asked);
+        let end = memchr::memchr(b'\n', &asked).map_or(asked.len(), |at| at + 1);
+        let (first, rest) = asked.split_at(end);
+        found.tell(
+            true,
+            [&mut |out| out.push(first), &mut |out| {
+                self.blocks.visit(&self.content[1], 0, |part| out.push(part));
+            }],
+        );
+        (0..2).for_each(|side| self.drop_noted(side));
+        self.note(0, rest);
+        self.give_scratch(asked);
+    }
+
+    /// Bytes that were noted of a side.
+    pub(crate) fn noted_len(&self, side: usize) -> usize {
+        self.content[side].len()
     }
 
     /// Forgets what was noted of a side.

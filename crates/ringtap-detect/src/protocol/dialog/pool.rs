@@ -204,6 +204,23 @@ impl Dialogs {
         Some(talking.exchange.map(|place| ExchangeKey { conversation: number, place }))
     }
 
+    /// Has told what is left of a side at the end of its flow, of which all was there or not.
+    pub(crate) fn end(
+        &mut self,
+        (flow, side): (usize, usize),
+        is_whole: bool,
+        (app, talk): (App, &Talk),
+        values: &mut Values,
+    ) {
+        values.clear();
+        let number = self.of_flow.get(flow).copied().filter(|&number| number < GONE);
+        let Some((end, number)) = talk.end.zip(number) else { return };
+        let of = &mut self.conversations[number as usize];
+        let is_whole = is_whole && !of.sides[side].is_lost;
+        let mut talking = Self::talking(of, side, &mut self.blocks, &mut self.request);
+        end(&mut talking, is_whole, &mut Found::new(app, values));
+    }
+
     fn talking<'d>(
         of: &'d mut Conversation,
         side: usize,
@@ -278,7 +295,7 @@ impl Dialogs {
             let found = (talk.read)(&mut talking, message, &mut Found::new(app, values));
             let exchange = talking.exchange.map(|place| ExchangeKey { conversation: number, place });
             self.gathered = gathered;
-            if found || values.told().next().is_some() {
+            if found || values.told().next().is_some() || values.upgrade.is_some() {
                 return Some((found, exchange));
             }
         }

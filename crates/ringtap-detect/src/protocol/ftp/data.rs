@@ -3,7 +3,7 @@
 
 use super::keywords;
 use crate::protocol::dialog::{self, Frame, MAX_MESSAGE, Talk, Talking};
-use crate::protocol::{Definition, Found, Reader, Recognition};
+use crate::protocol::{Definition, Found, Reader, Recognition, Value};
 
 pub(in crate::protocol) const DEFINITION: Definition = Definition {
     name: "ftp-data",
@@ -16,6 +16,7 @@ pub(in crate::protocol) const DEFINITION: Definition = Definition {
         frame,
         read,
         announce: Some(announce),
+        end: Some(end),
     })),
     datagram: None,
     events: None,
@@ -34,14 +35,15 @@ pub(crate) struct State {
     command: [u8; 4],
     name: [u8; MAX_NAME],
     len: u8,
-    /// Bytes of the file before the window, of each side.
+    /// Bytes of the file before the window, of each side, and all.
     before: [u64; 2],
+    size: [u64; 2],
 }
 
 impl State {
     /// A file that this command moves; of its name the end is kept.
     pub(crate) fn new(command: &[u8], name: &[u8]) -> Self {
-        let mut this = Self { command: [0; 4], name: [0; MAX_NAME], len: 0, before: [0; 2] };
+        let mut this = Self { command: [0; 4], name: [0; MAX_NAME], len: 0, before: [0; 2], size: [0; 2] };
         this.command.iter_mut().zip(command).for_each(|(place, byte)| *place = byte.to_ascii_uppercase());
         let name = &name[name.len().saturating_sub(MAX_NAME)..];
         this.name[..name.len()].copy_from_slice(name);
@@ -68,6 +70,26 @@ fn frame(_state: &dialog::State, _side: usize, bytes: &[u8]) -> Frame {
     Frame::Message(bytes.len().clamp(1, MAX_MESSAGE - WINDOW))
 }
 
+/// The file is over, if this side has sent one: on its place are its command and name.
+fn end(talking: &mut Talking<'_>, is_whole: bool, found: &mut Found<'_>) {
+    let side = talking.side;
+    let dialog::State::FtpData(state) = talking.state else { return };
+    // Once.
+    let size = std::mem::take(&mut state.size[side]);
+    if size == 0 {
+        return;
+    }
+    state.put(found);
+    found.file_size(size);
+    found.file_is_over(is_whole);
+    let say = |at: usize, out: &mut Value<'_>| {
+        if at == side {
+            [&state.command[..], b" ", &state.name[..usize::from(state.len)]].iter().for_each(|part| out.push(part));
+        }
+    };
+    found.tell(true, [&mut |out| say(0, out), &mut |out| say(1, out)]);
+}
+
 fn read(talking: &mut Talking<'_>, bytes: &[u8], found: &mut Found<'_>) -> bool {
     let mut window = talking.take_scratch();
     talking.copy_kept(&mut window);
@@ -75,6 +97,8 @@ fn read(talking: &mut Talking<'_>, bytes: &[u8], found: &mut Found<'_>) -> bool 
     let side = talking.side;
     if let dialog::State::FtpData(state) = talking.state {
         state.put(found);
+        state.size[side] += bytes.len() as u64;
+        found.file_size(state.size[side]);
         found.build(keywords::FILE, state.before[side], |out| out.push(&window));
         state.before[side] += window.len().saturating_sub(WINDOW) as u64;
     }

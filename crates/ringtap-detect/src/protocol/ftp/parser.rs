@@ -72,6 +72,17 @@ pub fn is_reply(line: &[u8]) -> bool {
     matches!(line, [b'1'..=b'6', b'0'..=b'9', b'0'..=b'9', b' ' | b'-', ..])
 }
 
+/// Whether a server's line ends a reply (RFC 959 §4.2): no line that others follow, and no preliminary reply.
+#[must_use]
+pub fn is_final(line: &[u8]) -> bool {
+    match line.trim_ascii_end() {
+        [kind, rest @ ..] if (b'2'..=b'6').contains(kind) => {
+            matches!(rest, [b'0'..=b'9', b'0'..=b'9'] | [b'0'..=b'9', b'0'..=b'9', b' ', ..])
+        }
+        _ => false,
+    }
+}
+
 /// The port in a server's answer to PASV (227) or EPSV (229).
 #[must_use]
 pub fn passive_port(line: &[u8]) -> Option<u16> {
@@ -125,6 +136,8 @@ mod tests {
         }
         assert!(is_reply(b"220 here\r\n") && is_reply(b"220-here\r\n"));
         assert!(!is_reply(b"22 \r\n") && !is_reply(b"2200\r\n") && !is_reply(b"HTTP/1.1 400 Bad Request\r\n"));
+        assert!(is_final(b"226 done\r\n") && is_final(b"226\r\n"));
+        assert!(![&b"226-more\r\n"[..], b" 226 x", b"150 comes\r\n", b"22\r\n"].into_iter().any(is_final));
         assert_eq!(transfer(b"retr a b.txt\r\n"), Some((&b"retr"[..], &b"a b.txt"[..])));
         assert_eq!((transfer(b"RETR \r\n"), transfer(b"LIST x\r\n"), transfer(b"RE")), (None, None, None));
     }

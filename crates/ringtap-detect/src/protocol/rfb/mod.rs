@@ -19,6 +19,7 @@ pub(super) const DEFINITION: Definition = Definition {
         frame,
         read,
         announce: None,
+        end: None,
     })),
     datagram: None,
     events: None,

@@ -21,6 +21,7 @@ pub(super) const DEFINITION: Definition = Definition {
         frame,
         read,
         announce: None,
+        end: None,
     })),
     datagram: None,
     events: Some(buffer::EVENT),
@@ -37,6 +38,13 @@ pub(crate) struct State {
     mode: Mode,
     /// The server has not said yet whether it takes a message.
     is_asked: bool,
+    /// The client has asked for TLS, and waits.
+    wants_tls: bool,
+    /// The server has said something.
+    has_greeted: bool,
+    /// Commands without a reply, and how many of these are before the last DATA.
+    waiting: u32,
+    before_data: u32,
     /// The message's last line is not over: it was longer than [`MAX_LINE`].
     is_in_line: bool,
     /// Fields of the message itself come, none of its parts'.
@@ -141,12 +149,13 @@ fn read(talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
     let dialog::State::Smtp(state) = talking.state else { return false };
     let mut now = *state;
     let has_found = match (talking.side, now.mode) {
-        (1, _) => reply(&mut now, line),
+        (1, _) => reply(&mut now, line, found),
         (_, Mode::Commands) => command(&mut now, talking, line, found),
         (_, Mode::Data) => {
             let goes_on = std::mem::replace(&mut now.is_in_line, !line.ends_with(b"\n"));
             if !goes_on && matches!(line, b".\r\n" | b".\n") {
                 now.mode = Mode::Commands;
+                now.waiting = now.waiting.saturating_add(1);
                 put(&mut now, talking, Event::End, found)
             } else {
                 // A dot before is not the message's (RFC 5321 §4.5.2).
@@ -177,8 +186,34 @@ fn read(talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
     has_found
 }
 
-/// A server's line: one that refuses a message ends it.
-fn reply(state: &mut State, line: &[u8]) -> bool {
+/// A server's line: one that refuses a message ends it, and one that says yes to STARTTLS the session.
+fn reply(state: &mut State, line: &[u8], found: &mut Found<'_>) -> bool {
+    let has_greeted = std::mem::replace(&mut state.has_greeted, true);
+    let [Some(kind), last] = [line.first(), line.get(3)] else { return false };
+    // The greeting answers nobody; lines that others follow are no reply yet (RFC 5321 §4.2.1).
+    let is_whole = has_greeted && last != Some(&b'-');
+    let answers_data = is_whole && state.is_asked && state.before_data == 0;
+    if is_whole {
+        state.waiting = state.waiting.saturating_sub(1);
+        // Once.
+        state.before_data = state.before_data.checked_sub(1).unwrap_or(u32::MAX);
+    }
+    let mut any = false;
+    if state.wants_tls && is_whole {
+        if line.starts_with(b"220") {
+            found.upgrade(&super::tls::DEFINITION);
+            return false;
+        }
+        if matches!(kind, b'4' | b'5') {
+            state.wants_tls = false;
+            found.add(buffer::EVENT, b"tls_rejected");
+            any = true;
+        }
+    }
+    if answers_data && *kind != b'3' {
+        found.add(buffer::EVENT, b"data_command_rejected");
+        any = true;
+    }
     if state.is_asked {
         match line.first() {
             Some(b'3') => (state.mode, state.is_asked) = (Mode::Data, false),
@@ -187,17 +222,25 @@ fn reply(state: &mut State, line: &[u8]) -> bool {
             _ => {}
         }
     }
-    false
+    any
 }
 
 fn command(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
     let text = line.trim_ascii_end();
+    state.waiting = state.waiting.saturating_add(1);
+    // Those of the session, not of the message.
+    let session = State { waiting: state.waiting, has_greeted: state.has_greeted, ..State::default() };
     if begins(text, b"DATA") {
-        *state = State { mode: Mode::Data, is_asked: true, is_in_head: true, ..State::default() };
+        let before_data = state.waiting - 1;
+        *state = State { mode: Mode::Data, is_asked: true, before_data, is_in_head: true, ..session };
+        return false;
+    }
+    if begins(text, b"STARTTLS") {
+        state.wants_tls = true;
         return false;
     }
     if begins(text, b"RSET") {
-        *state = State::default();
+        *state = session;
         forget_notes(talking);
         return false;
     }

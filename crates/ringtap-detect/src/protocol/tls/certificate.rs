@@ -55,22 +55,78 @@ pub fn certificate(der: &[u8]) -> Option<Certificate<'_>> {
     Some(Certificate { serial, issuer, subject, validity })
 }
 
-/// The usual names of attributes (RFC 4519, RFC 2985), by the identifier's bytes.
+/// Attributes by the identifier's bytes, with the names that Suricata's rules know: the usual ones (RFC 4519, RFC 2985), `Email`, and
+/// Microsoft's of extended validation.
 const NAMES: &[(&[u8], &[u8])] = &[
+    (b"\x55\x04\x00", b"objectClass"),
+    (b"\x55\x04\x01", b"aliasedEntryName"),
+    (b"\x55\x04\x02", b"knowledgeInformation"),
     (b"\x55\x04\x03", b"CN"),
-    (b"\x55\x04\x04", b"SN"),
+    (b"\x55\x04\x04", b"surname"),
     (b"\x55\x04\x05", b"serialNumber"),
     (b"\x55\x04\x06", b"C"),
     (b"\x55\x04\x07", b"L"),
     (b"\x55\x04\x08", b"ST"),
-    (b"\x55\x04\x09", b"STREET"),
+    (b"\x55\x04\x09", b"streetAddress"),
     (b"\x55\x04\x0a", b"O"),
     (b"\x55\x04\x0b", b"OU"),
     (b"\x55\x04\x0c", b"title"),
-    (b"\x55\x04\x2a", b"GN"),
-    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x01", b"emailAddress"),
+    (b"\x55\x04\x0d", b"description"),
+    (b"\x55\x04\x0e", b"searchGuide"),
+    (b"\x55\x04\x0f", b"businessCategory"),
+    (b"\x55\x04\x10", b"postalAddress"),
+    (b"\x55\x04\x11", b"postalCode"),
+    (b"\x55\x04\x29", b"name"),
+    (b"\x55\x04\x2a", b"givenName"),
+    (b"\x55\x04\x2b", b"initials"),
+    (b"\x55\x04\x2c", b"generationQualifier"),
+    (b"\x55\x04\x2d", b"uniqueIdentifier"),
+    (b"\x55\x04\x2e", b"dnQualifier"),
+    (b"\x2b\x06\x01\x04\x01\x82\x37\x3c\x02\x01\x01", b"msJurisdictionLocality"),
+    (b"\x2b\x06\x01\x04\x01\x82\x37\x3c\x02\x01\x02", b"msJurisdictionStateOrProvince"),
+    (b"\x2b\x06\x01\x04\x01\x82\x37\x3c\x02\x01\x03", b"msJurisdictionCountry"),
+    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x01", b"Email"),
+    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x02", b"unstructuredName"),
+    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x07", b"challengePassword"),
+    (b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x14", b"friendlyName"),
+    (b"\x09\x92\x26\x89\x93\xf2\x2c\x64\x01\x01", b"uid"),
     (b"\x09\x92\x26\x89\x93\xf2\x2c\x64\x01\x19", b"DC"),
 ];
+
+/// Numbers of an identifier that are written.
+const MOST_NUMBERS: usize = 32;
+
+/// Puts an identifier as `OID(1.2.840)` (X.690 §8.19), its first [`MOST_NUMBERS`] numbers.
+fn identifier(id: &[u8], put: &mut dyn FnMut(&[u8])) {
+    let (mut number, mut count) = (0u64, 0);
+    put(b"OID(");
+    for &byte in id {
+        number = number << 7 | u64::from(byte & 0x7f);
+        if byte & 0x80 != 0 || count == MOST_NUMBERS {
+            continue;
+        }
+        if count == 0 {
+            // The first byte has two of them.
+            let first = (number / 40).min(2);
+            decimal(first, put);
+            number -= 40 * first;
+        }
+        put(b".");
+        decimal(number, put);
+        (number, count) = (0, count + 1);
+    }
+    put(b")");
+}
+
+fn decimal(mut number: u64, put: &mut dyn FnMut(&[u8])) {
+    let (mut digits, mut at) = ([0; 20], 20);
+    while at == 20 || number > 0 {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    put(&digits[at..]);
+}
 
 /// A time in UTC: `YYMMDDHHMMSSZ` or with four digits of the year.
 fn time(tag: u8, text: &[u8]) -> Option<String> {
@@ -101,7 +157,10 @@ fn name(rdns: &[u8], put: &mut dyn FnMut(&[u8])) {
                 put(b", ");
             }
             let known = NAMES.iter().find(|(of, _)| *of == id);
-            put(known.map_or(b"?", |(_, name)| name));
+            match known {
+                Some((_, name)) => put(name),
+                None => identifier(id, put),
+            }
             put(b"=");
             if kind == BMP_STRING {
                 // Two bytes a letter; of those beyond Latin-1 only the lower one is left.
@@ -166,7 +225,13 @@ mod tests {
     #[test]
     fn names_and_serial() {
         let issuer = [attribute(b"\x55\x04\x06", 19, b"US"), attribute(b"\x55\x04\x0a", 12, b"Example, Inc")].concat();
-        let subject = [attribute(b"\x55\x04\x03", BMP_STRING, b"\0a\0b"), attribute(b"\x2a\x03", 12, b"x")].concat();
+        let subject = [
+            attribute(b"\x55\x04\x03", BMP_STRING, b"\0a\0b"),
+            attribute(b"\x2a\x03", 12, b"x"),
+            attribute(b"\x88\x37\x81\x80\x00", 12, b"y"),
+            attribute(b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x01", 22, b"z"),
+        ]
+        .concat();
         let tbs = der(
             SEQUENCE,
             &[
@@ -181,7 +246,7 @@ mod tests {
         let whole = der(SEQUENCE, &[&tbs]);
         let found = certificate(&whole).unwrap();
         assert_eq!(text(|put| found.issuer(put)), "C=US, O=Example, Inc");
-        assert_eq!(text(|put| found.subject(put)), "CN=ab, ?=x");
+        assert_eq!(text(|put| found.subject(put)), "CN=ab, OID(1.2.3)=x, OID(2.999.16384)=y, Email=z");
         assert_eq!(text(|put| found.serial_text(put)), "0A:FF");
         assert_eq!(found.validity().unwrap(), ["2024-01-31T23:59:59", "2051-01-01T00:00:00"]);
         for cut in 0..whole.len() {
