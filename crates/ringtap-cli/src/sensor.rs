@@ -92,7 +92,7 @@ pub struct Args {
     /// Searches and comparisons for one packet; one that needs more is counted
     #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Bounds")]
     budget: Option<u64>,
-    /// Flows at one time
+    /// Flows of an engine at one time: 65,536, or as many as half of the memory that is available has room for
     #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Bounds")]
     flows: Option<u64>,
     /// Whose bytes count where segments or fragments overlap: as the receiving hosts' system does (first, last, bsd, linux,

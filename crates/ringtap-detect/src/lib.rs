@@ -62,6 +62,7 @@ mod defrag;
 mod detector;
 mod event;
 mod fixed_vec;
+mod limits;
 mod matching;
 mod overlap;
 mod precedence;

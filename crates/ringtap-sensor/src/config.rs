@@ -67,6 +67,8 @@ struct FileBounds {
 pub(crate) struct Config {
     pub(crate) variables: Variables,
     pub(crate) limits: Limits,
+    /// Whether the user named the number of flows.
+    pub(crate) flows_named: bool,
     /// File of suppressions, event filters and rate filters.
     pub(crate) thresholds: Option<PathBuf>,
     pub(crate) iprep: Option<Iprep>,
@@ -128,6 +130,7 @@ impl Config {
             iprep: file.iprep,
             blinding,
             limits,
+            flows_named: flows.is_some(),
             thresholds,
             snmp: file.snmp.zip(name),
             alarms: file.alarms,

@@ -33,6 +33,7 @@ mod heart;
 mod identity;
 mod inspector;
 mod live;
+mod memory;
 mod metrics;
 mod notifications;
 mod numbers;

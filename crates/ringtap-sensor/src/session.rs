@@ -35,6 +35,7 @@ use crate::finds::{Finds, Wanted};
 use crate::heart::Heart;
 use crate::identity::{self, Identity};
 use crate::inspector::{Inspector, Statistics, Times};
+use crate::memory;
 use crate::numbers::{HostClock, Numbers};
 use crate::options::{Event, Input, LineTarget, Options};
 use crate::outputs::{Outputs, ToCorrelator, Wishes};
@@ -174,6 +175,11 @@ impl<'o> Session<'o> {
     pub(crate) fn surround(&mut self, feed: Feed) -> Result<(Surroundings, Vec<Inspector>)> {
         let outputs = &self.options.outputs;
         let Feed { engines, live, plain } = feed;
+        let (limits, fewer) = memory::fitting(&self.config.limits, self.config.flows_named, engines.len())?;
+        self.config.limits = limits;
+        if let Some(line) = fewer {
+            notes::say(&line);
+        }
         let log = self.pcap_log(&engines)?;
         let (recorder, packet_logs) = log.unzip();
         let mut packet_logs = packet_logs.into_iter().flatten();

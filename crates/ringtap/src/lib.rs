@@ -46,6 +46,7 @@ pub use ledger::{Cause, Ledger};
 pub use pacer::{Hybrid, Pacer, Policy};
 pub use receiver::{Backend, Outcome, Queues, Receiver, ReceiverConfig, Running};
 pub use source::Source;
+pub use sys::available::available_memory_bytes;
 pub use sys::event::{Event, PollEnd, Stop};
 pub use sys::spare_pages::SparePages;
 pub use sys::{keeper, local, netdev, netlink, perf, prefer_huge_pages, privileges, sched};

@@ -5,7 +5,7 @@
 
 use super::spool::{HEADER_LEN, Head};
 use crate::error::{Error, Result};
-use crate::sys::memory;
+use crate::sys::available;
 
 /// Length of what stands before each packet's bytes here: as in a spool, and its tag.
 const HEAD_LEN: usize = HEADER_LEN + 8;
@@ -61,7 +61,7 @@ impl Recent {
         if bytes < LEAST_BYTES {
             return refuse(format!("{bytes} bytes hold no large packet"), "give it at least 64 KiB");
         }
-        if let Some(available) = memory::available_memory_bytes().filter(|&available| bytes as u64 > available) {
+        if let Some(available) = available::available_memory_bytes().filter(|&available| bytes as u64 > available) {
             let cause = format!("{} MiB asked for, {} MiB available", bytes >> 20, available >> 20);
             return refuse(cause, "keep less");
         }

@@ -20,7 +20,7 @@ use super::spool::{Head, Refused, Rest, Spool, SpoolConsumer, SpoolProducer};
 use super::{FinalCounts, InterfaceInfo, Lost, RecordConfig, RecordSummary};
 use crate::error::{Error, Result};
 use crate::source::StampClock;
-use crate::sys::{clock, disk, memory, sched};
+use crate::sys::{available, clock, disk, sched};
 
 /// Distance between passes while packets come.
 const NAP: Duration = Duration::from_millis(40);
@@ -189,7 +189,7 @@ impl Drop for Recorder {
 /// Overcommit would let the allocation succeed and touching it bring in the OOM killer.
 fn check_memory(config: &RecordConfig) -> Result<()> {
     let wanted = config.spools as u64 * config.spool_bytes as u64;
-    match memory::available_memory_bytes() {
+    match available::available_memory_bytes() {
         Some(available) if wanted > available => Err(Error::failed(
             "set aside",
             "memory for spools",

@@ -5,7 +5,7 @@
 use crate::error::{Error, Result};
 use crate::interface::Interface;
 use crate::receiver::ReceiverConfig;
-use crate::sys::memory::available_memory_bytes;
+use crate::sys::available::available_memory_bytes;
 
 const LEAST_SLOTS: u32 = 1024;
 

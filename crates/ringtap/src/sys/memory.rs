@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
+use super::available::available_memory_bytes;
 use crate::error::{Error, Result};
 
 /// Size of the huge pages asked for (MAP_HUGETLB with the default size on x86-64 and arm64 with 4 KiB pages).
@@ -336,16 +337,6 @@ fn file_size_limit() -> Option<u64> {
     // SAFETY: a structure of the expected type, written by the call.
     let result = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
     (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
-}
-
-/// Memory the kernel could still hand out (MemAvailable of proc_meminfo(5)), or `None` when it can't be read.
-///
-/// Overcommit would let mmap(2) succeed and the prefault bring in the OOM killer instead of an error.
-pub(crate) fn available_memory_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().trim_end_matches(" kB").trim().parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 /// Packet memory that user space alone writes (the file and socket sources): equal frames, filled one after another.

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 pub(crate) mod addresses;
+pub(crate) mod available;
 pub(crate) mod card_ring;
 pub mod clock;
 pub(crate) mod disk;

@@ -11,8 +11,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::available::available_memory_bytes;
 use super::fanout;
-use super::memory::{Region, Slot, available_memory_bytes};
+use super::memory::{Region, Slot};
 use super::oversize::{Fetch, Oversize, POOL_BYTES};
 use super::{getsockopt, setsockopt};
 use crate::burst::BURST_MAX;
