@@ -10,6 +10,16 @@ use std::process::{Command, Stdio};
 use ringtap::{Error, Result};
 use ringtap_testbed::{Host, Testbed};
 
+/// Where what the whole machine has of its settings is.
+const SETTINGS: &str = "/proc/sys/net/core";
+
+/// Why the settings can't be had here, if they can't: other network namespaces than the machine's first have not got them.
+pub fn absent() -> Option<String> {
+    let path = Path::new(SETTINGS).join("netdev_budget");
+    let cause = format!("{} is not there: run it in the machine's first network namespace", path.display());
+    (!path.exists()).then_some(cause)
+}
+
 /// Budget and weight, packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
@@ -38,7 +48,7 @@ impl Setting {
     pub fn put(self, testbed: &Testbed) -> Result<InForce<'_>> {
         let mut this = InForce { before: Vec::new(), receiver: testbed.receiver(), steering: steering(testbed) };
         for (name, value) in [("netdev_budget", self.budget), ("dev_weight", self.weight)] {
-            let path = format!("/proc/sys/net/core/{name}");
+            let path = format!("{SETTINGS}/{name}");
             let before = fs::read_to_string(&path).map_err(|error| Error::os("read", &path, &error))?;
             write(&path, &value.to_string())?;
             this.before.push((path, before));

@@ -90,6 +90,9 @@ pub struct Args {
     json: bool,
 }
 
+/// Studies at rates that may be named.
+const OF_RATES: [Study; 5] = [Study::Rates, Study::Sensor, Study::Station, Study::Pcap, Study::Split];
+
 /// What is asked for beside --soak.
 const OF_SOAK: [&str; 5] = ["out", "add", "soak_rate", "soak_ring", "json"];
 
@@ -163,6 +166,17 @@ impl Args {
             (None, true) if self.quick => vec![Study::Idle, Study::Rates],
             (None, true) => Study::CAPTURE.to_vec(),
         };
+        for (option, is_given, of) in [
+            ("--rates", !self.rates.is_empty(), &OF_RATES[..]),
+            ("--trial", self.trial.is_some(), &[Study::Capacity, Study::Ring]),
+            ("--soaker", self.soaker, &[Study::Rates]),
+        ] {
+            if is_given && !studies.iter().any(|study| of.contains(study)) {
+                let names = of.iter().map(|study| study.name()).collect::<Vec<_>>().join(", ");
+                return Err(Error::usage("use", option, format!("none of its studies is to run: {names}"))
+                    .way_out("leave it out, or name one of them by --only"));
+            }
+        }
         Ok(Wanted {
             definitions,
             scale,

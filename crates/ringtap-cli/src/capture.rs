@@ -21,6 +21,7 @@ use ringtap_run::units;
 use ringtap_run::waiting::{How, Waiting};
 
 use crate::live::{LiveArgs, ReportArgs, TuningArgs, of_interfaces_alone, tell};
+use crate::outputs;
 use crate::words::{Words, one_of};
 
 /// Capture packets, to a file or just to measure, and account for every one.
@@ -112,7 +113,7 @@ pub struct Args {
     #[arg(long, value_name = "zstd[:LEVEL]", value_parser = compression, requires = "write", help_heading = "Recording")]
     compress: Option<i32>,
     /// Begin a new file before one exceeds this size (compressed, where it is); names get a number and the time
-    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "write", help_heading = "Recording")]
+    #[arg(long, value_name = "SIZE", value_parser = outputs::rotate_packets(), requires = "write", help_heading = "Recording")]
     rotate_size: Option<u64>,
     /// Begin a new file after this time
     #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "write", help_heading = "Recording")]

@@ -20,6 +20,11 @@ pub fn rotate() -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 
     units::size_from(4 << 10, "would begin a new file with each line or two")
 }
 
+/// Reads the size at which a file of packets is begun anew.
+pub fn rotate_packets() -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    units::size_from(4 << 10, "would begin a new file with each packet or two")
+}
+
 /// How it runs.
 #[derive(Debug, clap::Args)]
 pub struct ServiceArgs {

@@ -10,6 +10,7 @@ use ringtap::{Error, Result};
 use ringtap_run::units;
 use ringtap_sensor::PcapLog;
 
+use crate::outputs;
 use crate::words::{Words, one_of};
 
 /// Whose packets are logged.
@@ -39,7 +40,7 @@ pub struct PcapLogArgs {
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size_from(2 * LONGEST_READABLE as u64, "holds no packet of full length"), requires = "pcap_log")]
     pcap_keep_size: u64,
     /// Begin a new file before one exceeds this size (compressed, where it is); names get a number and the time
-    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "pcap_log")]
+    #[arg(long, value_name = "SIZE", value_parser = outputs::rotate_packets(), requires = "pcap_log")]
     pcap_rotate_size: Option<u64>,
     /// Begin a new file after this time
     #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "pcap_log")]

@@ -38,6 +38,7 @@ use crate::words::{self, Words, one_of, unused_beside};
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("what").required(true).multiple(false).args(["interface", "replay", "check_rules"])),
     group(ArgGroup::new("correlators").multiple(true).args(["alarm_to", "alarm_lines", "kafka", "correlate"])),
+    group(ArgGroup::new("eve_outputs").multiple(true).args(["eve", "eve_socket"])),
     group(ArgGroup::new("correlators_elsewhere").multiple(true).args(["alarm_to", "alarm_lines", "kafka"])),
     mut_args(|option| if of_interfaces_alone(&option) { option.conflicts_with("replay") } else { option }),
     mut_args(|option| unused_beside(option, "check_rules", &OF_CHECK)),
@@ -123,11 +124,12 @@ pub struct Args {
         value_delimiter = ',',
         value_parser = one_of(EVENTS),
         default_value = "alert,stats,anomaly,packet",
+        requires = "eve_outputs",
         help_heading = "Outputs"
     )]
     events: Vec<Event>,
     /// What to write with each alert
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(WITH_ALERTS), help_heading = "Outputs")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(WITH_ALERTS), requires = "eve_outputs", help_heading = "Outputs")]
     with_alerts: Vec<WithAlerts>,
     /// Write the same lines into this Unix socket (datagram or stream)
     #[arg(long, value_name = "PATH", help_heading = "Outputs")]

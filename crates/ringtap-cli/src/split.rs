@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ringtap::Result;
+use ringtap::{Error, Result};
 use ringtap_forward::split::{self, By, Options};
 use ringtap_run::units;
 
@@ -43,14 +43,15 @@ pub struct Args {
     duration: Option<Duration>,
 
     /// How frames are sent on interfaces: auto takes AF_XDP where an output has a queue for each engine
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(OUT_WAYS), help_heading = "Outputs")]
-    out_backend: split::OutBackend,
-    /// Slots of each output's transmit ring, a power of two from 128 to 65536
-    #[arg(long, value_name = "N", default_value = "4096", value_parser = units::count, help_heading = "Outputs")]
-    out_ring: u64,
-    /// Memory between each engine thread and a file
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, help_heading = "Outputs")]
-    spool: u64,
+    /// [default: auto]
+    #[arg(long, value_name = "HOW", value_parser = one_of(OUT_WAYS), help_heading = "Outputs")]
+    out_backend: Option<split::OutBackend>,
+    /// Slots of each output's transmit ring, a power of two from 128 to 65536 [default: 4096]
+    #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Outputs")]
+    out_ring: Option<u64>,
+    /// Memory between each engine thread and a file [default: 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, help_heading = "Outputs")]
+    spool: Option<u64>,
 
     #[command(flatten)]
     live: LiveArgs,
@@ -112,6 +113,7 @@ const OUT_WAYS: Words<split::OutBackend> = &[
 /// Wrong usage, or what could not be set up or went wrong.
 pub fn run(args: Args) -> Result<ExitCode> {
     let json = args.report.json;
+    args.used()?;
     let options = options(args);
     let done = split::run(&options)?;
     let text = if json { format!("{}\n", done.summary.object()) } else { done.summary.to_string() };
@@ -119,9 +121,29 @@ pub fn run(args: Args) -> Result<ExitCode> {
     done.failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
+impl Args {
+    /// Refuses what no output has a use for.
+    fn used(&self) -> Result<()> {
+        let files = self.out.iter().filter(|name| split::names_file(name)).count();
+        let (no_file, no_interface) = (files == 0, files == self.out.len());
+        for (option, is_given, is_unused, way_out) in [
+            ("--out-backend", self.out_backend.is_some(), no_interface, "leave it out, or name an interface by --out"),
+            ("--out-ring", self.out_ring.is_some(), no_interface, "leave it out, or name an interface by --out"),
+            ("--spool", self.spool.is_some(), no_file, "leave it out, or name a file by --out"),
+        ] {
+            if is_given && is_unused {
+                let cause = if no_file { "no output is a file" } else { "no output is an interface" };
+                return Err(Error::usage("use", option, cause).way_out(way_out));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What the library is told.
 fn options(args: Args) -> Options {
     let input = args.tuning.tuned(args.live.live(args.interface));
+    let usual = Options::new(input, args.out);
     Options {
         by: match args.by.as_str() {
             "flow" => By::Flow,
@@ -131,14 +153,14 @@ fn options(args: Args) -> Options {
         },
         inner: args.inner,
         seed: args.seed,
-        backend: args.out_backend,
-        slots: u32::try_from(args.out_ring).unwrap_or(u32::MAX),
-        spool_bytes: usize::try_from(args.spool).unwrap_or(usize::MAX),
+        backend: args.out_backend.unwrap_or(usual.backend),
+        slots: args.out_ring.map_or(usual.slots, |slots| u32::try_from(slots).unwrap_or(u32::MAX)),
+        spool_bytes: args.spool.map_or(usual.spool_bytes, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         duration: args.duration,
         stats: args.report.stats,
         objects: args.report.json,
         user: args.live.user,
         no_sandbox: args.live.no_sandbox,
-        ..Options::new(input, args.out)
+        ..usual
     }
 }

@@ -4,7 +4,8 @@
 mod capture_support;
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::net::{IpAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::process::Command;
@@ -26,8 +27,10 @@ const CASES: u32 = 300;
 /// How long a receiver may take to answer, or to read a stream to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What each client's connection brought to the application.
-fn listen(testbed: &Testbed) -> mpsc::Receiver<(IpAddr, Vec<u8>)> {
+/// What each client's connection brought to the application, which reads when it is told that all has come. Segments that come while a
+/// socket is read wait, and are put together there under the highest acknowledgement (tcp_add_backlog()): then a false one that
+/// acknowledges what was never sent takes the true one before it along.
+fn listen(testbed: &Testbed) -> (mpsc::Sender<()>, mpsc::Receiver<(IpAddr, Vec<u8>)>) {
     let host = testbed.receiver();
     let interface = host.interface().to_owned();
     let mac = testbed.sender().link().mac.map(|byte| format!("{byte:02x}")).join(":");
@@ -36,11 +39,13 @@ fn listen(testbed: &Testbed) -> mpsc::Receiver<(IpAddr, Vec<u8>)> {
     ip(host, "route add 10.0.0.0/8 via 203.0.113.1");
     let listener = host.run(|| TcpListener::bind((SERVER, PORT)).unwrap()).unwrap();
     let (told, heard) = mpsc::channel();
+    let (begin, has_come) = mpsc::channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
             let (mut all, mut part) = (Vec::new(), [0; 4096]);
+            let Ok(()) = has_come.recv() else { return };
             while !all.windows(LAST_WORDS.len()).any(|window| window == LAST_WORDS) {
                 match stream.read(&mut part) {
                     Ok(len @ 1..) => all.extend_from_slice(&part[..len]),
@@ -52,7 +57,14 @@ fn listen(testbed: &Testbed) -> mpsc::Receiver<(IpAddr, Vec<u8>)> {
             }
         }
     });
-    heard
+    (begin, heard)
+}
+
+fn number_in(mut file: &File) -> u64 {
+    let mut text = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    text.trim().parse().unwrap()
 }
 
 /// The sender's wire: frames out, and what the receiver answers.
@@ -62,6 +74,9 @@ struct Wire {
     transmit: TransmitRing,
     answers: std::os::fd::OwnedFd,
     to: [u8; 6],
+    /// How many frames the receiver's device has taken, before the first one and as it counts them.
+    taken: (u64, File),
+    sent: u64,
 }
 
 impl Wire {
@@ -82,7 +97,10 @@ impl Wire {
             .run(|| socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), SockProtocol::EthAll).unwrap())
             .unwrap();
         setsockopt(&answers, ReceiveTimeout, &TimeVal::new(1, 0)).unwrap();
-        Self { _source: source, transmit: transmit.unwrap(), answers, to: to.link().mac }
+        let path = format!("/sys/class/net/{}/statistics/rx_packets", to.interface());
+        let counter = to.run(|| File::open(path).unwrap()).unwrap();
+        let taken = (number_in(&counter), counter);
+        Self { _source: source, transmit: transmit.unwrap(), answers, to: to.link().mac, taken, sent: 0 }
     }
 
     fn send(&mut self, frame: &[u8]) {
@@ -99,6 +117,18 @@ impl Wire {
             std::thread::sleep(Duration::from_micros(100));
         }
         self.transmit.kick();
+        self.sent += 1;
+    }
+
+    /// Waits until the receiver's device has taken all.
+    fn settle(&self) {
+        let until = Instant::now() + PATIENCE;
+        while number_in(&self.taken.1) < self.taken.0 + self.sent {
+            assert!(Instant::now() < until, "the receiver's device has lost frames");
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        // It counts before it hands the last ones on.
+        std::thread::sleep(Duration::from_millis(1));
     }
 
     /// The receiver's first sequence number to this client.
@@ -122,7 +152,7 @@ impl Wire {
 fn net_sensor_finds_what_a_linux_receiver_gets_and_nothing_else() {
     const TEST: &str = "net_sensor_finds_what_a_linux_receiver_gets_and_nothing_else";
     let testbed = testbed(TEST, TestbedConfig::default());
-    let heard = listen(&testbed);
+    let (begin, heard) = listen(&testbed);
     let folder = tempfile::tempdir().unwrap();
     let (rules, eve) = (folder.path().join("my.rules"), folder.path().join("eve.json"));
     std::fs::write(&rules, (0..CASES).map(|number| mixed_to(number, 0).rules).collect::<String>()).unwrap();
@@ -142,6 +172,8 @@ fn net_sensor_finds_what_a_linux_receiver_gets_and_nothing_else() {
         let case = mixed_to(number, wire.answer(client.octets()));
         // The server's words are its own.
         case.frames[1..].iter().filter(|frame| frame[26..30] != own).for_each(|frame| wire.send(frame));
+        wire.settle();
+        begin.send(()).unwrap();
         let (from, bytes) = heard
             .recv_timeout(PATIENCE + Duration::from_secs(1))
             .unwrap_or_else(|error| panic!("{}: {error}", case.name));

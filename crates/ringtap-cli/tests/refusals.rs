@@ -221,6 +221,9 @@ fn options_that_belong_to_another_one_ask_for_it() {
     asks("correlate --rules x --listen 127.0.0.1:0 --gap-wait 1s", "--sensors");
     asks("correlate --rules x --sensors 127.0.0.1:0 --config x --format eve", "--read <FILE>...|--listen");
     asks("bench --out x --soak-rate 1M", "--soak <COUNT>");
+    for option in ["--events flow", "--with-alerts packet"] {
+        asks(&format!("sensor -i lo -S x {option}"), "--eve <FILE>|--eve-socket <PATH>");
+    }
     for option in ["--trap-version v1", "--nodes 9", "--community x"] {
         asks(&format!("generate -i lo --rate 1k {option}"), "--traps");
     }
@@ -233,6 +236,14 @@ fn options_that_belong_to_another_one_ask_for_it() {
         refused(&command, 2, &[option.split(' ').next().unwrap(), "has no use for it", "leave it out"]);
     }
     refused("pcap-run --backend packet --take -- true", 2, &["--take", "has no use for it"]);
+    for option in ["--out-backend xdp", "--out-ring 128"] {
+        let command = format!("split -i lo -o a.pcapng {option}");
+        refused(&command, 2, &[option.split(' ').next().unwrap(), "no output is an interface", "leave it out"]);
+    }
+    refused("split -i lo -o lo --spool 1MiB", 2, &["--spool", "no output is a file", "leave it out"]);
+    refused("bench --out x --only idle --rates 1k", 2, &["--rates", "rates, sensor, station", "by --only"]);
+    refused("bench --out x --only sensor --trial 5000", 2, &["--trial", "capacity, ring", "by --only"]);
+    refused("bench --out x --only napi --soaker", 2, &["--soaker", "is to run: rates", "by --only"]);
 }
 
 #[test]
@@ -245,6 +256,8 @@ fn sizes_below_which_nothing_would_be_kept_are_refused() {
     least("trap --buffer 65535", "64KiB");
     least("trap --output x --output-rotate 1", "4KiB");
     least("sensor -i lo --eve x --eve-rotate 4095", "4KiB");
+    least("capture -i lo -w x --rotate-size 1", "4KiB");
+    least("sensor -i lo -S x --pcap-log alerts --pcap-file x --pcap-rotate-size 1", "4KiB");
     least("capture -i lo -w x --keep 1s --keep-size 65535", "64KiB");
     refused("capture -i lo -w x --keep-size 1GiB", 2, &["--keep <TIME>"]);
     for arguments in ["trap --keep-size 1", "correlate --rules x --listen 127.0.0.1:0 --store x --keep-size 1048575"] {

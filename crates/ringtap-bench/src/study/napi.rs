@@ -15,6 +15,10 @@ use crate::run::Request;
 use crate::softirq::{self, Pings, Setting};
 
 pub(super) fn study(bench: &mut Bench<'_>) -> Result<()> {
+    if let Some(cause) = softirq::absent() {
+        bench.miss("napi".to_owned(), cause);
+        return Ok(());
+    }
     let (scale, definitions) = (bench.scale.clone(), Rc::clone(&bench.definitions));
     let readers = named(bench, &definitions.napi.receivers);
     let ping = softirq::find_ping();

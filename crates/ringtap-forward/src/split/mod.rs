@@ -30,7 +30,7 @@ use ringtap::{Error, Result};
 use ringtap_run::live::Live;
 use serde::Serialize;
 
-pub use outputs::OutBackend;
+pub use outputs::{OutBackend, names_file};
 pub use report::Summary;
 
 /// By what packets are told apart.

@@ -36,6 +36,11 @@ pub enum OutBackend {
     Packet,
 }
 
+/// Whether an output of this name is a file, a pipe or standard output; any other is an interface.
+pub fn names_file(name: &str) -> bool {
+    name == STDOUT || name.contains('/') || [".pcapng", ".pcap", ".zst"].iter().any(|ending| name.ends_with(ending))
+}
+
 /// An output.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
@@ -52,8 +57,7 @@ pub(crate) enum Kind {
 
 impl Output {
     fn find(name: &str) -> Result<Self> {
-        let has_ending = [".pcapng", ".pcap", ".zst"].iter().any(|ending| name.ends_with(ending));
-        let kind = if name == STDOUT || name.contains('/') || has_ending {
+        let kind = if names_file(name) {
             Kind::File(PathBuf::from(name))
         } else {
             Kind::Interface(Box::new(Interface::find_up(name)?))
