@@ -9,6 +9,9 @@ use crate::failure::{Code, Failure};
 use crate::messages::{self, Api, Metadata};
 use crate::security::Security;
 
+/// A topic that is read or written has no more.
+const MOST_PARTITIONS: usize = 4096;
+
 /// A cluster.
 pub(crate) struct Cluster {
     brokers: Brokers,
@@ -35,6 +38,9 @@ impl Cluster {
             let it = metadata.topics.iter().find(|(_, name, _)| name == topic);
             let (code, _, partitions) = it.ok_or(Failure::Refused(Code::UNKNOWN_TOPIC))?;
             Code::check(*code).map_err(Failure::Refused)?;
+            if partitions.len() > MOST_PARTITIONS {
+                return Err(Failure::Other(format!("it has more than {MOST_PARTITIONS} partitions")));
+            }
             let mut leaders = vec![None; partitions.len()];
             for (partition, leader) in partitions {
                 if let Some(place) = usize::try_from(*partition).ok().and_then(|number| leaders.get_mut(number)) {

@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::ServerName;
@@ -21,20 +21,55 @@ const CONNECT: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(15);
 /// What a broker is told to wait for its replicas, ms.
 pub(crate) const ANSWER_MS: i32 = 10_000;
-/// No answer is longer, bytes: what is asked for is far less.
+/// No answer is longer, bytes: what is asked for is far less. Before it is known who the other end is, none is longer than [`MOST_EARLY`].
 const MOST: usize = 96 << 20;
+const MOST_EARLY: usize = 1 << 20;
+/// Of what a broker says in a text so many characters are shown.
+const SHOWN: usize = 200;
 /// How we name ourselves, for the broker's log.
 const CLIENT: &str = "ringtap";
 
 enum Stream {
-    Plain(TcpStream),
-    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Plain(Timed),
+    Tls(Box<StreamOwned<ClientConnection, Timed>>),
+}
+
+/// A stream whose reads and writes all end at one time: who sends a byte now and then is not waited for any longer.
+struct Timed {
+    stream: TcpStream,
+    until: Instant,
+}
+
+impl Timed {
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(left) }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.left()?))?;
+        self.stream.read(into)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.left()?))?;
+        self.stream.write(from)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
 }
 
 /// A connection.
 pub(crate) struct Connection {
     stream: Stream,
     correlation: i32,
+    most: usize,
 }
 
 impl Connection {
@@ -51,11 +86,12 @@ impl Connection {
                 Stream::Tls(Box::new(StreamOwned::new(session, stream)))
             }
         };
-        let mut this = Self { stream, correlation: 0 };
+        let mut this = Self { stream, correlation: 0, most: MOST_EARLY };
         this.agree()?;
         if let Some(sasl) = &security.sasl {
             this.authenticate(sasl)?;
         }
+        this.most = MOST;
         Ok(this)
     }
 
@@ -127,6 +163,7 @@ impl Connection {
         message.i32((head.0.len() + body.len()) as i32);
         message.0.extend_from_slice(&head.0);
         message.0.extend_from_slice(body);
+        self.give_time();
         match &mut self.stream {
             Stream::Plain(stream) => stream.write_all(&message.0)?,
             Stream::Tls(stream) => {
@@ -139,9 +176,10 @@ impl Connection {
 
     /// The answer of this number.
     pub(crate) fn receive(&mut self, number: i32) -> Result<Vec<u8>, Failure> {
+        self.give_time();
         let mut len = [0; 4];
         self.read(&mut len)?;
-        let len = usize::try_from(i32::from_be_bytes(len)).ok().filter(|len| (4..=MOST).contains(len));
+        let len = usize::try_from(i32::from_be_bytes(len)).ok().filter(|len| (4..=self.most).contains(len));
         let len = len.ok_or(Malformed("an answer has no length, or is too long"))?;
         let mut answer = Vec::new();
         // As it comes, so that a length that lies costs nothing.
@@ -158,6 +196,15 @@ impl Connection {
         Ok(answer)
     }
 
+    /// From now on for one message.
+    fn give_time(&mut self) {
+        let timed = match &mut self.stream {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => &mut stream.sock,
+        };
+        timed.until = Instant::now() + PATIENCE;
+    }
+
     fn read(&mut self, into: &mut [u8]) -> io::Result<()> {
         match &mut self.stream {
             Stream::Plain(stream) => stream.read_exact(into),
@@ -168,21 +215,62 @@ impl Connection {
 
 /// Text of a broker without what would steer a terminal.
 fn ringtap_printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-fn connect(host: &str, port: u16) -> Result<TcpStream, Failure> {
+fn connect(host: &str, port: u16) -> Result<Timed, Failure> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT) {
             Ok(stream) => {
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
                 stream.set_nodelay(true)?;
-                return Ok(stream);
+                return Ok(Timed { stream, until: Instant::now() + PATIENCE });
             }
             Err(error) => last = error,
         }
     }
     Err(last.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn who_sends_a_byte_now_and_then_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let sender = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut sent = 0;
+            while stream.write_all(&[0]).is_ok() {
+                sent += 1;
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            sent
+        });
+        let mut stream = connect("127.0.0.1", address.port()).unwrap();
+        stream.until = Instant::now() + Duration::from_millis(300);
+        let error = stream.read_exact(&mut [0; 1000]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        drop(stream);
+        assert!(sender.join().unwrap() > 1);
+    }
+
+    #[test]
+    fn a_stranger_gets_little_room() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let answer = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.write_all(&(MOST_EARLY as i32 + 1).to_be_bytes());
+            let _ = stream.read(&mut [0; 1000]);
+        });
+        let security = Security { tls: None, sasl: None };
+        let failure = Connection::open(&("127.0.0.1".to_owned(), address.port()), &security).err().unwrap();
+        assert!(failure.to_string().contains("is too long"), "{failure}");
+        answer.join().unwrap();
+    }
 }

@@ -19,10 +19,11 @@ use crate::security::Security;
 /// Bytes of one partition in one answer, and of all.
 const PARTITION_BYTES: i32 = 1 << 20;
 const ANSWER_BYTES: i32 = 16 << 20;
-/// Of a partition with so many bytes in memory no more is asked for.
+/// Of a partition with so many bytes in memory no more is asked for, nor taken; of many partitions each has less, so that all have
+/// [`ENOUGH_OF_ALL`] or the least.
 const ENOUGH: usize = 4 << 20;
-/// A topic has no more partitions that are read.
-const MOST_PARTITIONS: usize = 4096;
+const ENOUGH_OF_ALL: usize = 64 << 20;
+const LEAST_ENOUGH: usize = 64 << 10;
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -147,9 +148,6 @@ impl Consumer {
     fn look(&mut self) -> Result<(), Failure> {
         let all = self.cluster.leaders(&self.topics)?;
         for (topic, leaders) in self.topics.iter().zip(all) {
-            if leaders.len() > MOST_PARTITIONS {
-                return Err(Failure::Other(format!("it has more than {MOST_PARTITIONS} partitions")));
-            }
             for (number, leader) in leaders.into_iter().enumerate() {
                 let source = Source { topic: topic.clone(), partition: number as i32 };
                 match self.partitions.iter_mut().find(|it| it.source == source) {
@@ -205,7 +203,8 @@ impl Consumer {
             self.find_beginnings()?;
         }
         let mut by_leader: BTreeMap<i32, Wanted<'_>> = BTreeMap::new();
-        for it in self.partitions.iter().filter(|it| it.bytes < ENOUGH) {
+        let enough = self.enough();
+        for it in self.partitions.iter().filter(|it| it.bytes < enough) {
             let leader = it.leader.ok_or(Failure::Refused(Code(5)))?;
             let topics = by_leader.entry(leader).or_default();
             topics.entry(&it.source.topic).or_default().push((it.source.partition, it.next));
@@ -227,10 +226,16 @@ impl Consumer {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Takes an answer.
+    /// Bytes of each partition that may wait in memory; a record more is taken, however large.
+    fn enough(&self) -> usize {
+        (ENOUGH_OF_ALL / self.partitions.len().max(1)).clamp(LEAST_ENOUGH, ENOUGH)
+    }
+
+    /// Takes an answer, as far as there is room: the rest is asked for again.
     fn take(&mut self, answer: &[u8]) -> Result<(), Failure> {
         let (code, partitions) = messages::fetched(answer)?;
         Code::check(code).map_err(Failure::Refused)?;
+        let enough = self.enough();
         for it in partitions {
             let found = |of: &Partition| of.source.topic == it.topic && of.source.partition == it.number;
             let Some(place) = self.partitions.iter().position(found) else { continue };
@@ -255,6 +260,7 @@ impl Consumer {
                 };
                 *bytes += weight(&record);
                 waiting.push_back(record);
+                *bytes < enough
             };
             match records::decode(it.records, &it.aborted, partition.next, take) {
                 Ok(done) => {

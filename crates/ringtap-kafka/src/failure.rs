@@ -67,10 +67,12 @@ impl Code {
     pub(crate) const UNKNOWN_TOPIC: Self = Self(3);
     pub(crate) const MESSAGE_TOO_LARGE: Self = Self(10);
     pub(crate) const RECORD_LIST_TOO_LARGE: Self = Self(18);
+    pub(crate) const INVALID_TIMESTAMP: Self = Self(32);
     pub(crate) const OUT_OF_ORDER: Self = Self(45);
     pub(crate) const DUPLICATE: Self = Self(46);
     pub(crate) const INVALID_PRODUCER_EPOCH: Self = Self(47);
     pub(crate) const UNKNOWN_PRODUCER: Self = Self(59);
+    pub(crate) const INVALID_RECORD: Self = Self(87);
 
     /// 0 is success.
     pub(crate) fn check(code: i16) -> Result<(), Self> {
@@ -94,6 +96,9 @@ impl fmt::Display for Code {
             20 => "too few replicas have it yet (NOT_ENOUGH_REPLICAS_AFTER_APPEND)",
             29 => "this user may not use the topic (TOPIC_AUTHORIZATION_FAILED)",
             31 => "this user may not write idempotently (CLUSTER_AUTHORIZATION_FAILED)",
+            32 => {
+                "a record's time is outside what the topic takes (INVALID_TIMESTAMP; message.timestamp.before.max.ms)"
+            }
             33 => "the broker has another SASL mechanism (UNSUPPORTED_SASL_MECHANISM)",
             34 => "it asks for authentication first (ILLEGAL_SASL_STATE)",
             35 => "it does not speak this version of the protocol (UNSUPPORTED_VERSION; Kafka 2.1 or later is needed)",
@@ -103,6 +108,7 @@ impl fmt::Display for Code {
             56 => "its disk has failed (KAFKA_STORAGE_ERROR)",
             58 => "user or password is wrong (SASL_AUTHENTICATION_FAILED)",
             59 => "the broker has forgotten the producer (UNKNOWN_PRODUCER_ID)",
+            87 => "the topic does not take such a record (INVALID_RECORD)",
             other => return write!(f, "error {other} of Kafka's protocol"),
         };
         f.write_str(words)

@@ -58,9 +58,9 @@ impl Output {
     /// The spool can't be used; a broker answers and has no such topic, or refuses us.
     pub fn open(target: Target) -> Result<Self> {
         let Target { brokers, topic, key, spool: folder, spool_bytes, security } = target;
-        let (spool, state) = Spool::open(&folder, spool_bytes, &topic)?;
+        let (spool, slots, state) = Spool::open(&folder, spool_bytes, &topic)?;
         let shared = Arc::new(Shared::new(spool, state.done));
-        let mut producer = Producer::new(brokers, security, topic, folder, state, Arc::clone(&shared));
+        let mut producer = Producer::new(brokers, security, topic, folder, (slots, state), Arc::clone(&shared));
         producer.begin()?;
         let thread = std::thread::Builder::new()
             .name("ringtap-kafka".to_owned())
@@ -134,7 +134,7 @@ impl Output {
         }
         let refused = self.shared.refused.load(Ordering::Relaxed);
         if refused > 0 {
-            producer::say(&format!("Kafka refused {refused} records as too large"));
+            producer::say(&format!("Kafka refused {refused} records"));
         }
     }
 }

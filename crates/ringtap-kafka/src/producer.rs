@@ -20,7 +20,7 @@ use crate::failure::{Code, Failure};
 use crate::messages::{self, Api};
 use crate::records::{Entry, Numbering, encode, partition_of};
 use crate::security::Security;
-use crate::spool::{self, Kept, Place, Reader, Spool, State};
+use crate::spool::{Kept, Place, Reader, Slots, Spool, State};
 
 /// Records of a batch, and their bytes, at most: a topic takes 1 MiB where it is not told otherwise.
 const BATCH: usize = 4096;
@@ -85,6 +85,7 @@ pub(crate) struct Producer {
     brokers: Brokers,
     topic: String,
     folder: PathBuf,
+    slots: Slots,
     state: State,
     /// Who leads each partition, as far as is known.
     leaders: Option<Leaders>,
@@ -100,12 +101,12 @@ impl Producer {
         security: Security,
         topic: String,
         folder: PathBuf,
-        state: State,
+        (slots, state): (Slots, State),
         shared: Arc<Shared>,
     ) -> Self {
         let cluster = Cluster::new(brokers.clone(), security);
         let most_bytes = BATCH_BYTES;
-        Self { cluster, brokers, topic, folder, state, leaders: None, shared, most_bytes, away: None }
+        Self { cluster, brokers, topic, folder, slots, state, leaders: None, shared, most_bytes, away: None }
     }
 
     /// Looks for the topic once. That nobody answers is said, and no error.
@@ -237,8 +238,11 @@ impl Producer {
                     Code(0) | Code::DUPLICATE => {
                         waiting.remove(&partition);
                     }
-                    Code::MESSAGE_TOO_LARGE | Code::RECORD_LIST_TOO_LARGE => {
-                        return self.make_smaller(records, end, &counts, &waiting);
+                    refused @ (Code::MESSAGE_TOO_LARGE
+                    | Code::RECORD_LIST_TOO_LARGE
+                    | Code::INVALID_TIMESTAMP
+                    | Code::INVALID_RECORD) => {
+                        return self.make_smaller(refused, records, end, &counts, &waiting);
                     }
                     Code::OUT_OF_ORDER | Code::UNKNOWN_PRODUCER | Code::INVALID_PRODUCER_EPOCH => {
                         self.begin_anew()?;
@@ -324,9 +328,11 @@ impl Producer {
         Ok(answers)
     }
 
-    /// A batch is larger than the topic takes: none of it is there. It is cut, and what is alone and too large is given up.
+    /// A batch is larger than the topic takes, or has a record that it does not take: none of it is there. It is cut, and the record
+    /// that is alone then is given up.
     fn make_smaller(
         &mut self,
+        refused: Code,
         records: &[Kept],
         end: Place,
         counts: &BTreeMap<i32, i32>,
@@ -336,10 +342,11 @@ impl Producer {
             if self.shared.refused.fetch_add(1, Ordering::Relaxed) == 0 {
                 let bytes = records[0].value.len();
                 say(&format!(
-                    "Kafka's topic {} takes no record of {bytes} bytes: such are counted, and given up",
+                    "Kafka's topic {} refuses a record of {bytes} bytes: {refused}; such are counted, and given up",
                     self.topic
                 ));
             }
+            self.most_bytes = BATCH_BYTES;
             self.finish(end);
             return Ok(Delivered::All);
         }
@@ -384,8 +391,9 @@ impl Producer {
         *self.shared.done.lock().unwrap_or_else(PoisonError::into_inner) = end;
     }
 
-    fn keep(&self) -> Result<(), Failure> {
-        spool::keep(&self.folder, &self.state)
+    fn keep(&mut self) -> Result<(), Failure> {
+        self.slots
+            .keep(&self.state)
             .map_err(|error| Failure::Other(format!("keep what was sent in {}: {error}", self.folder.display())))
     }
 

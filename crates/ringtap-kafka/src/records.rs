@@ -103,7 +103,8 @@ pub struct Done {
     pub skipped: u64,
 }
 
-/// Hands out the records from `from` on of all whole batches, but those of transactions that were given up.
+/// Hands out the records from `from` on of all whole batches, but those of transactions that were given up, until `take` wants no
+/// more (false).
 ///
 /// # Errors
 /// A batch was damaged on its way, or is of a format before 2; its offset or that of the one before. Those before it were handed out.
@@ -111,7 +112,7 @@ pub fn decode(
     bytes: &[u8],
     aborted: &[(i64, i64)],
     from: i64,
-    mut take: impl FnMut(Decoded<'_>),
+    mut take: impl FnMut(Decoded<'_>) -> bool,
 ) -> Result<Done, (i64, Malformed)> {
     let mut aborted: Vec<(i64, i64)> = aborted.to_vec();
     aborted.sort_unstable_by_key(|(_, first)| std::cmp::Reverse(*first));
@@ -129,8 +130,11 @@ pub fn decode(
             given_up.insert(producer);
         }
         let head = Head::read(content, base).map_err(|malformed| (next, malformed))?;
-        let read = head.batch(next, &mut given_up, &mut take);
-        skipped += u64::from(read.is_err());
+        match head.batch(next, &mut given_up, &mut take) {
+            Ok(None) => {}
+            Ok(Some(last)) => return Ok(Done { next: next.max(last + 1), skipped }),
+            Err(_) => skipped += 1,
+        }
         next = next.max(head.next);
     }
     Ok(Done { next, skipped })
@@ -161,7 +165,8 @@ impl<'a> Head<'a> {
             return Err(Malformed("a batch's checksum is wrong"));
         }
         let attributes = reader.i16()?;
-        let next = base.saturating_add(reader.i32()?.into()).saturating_add(1);
+        let next = base.checked_add(reader.i32()?.into()).and_then(|last| last.checked_add(1));
+        let next = next.filter(|next| (0..*next).contains(&base)).ok_or(Malformed("a batch's offsets are none"))?;
         let (base_ms, latest_ms) = (reader.i64()?, reader.i64()?);
         let producer = reader.i64()?;
         reader.take(6)?;
@@ -169,12 +174,13 @@ impl<'a> Head<'a> {
         Ok(Self { base, next, attributes, base_ms, latest_ms, producer, count, records: reader.0 })
     }
 
+    /// The offset of the record after which no more were wanted, if it is not the last one.
     fn batch(
         &self,
         from: i64,
         given_up: &mut HashSet<i64>,
-        take: &mut impl FnMut(Decoded<'_>),
-    ) -> Result<(), Malformed> {
+        take: &mut impl FnMut(Decoded<'_>) -> bool,
+    ) -> Result<Option<i64>, Malformed> {
         let Self { base, attributes, base_ms, latest_ms, producer, count, .. } = *self;
         let mut reader = Reader(self.records);
         let has_broker_s_time = attributes & 8 != 0;
@@ -188,20 +194,24 @@ impl<'a> Head<'a> {
         }
         if is_control {
             given_up.remove(&producer);
-            return Ok(());
+            return Ok(None);
         }
         let is_given_up = is_transactional && given_up.contains(&producer);
         for _ in 0..count {
             let mut record = Reader(reader.varint_bytes()?.ok_or(Malformed("a record is missing"))?);
             record.i8()?;
             let time_ms = base_ms.saturating_add(record.varint()?);
-            let offset = base.saturating_add(record.varint()?);
+            let offset = base.checked_add(record.varint()?).filter(|offset| (base..self.next).contains(offset));
+            let offset = offset.ok_or(Malformed("a record's offset is outside its batch"))?;
             let (key, value) = (record.varint_bytes()?, record.varint_bytes()?);
             if offset >= from && !is_given_up {
-                take(Decoded { offset, time_ms: if has_broker_s_time { latest_ms } else { time_ms }, key, value });
+                let time_ms = if has_broker_s_time { latest_ms } else { time_ms };
+                if !take(Decoded { offset, time_ms, key, value }) {
+                    return Ok(Some(offset));
+                }
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -262,6 +272,7 @@ mod tests {
         let mut values = Vec::new();
         let next = decode(bytes, aborted, from, |it| {
             values.push(format!("{}:{}", it.offset, String::from_utf8_lossy(it.value.unwrap())));
+            true
         });
         (values, next)
     }
@@ -290,6 +301,42 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
             assert!(values(&damaged, &[], 0).1.is_err(), "{at}");
+        }
+    }
+
+    #[test]
+    fn who_wants_no_more_goes_on_from_there() {
+        let mut bytes = at(0, 0, &[("a", "one"), ("b", "two"), ("b", "three")]);
+        bytes.extend(at(3, 0, &[("a", "four")]));
+        let read = |from: i64, count: usize| {
+            let mut values = Vec::new();
+            let done = decode(&bytes, &[], from, |it| {
+                values.push(it.offset);
+                values.len() < count
+            });
+            (values, done.unwrap().next)
+        };
+        assert_eq!(read(0, 2), (vec![0, 1], 2));
+        assert_eq!(read(2, 1), (vec![2], 3), "the last one of its batch");
+        assert_eq!(read(3, 9), (vec![3], 4));
+    }
+
+    #[test]
+    fn offsets_outside_their_batch_are_not_believed() {
+        // The second record's distance from the first stands behind length, attributes and time.
+        let mut bytes = at(5, 0, &[("a", "one"), ("b", "two")]);
+        let record = 61;
+        let second = record + 1 + usize::from(bytes[record] / 2);
+        assert_eq!(bytes[second + 3], 2, "1 as it is written");
+        for far in [4, 0x7e, 1] {
+            bytes[second + 3] = far;
+            let sum = crc32c::crc32c(&bytes[21..]);
+            bytes[17..21].copy_from_slice(&sum.to_be_bytes());
+            assert_eq!(values(&bytes, &[], 0), (vec!["5:one".into()], Ok(Done { next: 7, skipped: 1 })), "{far}");
+        }
+        // A batch at the end of all numbers, and one before them.
+        for base in [i64::MAX, i64::MAX - 1, -1, i64::MIN] {
+            assert!(values(&at(base, 0, &[("a", "one"), ("b", "two")]), &[], 0).1.is_err(), "{base}");
         }
     }
 
@@ -323,7 +370,11 @@ mod tests {
 
     fn values_of_any(bytes: &[u8]) -> usize {
         let mut count = 0;
-        let _ = decode(bytes, &[], 0, |_| count += 1);
+        let _ = decode(bytes, &[], 0, |it| {
+            assert!(it.offset >= 0 && it.offset < i64::MAX);
+            count += 1;
+            true
+        });
         count
     }
 

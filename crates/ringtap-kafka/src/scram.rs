@@ -10,7 +10,9 @@ use ring::{digest, hmac, pbkdf2};
 use crate::failure::Malformed;
 use crate::security::{Mechanism, Sasl};
 
-/// Iterations that a broker may ask for: Kafka's own bound is 16,384.
+/// Iterations that a broker may ask for: Kafka's own bounds are 4096 (RFC 7677 §4 wants no fewer) and 16,384. With few, somebody who
+/// plays the broker finds the password from the proof.
+const LEAST_ITERATIONS: u32 = 4096;
 const MOST_ITERATIONS: u32 = 1 << 20;
 
 /// An exchange that has begun.
@@ -46,8 +48,8 @@ impl<'a> Scram<'a> {
         let nonce = field("r=").filter(|nonce| nonce.starts_with(&self.nonce)).ok_or(wrong)?;
         let salt = field("s=").and_then(|salt| BASE64.decode(salt.as_bytes()).ok()).ok_or(wrong)?;
         let iterations: NonZeroU32 = field("i=").and_then(|count| count.parse().ok()).ok_or(wrong)?;
-        if iterations.get() > MOST_ITERATIONS {
-            return Err(Malformed("it asks for too many iterations of SCRAM"));
+        if !(LEAST_ITERATIONS..=MOST_ITERATIONS).contains(&iterations.get()) {
+            return Err(Malformed("it asks for fewer iterations of SCRAM than 4096, or for more than a million"));
         }
         let (derive, mac, hash) = match self.sasl.mechanism {
             Mechanism::ScramSha512 => (pbkdf2::PBKDF2_HMAC_SHA512, hmac::HMAC_SHA512, &digest::SHA512),
@@ -101,6 +103,8 @@ mod tests {
         for wrong in [
             &b"r=another,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"[..],
             b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=0",
+            b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4095",
+            b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4000000000",
             b"\xff",
         ] {
             assert!(scram.proof(wrong).is_err());

@@ -3,12 +3,13 @@
 //! Does not: send, or know what is in a record.
 //!
 //! `spool-NNNNNNNN` has records: length of what follows the checksum (4 bytes, little endian), CRC-32C of that, time in ms (8), length
-//! of the key (2), key, value. `state` says how far they were sent ([`State`]). `lock` is held by the process that has them.
+//! of the key (2), key, value. `state` says how far they were sent ([`State`]), in two slots that are written in turn, in place: neither
+//! a crash nor a full disk leaves none. `lock` is held by the process that has them.
 
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -72,7 +73,7 @@ impl Spool {
     ///
     /// # Errors
     /// The folder can't be used, another process has it, or what waits there is for another topic.
-    pub(crate) fn open(folder: &Path, most: u64, topic: &str) -> Result<(Self, State)> {
+    pub(crate) fn open(folder: &Path, most: u64, topic: &str) -> Result<(Self, Slots, State)> {
         let name = folder.display().to_string();
         let failed = |error: io::Error| {
             Error::os("keep what waits for Kafka in", &name, &error).way_out("name another folder for the spool")
@@ -83,7 +84,7 @@ impl Spool {
             Error::failed("keep what waits for Kafka in", &name, "another process uses the folder")
                 .way_out("give each a spool of its own")
         })?;
-        let state = state(folder, topic).map_err(failed)?;
+        let (mut slots, state) = Slots::open(folder, topic).map_err(failed)?;
         let mut segments = segments(folder).map_err(failed)?;
         let number = segments.back().map_or(state.done.segment.max(1), |(number, _)| *number);
         if segments.is_empty() {
@@ -100,6 +101,11 @@ impl Spool {
         let mut state = state;
         // Files that are gone hold nothing that waits.
         state.done = state.done.max(Place { segment: this.segments.front().map_or(1, |first| first.0), offset: 0 });
+        if state.sent.unwrap_or(state.done) > this.end() {
+            // After a power cut the end may be gone of what was sent. Its numbers are the broker's: what comes in its place has others.
+            state = State { topic: state.topic, done: state.done.min(this.end()), ..State::default() };
+            slots.keep(&state).map_err(failed)?;
+        }
         this.forget(state.done);
         if state.topic != topic {
             if this.waiting(state.done) > 0 && !state.topic.is_empty() {
@@ -109,12 +115,13 @@ impl Spool {
             }
             state = State { topic: topic.to_owned(), done: state.done, ..State::default() };
         }
-        Ok((this, state))
+        Ok((this, slots, state))
     }
 
     /// Bytes that wait behind a place.
     pub(crate) fn waiting(&self, done: Place) -> u64 {
-        self.bytes() - self.segments.front().filter(|(number, _)| *number == done.segment).map_or(0, |_| done.offset)
+        let first = self.segments.front().filter(|(number, _)| *number == done.segment);
+        self.bytes() - first.map_or(0, |(_, bytes)| done.offset.min(*bytes))
     }
 
     fn bytes(&self) -> u64 {
@@ -201,25 +208,61 @@ fn sound(path: &Path) -> io::Result<u64> {
     Ok(reader.offset)
 }
 
-/// One that is damaged, or not there, begins anew.
-fn state(folder: &Path, topic: &str) -> io::Result<State> {
-    match fs::read(folder.join("state")) {
-        Ok(text) => {
-            Ok(serde_json::from_slice(&text).unwrap_or_else(|_| State { topic: topic.to_owned(), ..State::default() }))
+/// The file of the [`State`]: two slots, each with a number (8 bytes), the length of the JSON text behind it (4) and the checksum of that
+/// (4), little endian.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    file: File,
+    /// Number of the next one that is written.
+    next: u64,
+}
+
+const SLOT: usize = 64 << 10;
+const SLOT_HEAD: usize = 16;
+
+impl Slots {
+    /// Opens the file; what it says. One that is damaged, or not there, begins anew.
+    fn open(folder: &Path, topic: &str) -> io::Result<(Self, State)> {
+        let path = folder.join("state");
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let mut content = vec![0; 2 * SLOT];
+        let is_whole = file.read_exact_at(&mut content, 0).is_ok();
+        let newest = content.chunks_exact(SLOT).filter_map(slot).max_by_key(|(number, _)| *number);
+        if !is_whole {
+            // It has its blocks from now on.
+            file.write_all_at(&vec![0; 2 * SLOT], 0)?;
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Ok(State { topic: topic.to_owned(), ..State::default() })
+        let (last, state) = newest.unwrap_or_else(|| (0, State { topic: topic.to_owned(), ..State::default() }));
+        Ok((Self { file, next: last + 1 }, state))
+    }
+
+    /// Keeps how far it was sent: the one before or this one is there, whenever the process dies.
+    ///
+    /// # Errors
+    /// The disk is broken; the one before is there.
+    pub(crate) fn keep(&mut self, state: &State) -> io::Result<()> {
+        let text = serde_json::to_string(state)?;
+        let mut slot = self.next.to_le_bytes().to_vec();
+        slot.extend((text.len() as u32).to_le_bytes());
+        slot.extend(crc32c::crc32c(text.as_bytes()).to_le_bytes());
+        slot.extend(text.as_bytes());
+        if slot.len() > SLOT {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the topic has too many partitions"));
         }
-        Err(error) => Err(error),
+        self.file.write_all_at(&slot, self.next % 2 * SLOT as u64)?;
+        self.next += 1;
+        Ok(())
     }
 }
 
-/// Keeps how far it was sent: the old one or the new one is there, whenever the process dies.
-pub(crate) fn keep(folder: &Path, state: &State) -> io::Result<()> {
-    let new = folder.join("state.new");
-    let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(serde_json::to_string(state)?.as_bytes())?;
-    fs::rename(new, folder.join("state"))
+fn slot(bytes: &[u8]) -> Option<(u64, State)> {
+    let (head, rest) = bytes.split_first_chunk::<SLOT_HEAD>()?;
+    let [a, b, c, d, e, f, g, h, len @ .., i, j, k, l] = *head;
+    let text = rest.get(..u32::from_le_bytes(len) as usize)?;
+    if crc32c::crc32c(text) != u32::from_le_bytes([i, j, k, l]) {
+        return None;
+    }
+    Some((u64::from_le_bytes([a, b, c, d, e, f, g, h]), serde_json::from_slice(text).ok()?))
 }
 
 /// Appends a record to `into`; false: it is too long.
@@ -322,7 +365,7 @@ mod tests {
     fn what_waits_is_there_after_a_crash_in_its_order_and_goes_when_it_was_sent() {
         let folder = tempfile::tempdir().unwrap();
         let open = || Spool::open(folder.path(), 1 << 30, "t");
-        let (mut spool, state) = open().unwrap();
+        let (mut spool, _, state) = open().unwrap();
         assert!(open().unwrap_err().to_string().contains("another process uses the folder"));
         for number in 0..20 {
             spool.append(&records(number * 1000, (number + 1) * 1000, 1000)).unwrap();
@@ -334,15 +377,15 @@ mod tests {
         drop(spool);
         let mut torn = OpenOptions::new().append(true).open(&last).unwrap();
         torn.write_all(&records(0, 1, 100)[..50]).unwrap();
-        let (mut spool, mut state) = open().unwrap();
+        let (mut spool, mut slots, mut state) = open().unwrap();
         spool.append(&records(20_000, 20_001, 10)).unwrap();
         assert_eq!(read(&spool, state.done), (0..20_001).collect::<Vec<_>>());
         state.done = Place { segment: 2, offset: 0 };
-        keep(folder.path(), &state).unwrap();
+        slots.keep(&state).unwrap();
         spool.forget(state.done);
         assert!(!path(folder.path(), 1).exists() && spool.segments.len() == 2);
         drop(spool);
-        let (spool, state) = open().unwrap();
+        let (spool, _, state) = open().unwrap();
         assert_eq!((state.done.segment, spool.waiting(state.done)), (2, spool.bytes()));
         drop(spool);
         let other = Spool::open(folder.path(), 1 << 30, "u").unwrap_err().to_string();
@@ -352,7 +395,7 @@ mod tests {
     #[test]
     fn a_state_that_is_damaged_begins_anew_and_the_bound_holds() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut spool, _) = Spool::open(folder.path(), 5000, "t").unwrap();
+        let (mut spool, ..) = Spool::open(folder.path(), 5000, "t").unwrap();
         let one = records(0, 1, 1000);
         let mut fits = 0;
         while spool.has_room(one.len()) {
@@ -362,9 +405,62 @@ mod tests {
         assert_eq!(fits, 4);
         fs::write(folder.path().join("state"), "{").unwrap();
         drop(spool);
-        let (spool, state) = Spool::open(folder.path(), 5000, "t").unwrap();
+        let (spool, _, state) = Spool::open(folder.path(), 5000, "t").unwrap();
         assert_eq!((state.producer, state.done), (None, Place { segment: 1, offset: 0 }));
         assert_eq!(read(&spool, state.done).len(), 4);
         assert!(!record(0, &[0; 70_000], b"", &mut Vec::new()) && !record(0, b"", &vec![0; MOST], &mut Vec::new()));
+    }
+
+    #[test]
+    fn of_two_slots_one_is_always_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let open = || Slots::open(folder.path(), "t").unwrap();
+        let (mut slots, first) = open();
+        assert_eq!(first, State { topic: "t".into(), ..State::default() });
+        let blocks = fs::metadata(&path).unwrap().len();
+        let state = |number: i32| State { topic: "t".into(), next: vec![number; 4096], ..State::default() };
+        for number in 1..6 {
+            slots.keep(&state(number)).unwrap();
+            assert_eq!(open().1, state(number));
+        }
+        assert_eq!(fs::metadata(&path).unwrap().len(), blocks, "in place");
+        // The last write was torn: the one before counts, and the next one is newer than both.
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(b"torn", SLOT as u64 + 100).unwrap();
+        let (mut slots, kept) = open();
+        assert_eq!(kept, state(4));
+        slots.keep(&state(6)).unwrap();
+        assert_eq!(open().1, state(6));
+        assert!(slots.keep(&State { next: vec![i32::MAX; 6000], ..State::default() }).is_err());
+        assert_eq!(open().1, state(6));
+    }
+
+    #[test]
+    fn what_a_power_cut_took_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Spool::open(folder.path(), 1 << 30, "t").unwrap();
+        let (mut spool, mut slots, mut state) = open();
+        spool.append(&records(0, 100, 100)).unwrap();
+        let end = spool.end();
+        let file = path(folder.path(), 1);
+        state.producer = Some((7, 0));
+        state.next = vec![100];
+        drop(spool);
+        for (done, sent) in
+            [(end, None), (Place { segment: 1, offset: 0 }, Some(end)), (Place { segment: 3, offset: 50 }, None)]
+        {
+            slots.keep(&State { done, sent, ..state.clone() }).unwrap();
+            let whole = fs::read(&file).unwrap();
+            File::options().write(true).open(&file).unwrap().set_len(whole.len() as u64 / 2).unwrap();
+            let (mut spool, _, now) = open();
+            assert_eq!((now.producer, now.sent), (None, None), "{done:?} {sent:?}");
+            assert!(now.done <= spool.end() && spool.waiting(now.done) <= spool.bytes());
+            let before = read(&spool, now.done).len();
+            spool.append(&records(100, 102, 100)).unwrap();
+            assert_eq!(read(&spool, now.done).len(), before + 2, "what comes is sent");
+            drop(spool);
+            fs::write(&file, &whole).unwrap();
+        }
     }
 }
