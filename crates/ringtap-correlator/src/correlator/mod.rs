@@ -524,6 +524,9 @@ impl Correlator {
             disk.log.watermark(watermark);
         }
         let logged = disk.log.sync();
+        if logged.is_ok() {
+            self.streams.are_logged();
+        }
         self.batch
             .progress
             .extend(self.engine.take_progress().into_iter().map(|(id, told, matches)| (id, (told, matches))));
@@ -537,7 +540,7 @@ impl Correlator {
         let is_new_segment = !self.streams.next().is_empty() && disk.log.place().segment > disk.judged.late.segment;
         let is_due = is_new_segment || watermark.saturating_sub(disk.judged.watermark) > 60_000_000_000;
         if !self.batch.is_empty() || is_due {
-            disk.store.write(self.engine.automaton(), &self.batch, judged, self.streams.next())?;
+            disk.store.write(self.engine.automaton(), &self.batch, judged, self.streams.logged())?;
             disk.judged = judged;
             self.batch = Batch::default();
             self.retain()?;

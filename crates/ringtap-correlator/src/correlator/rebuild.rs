@@ -36,11 +36,10 @@ impl Correlator {
             let read_with_it = read.take();
             match record {
                 Record::Read { stream, next } => read = Some((stream, next)),
+                Record::BeginsAgain { stream, next } => self.streams.set(stream, next),
                 Record::Event { event, late } => {
                     let mark = event.mark;
-                    if let Some((stream, next)) = read_with_it {
-                        self.streams.note(stream, next);
-                    }
+                    read_with_it.inspect(|&(stream, next)| self.streams.note(stream, next));
                     let place = self.places.get(&mark.identity.sensor).copied();
                     let Identity { epoch, sequence, .. } = mark.identity;
                     note(&mut self.sensors, place, epoch, Some(sequence), mark.time_ns);
@@ -87,6 +86,7 @@ impl Correlator {
         if !has_crossed {
             cross(&mut self.engine, judged.watermark, &known, &mut before, &mut self.findings);
         }
+        self.streams.are_logged();
         self.engine.take_provisional();
         self.engine.take_forgotten();
         if let Some(sensors) = self.sensors.as_mut().filter(|_| self.engine.watermark() > i64::MIN) {

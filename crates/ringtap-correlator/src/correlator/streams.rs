@@ -10,13 +10,15 @@ use super::Correlator;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Streams {
     next: BTreeMap<u64, i64>,
+    /// The same, when the log was last on the disk: what the store may say.
+    logged: BTreeMap<u64, i64>,
     /// What comes next was read from this stream, which goes on with this offset once it was taken.
     coming: Option<(u64, i64)>,
 }
 
 impl Streams {
     pub(super) fn of(next: BTreeMap<u64, i64>) -> Self {
-        Self { next, coming: None }
+        Self { logged: next.clone(), next, coming: None }
     }
 
     /// What comes next is of this stream. What came before was taken, or came to nothing.
@@ -48,6 +50,17 @@ impl Streams {
         self.next.insert(stream, next);
     }
 
+    /// The log is on the disk.
+    pub(super) fn are_logged(&mut self) {
+        if self.logged != self.next {
+            self.logged.clone_from(&self.next);
+        }
+    }
+
+    pub(super) fn logged(&self) -> &BTreeMap<u64, i64> {
+        &self.logged
+    }
+
     pub(super) fn next(&self) -> &BTreeMap<u64, i64> {
         &self.next
     }
@@ -68,6 +81,9 @@ impl Correlator {
     /// A stream begins again elsewhere, as what was to come is not there any more.
     pub fn begins_again(&mut self, stream: u64, next: i64) {
         self.streams.set(stream, next);
+        if let Some(disk) = &mut self.disk {
+            disk.log.begins_again(stream, next);
+        }
     }
 }
 
@@ -90,6 +106,8 @@ mod tests {
         streams.note(1, 3);
         assert_eq!(streams.next()[&1], 6);
         streams.set(1, 2);
-        assert_eq!(streams.next()[&1], 2);
+        assert_eq!((streams.next()[&1], streams.logged()[&1]), (2, 5), "the log is not on the disk");
+        streams.are_logged();
+        assert_eq!(streams.logged(), streams.next());
     }
 }

@@ -65,6 +65,53 @@ fn from_stream(events: &[Event], folder: &Path, count: usize, every: usize) -> C
     correlator
 }
 
+#[test]
+fn a_stream_that_begins_again_is_not_read_from_where_it_had_come_to() {
+    const STREAM: u64 = 7;
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), at(NOW)).unwrap();
+    let mut correlator = open();
+    let read = |correlator: &mut Correlator, next: i64| {
+        correlator.reads(STREAM, next);
+        correlator.event(event(START + next * SECOND, "a", "alice", 0), Way::Stream, NOW);
+    };
+    read(&mut correlator, 100);
+    correlator.sync().unwrap();
+    // Another topic has the name.
+    correlator.begins_again(STREAM, 3);
+    correlator.sync().unwrap();
+    drop(correlator);
+    let mut correlator = open();
+    assert_eq!(correlator.read_up_to(STREAM), Some(3));
+    read(&mut correlator, 4);
+    correlator.sync().unwrap();
+    drop(correlator);
+    assert_eq!(open().read_up_to(STREAM), Some(4));
+}
+
+#[test]
+fn what_the_log_has_lost_is_read_again() {
+    const STREAM: u64 = 7;
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), at(NOW)).unwrap();
+    let mut correlator = open();
+    let read = |correlator: &mut Correlator, next: i64| {
+        correlator.reads(STREAM, next);
+        correlator.event(event(START + next * 100 * SECOND, "a", "alice", 0), Way::Stream, NOW);
+    };
+    read(&mut correlator, 1);
+    correlator.sync().unwrap();
+    // From now on nothing can be written there, but the store can.
+    correlator.disk.as_mut().unwrap().log.break_file();
+    read(&mut correlator, 2);
+    assert!(correlator.sync().is_err());
+    let store = correlator.disk.as_mut().unwrap();
+    let judged = store.judged;
+    store.store.write(correlator.engine.automaton(), &Batch::default(), judged, correlator.streams.logged()).unwrap();
+    drop(correlator);
+    assert_eq!(open().read_up_to(STREAM), Some(1));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 

@@ -1,10 +1,10 @@
 //! Owns: topics of Kafka as an input: the thread that reads them, and what becomes of a record.
 //! Does not: keep how far they were read: that is logged and stored with what came of each record, so that none is taken twice or lost.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use ringtap::{Error, Result};
 use ringtap_datagram::line::Line;
@@ -25,12 +25,29 @@ const WAITING: usize = 64 << 20;
 const BATCH: usize = 256;
 /// How long a broker waits for something to come.
 const WAIT: Duration = Duration::from_millis(100);
+/// A broker that has said for so long nothing of what is there may have something.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// Topics that are read.
 pub(crate) struct Topics {
     events: Receiver,
     heads: std::vec::IntoIter<Came>,
     counts: Arc<InputCounts>,
+    looked: Arc<Looked>,
+}
+
+/// When a broker said last that there is nothing more, and all before it was handed over: nobody is silent whose words wait there.
+#[derive(Default)]
+struct Looked(Mutex<Option<Instant>>);
+
+impl Looked {
+    fn set(&self, at: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| at.elapsed() < FRESH)
+    }
 }
 
 /// The number of a partition in log and store.
@@ -54,6 +71,7 @@ impl Topics {
         let consumer = Consumer::open(brokers, security, topics.to_vec(), position)?;
         let (sender, events) = channel::channel(WAITING);
         let counts = InputCounts::new(&format!("kafka:{}", topics.join(",")));
+        let looked = Arc::<Looked>::default();
         let work = Work {
             consumer,
             sender,
@@ -63,12 +81,13 @@ impl Topics {
             of: None,
             wanted,
             brokers: brokers.to_string(),
+            looked: Arc::clone(&looked),
         };
         std::thread::Builder::new()
             .name("ringtap-input".to_owned())
             .spawn(move || work.run())
             .map_err(|error| Error::os("start the thread of", "Kafka", &error))?;
-        Ok(Self { events, heads: Vec::new().into_iter(), counts })
+        Ok(Self { events, heads: Vec::new().into_iter(), counts, looked })
     }
 
     /// What came next; waits for it.
@@ -83,6 +102,11 @@ impl Topics {
                 Err(RecvTimeoutError::Disconnected) => return Next::End,
             }
         }
+    }
+
+    /// Whether all was taken that brokers have, as far as they said so just now.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.looked.is_fresh()
     }
 
     pub(crate) fn counts(&self) -> Vec<Arc<InputCounts>> {
@@ -101,6 +125,7 @@ struct Work {
     of: Option<Vec<u8>>,
     wanted: Wanted,
     brokers: String,
+    looked: Arc<Looked>,
 }
 
 impl Work {
@@ -109,6 +134,10 @@ impl Work {
         let (mut is_away, mut was_current) = (false, false);
         loop {
             let fetched = self.consumer.fetch(WAIT);
+            let looked = Instant::now();
+            if !self.consumer.is_empty() {
+                self.looked.set(None);
+            }
             let streams: Vec<u64> = self.consumer.sources().map(stream).collect();
             let mut batch = self.deleted();
             self.count_skipped();
@@ -143,6 +172,7 @@ impl Work {
             if !batch.is_empty() && !self.sender.send(batch) {
                 return;
             }
+            self.looked.set(is_current.then_some(looked));
         }
     }
 
@@ -192,5 +222,22 @@ impl Work {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_that_says_nothing_may_have_something() {
+        let looked = Looked::default();
+        assert!(!looked.is_fresh(), "nobody was asked yet");
+        looked.set(Some(Instant::now()));
+        assert!(looked.is_fresh());
+        looked.set(Instant::now().checked_sub(FRESH));
+        assert!(!looked.is_fresh(), "it was asked a while ago, and hangs");
+        looked.set(None);
+        assert!(!looked.is_fresh(), "what it said is not handed over yet");
     }
 }

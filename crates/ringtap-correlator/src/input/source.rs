@@ -36,8 +36,7 @@ impl Source {
             Self::Files(_) => true,
             Self::Listening(listening) => listening.is_empty(),
             Self::Own(own) => own.is_empty(),
-            // Silence is held while what comes is of the past.
-            Self::Kafka(_) => true,
+            Self::Kafka(topics) => topics.is_empty(),
         }
     }
 

@@ -145,6 +145,11 @@ impl Log {
         self.append(&RecordRef::Read { stream, next });
     }
 
+    /// Appends that a stream goes on with another offset than the one behind what was read of it.
+    pub fn begins_again(&mut self, stream: u64, next: i64) {
+        self.append(&RecordRef::BeginsAgain { stream, next });
+    }
+
     /// Appends the watermark.
     pub fn watermark(&mut self, at_ns: i64) {
         self.append(&RecordRef::Watermark(at_ns));
@@ -209,6 +214,12 @@ impl Log {
         self.buffer.clear();
         self.place.offset = MAGIC.len() as u64;
         self.span = Span::EMPTY;
+    }
+
+    /// Whatever is written from now on fails.
+    #[cfg(test)]
+    pub(crate) fn break_file(&mut self) {
+        self.file = OpenOptions::new().write(true).open("/dev/full").ok();
     }
 
     /// Puts all that was appended on the disk, and begins a new segment where this one is full.

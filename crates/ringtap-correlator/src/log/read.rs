@@ -51,7 +51,8 @@ pub(super) fn sound(path: &Path) -> io::Result<(u64, Span)> {
             | Record::Watermark(_)
             | Record::Silence { .. }
             | Record::Sensor { .. }
-            | Record::Read { .. } => {}
+            | Record::Read { .. }
+            | Record::BeginsAgain { .. } => {}
         }
     }
     Ok((records.offset, span))

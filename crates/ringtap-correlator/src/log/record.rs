@@ -5,7 +5,7 @@
 //! |---|---|
 //! | 0–3 | length of the rest, little endian |
 //! | 4–11 | XXH64 of what follows |
-//! | 12 | kind: 1 event, 2 late event, 3 watermark, 4 silence, 5 end of a segment, 6 sensor, 7 sealed alarm, 8 late one, 9 read |
+//! | 12 | kind: 1 event, 2 late event, 3 watermark, 4 silence, 5 end of a segment, 6 sensor, 7 sealed alarm, 8 late one, 9 read, 10 begins again |
 //! | 13… | its content; numbers little endian |
 
 use std::sync::Arc;
@@ -57,6 +57,13 @@ pub enum Record {
         /// Offset behind the event.
         next: i64,
     },
+    /// A stream goes on with this offset, whatever was read of it: what was to come is not there any more.
+    BeginsAgain {
+        /// Which stream.
+        stream: u64,
+        /// The offset.
+        next: i64,
+    },
     /// The segment ends here.
     End(Span),
 }
@@ -99,8 +106,8 @@ pub(super) fn write(record: &RecordRef<'_>, into: &mut Vec<u8>) -> usize {
                 into.extend_from_slice(&part.to_le_bytes());
             }
         }
-        RecordRef::Read { stream, next } => {
-            into.push(9);
+        RecordRef::Read { stream, next } | RecordRef::BeginsAgain { stream, next } => {
+            into.push(if matches!(record, RecordRef::Read { .. }) { 9 } else { 10 });
             into.extend_from_slice(&stream.to_le_bytes());
             into.extend_from_slice(&next.to_le_bytes());
         }
@@ -180,6 +187,7 @@ pub(super) enum RecordRef<'a> {
     Silence { since_ns: i64 },
     Sensor { number: u64, what: What },
     Read { stream: u64, next: i64 },
+    BeginsAgain { stream: u64, next: i64 },
     End(Span),
 }
 
@@ -246,6 +254,7 @@ pub(super) fn read(content: &[u8], sum: u64) -> Option<Record> {
             what(code, [number()?, number()?, number()?]).map(|what| Record::Sensor { number: of, what })
         }
         9 => Some(Record::Read { stream: number()? as u64, next: number()? }),
+        10 => Some(Record::BeginsAgain { stream: number()? as u64, next: number()? }),
         5 => Some(Record::End(Span { first_ns: number()?, last_ns: number()? })),
         _ => None,
     }
@@ -312,6 +321,7 @@ mod tests {
             (RecordRef::Watermark(-5), Record::Watermark(-5)),
             (RecordRef::Silence { since_ns: 7 }, Record::Silence { since_ns: 7 }),
             (RecordRef::Read { stream: u64::MAX, next: 7 }, Record::Read { stream: u64::MAX, next: 7 }),
+            (RecordRef::BeginsAgain { stream: 3, next: -1 }, Record::BeginsAgain { stream: 3, next: -1 }),
             (RecordRef::End(span), Record::End(span)),
         ];
         let happened = [
