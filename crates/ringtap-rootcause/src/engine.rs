@@ -84,6 +84,9 @@ struct Tracked {
     cleared: bool,
     /// `None`: held.
     incident: Option<u64>,
+    /// Anybody may have said it: it teaches nothing of the network.
+    #[serde(default)]
+    is_doubtful: bool,
     #[serde(skip)]
     symptom: Option<u32>,
 }
@@ -291,8 +294,15 @@ impl Engine {
             self.tell_storm(true);
         }
         let (_, symptom) = place(&self.topology, subject);
-        let alarm =
-            Tracked { subject: subject.clone(), raised_ns: now, event, cleared: false, incident: None, symptom };
+        let alarm = Tracked {
+            subject: subject.clone(),
+            raised_ns: now,
+            event,
+            cleared: false,
+            incident: None,
+            is_doubtful: false,
+            symptom,
+        };
         if let Some(incident) = self.known_cause(&alarm) {
             self.outputs.push(Output::Joined { incident, alarm: id });
             if self.state.incidents.contains_key(&incident) {
@@ -305,6 +315,14 @@ impl Engine {
         self.track(id, alarm);
         self.hold(id);
         true
+    }
+
+    /// An alarm that was raised came from somebody who is not known: it is explained as others are, and nothing is learnt from it that
+    /// the file lacks.
+    pub fn doubt(&mut self, id: u64) {
+        if let Some(alarm) = self.state.alarms.get_mut(&id) {
+            alarm.is_doubtful = true;
+        }
     }
 
     /// An alarm was cleared.

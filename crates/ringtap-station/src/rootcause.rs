@@ -315,6 +315,9 @@ impl Worker {
             };
             self.severities.insert(alarm.id, alarm.severity);
             let is_taken = self.engine.raise(alarm.id, &subject, is_event, at_ns);
+            if !alarm.origin.is_known {
+                self.engine.doubt(alarm.id);
+            }
             if is_taken && self.engine.is_cleared(alarm.id).is_none() {
                 let Subject { resource, condition, object } = subject;
                 let it =

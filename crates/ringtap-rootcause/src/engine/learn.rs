@@ -99,7 +99,8 @@ impl Engine {
             return;
         }
         let addresses: Vec<Learnt> = lesson.addresses(&self.topology);
-        let news = if addresses.is_empty() { lesson.neighbours(&self.topology) } else { addresses };
+        let mut news = if addresses.is_empty() { lesson.neighbours(&self.topology) } else { addresses };
+        news.truncate(MOST - self.state.learnt.len());
         if news.is_empty() {
             return;
         }
@@ -125,6 +126,9 @@ impl Engine {
         };
         for (_, id) in &self.held {
             let alarm = &self.state.alarms[id];
+            if alarm.is_doubtful {
+                continue;
+            }
             let subject = &alarm.subject;
             let node = self.topology.find(&subject.resource);
             if let Some(symptom) = alarm.symptom {
@@ -250,7 +254,6 @@ impl Lesson {
                 news.push(Learnt::Link { ends: [(name(pair[0]), ports[0]), (name(pair[1]), ports[1])] });
             }
         }
-        news.truncate(MOST);
         news
     }
 }

@@ -349,3 +349,22 @@ fn a_flood_is_looked_at_a_few_times_however_large_it_is() {
         assert_eq!((engine.counts().incidents, engine.counts().alarms), (0, 0));
     }
 }
+
+#[test]
+fn what_anybody_may_have_said_teaches_nothing() {
+    let learnt = |doubts: bool| {
+        let mut engine = engine();
+        engine.advance(1_000_000_000);
+        let said = [("a1", "10.0.0.5"), ("a2", "10.0.0.4")];
+        for (id, (node, neighbour)) in (1..).zip(said) {
+            engine.raise(id, &subject(node, "bgpBackwardTransition", neighbour), false, 1_000_000_000);
+            if doubts {
+                engine.doubt(id);
+            }
+        }
+        engine.advance(30_000_000_000);
+        engine.state.learnt.len()
+    };
+    assert!(learnt(false) > 0);
+    assert_eq!(learnt(true), 0);
+}
