@@ -6,11 +6,14 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 use ringtap_snmp::decode::SnmpDecoder;
-use ringtap_snmp::message::{Message, parse};
+use ringtap_snmp::message::{Message, Version, parse};
 use ringtap_snmp::names::Names;
+use ringtap_snmp::notification::Notification;
+use ringtap_snmp::translate::v1_as_v2c;
 use ringtap_snmp::usm::{AuthProtocol, LocalEngine, PrivProtocol, Sealer, User, Usm};
 use ringtap_snmp::walk::Walk;
 use ringtap_station::admission::Admission;
+use ringtap_station::expiry::Expiry;
 use ringtap_station::judge::{Judge, JudgeConfig};
 use ringtap_station::render;
 use ringtap_station::rules::Rules;
@@ -45,6 +48,7 @@ fn scene() -> Scene {
         alarms: AlarmTable::new(Vec::new(), FlapPolicy::default(), 4),
         last_id: 0,
         syslog_severity: 7,
+        expiry: Expiry::default(),
     });
     Scene { decoder: decoder(), judge, sealer: Sealer::new(&trusted(), b"\x80agent", 1) }
 }
@@ -75,8 +79,27 @@ fn walk(datagram: &[u8]) {
     }
 }
 
+/// As a trap of v1 that is sent on as v2c: the same notification, and no longer than what is added.
+fn translate(datagram: &[u8]) {
+    let Some(translated) = v1_as_v2c(datagram, [192, 0, 2, 1].into(), 1) else { return };
+    assert!(translated.len() <= 2 * datagram.len() + 256);
+    let (Ok(Message::Community { pdu: before, .. }), Ok(Message::Community { version, pdu, .. })) =
+        (parse(datagram), parse(&translated))
+    else {
+        panic!("it can't be read")
+    };
+    let before = Notification::new(Version::V1, &before);
+    let after = Notification::new(version, &pdu);
+    if let (Ok(Some(before)), Ok(Some(after))) = (before, after) {
+        assert!(before.trap_oid == after.trap_oid && before.uptime == after.uptime);
+    } else {
+        panic!("it is no notification")
+    }
+}
+
 fn meet(scene: &mut Scene, datagram: &[u8]) {
     walk(datagram);
+    translate(datagram);
     if let Ok(received) = scene.decoder.decode(([192, 0, 2, 1], 162).into(), datagram, 1) {
         let _ = render::snmp_object(&received.notification, &Names::default()).to_string();
         // An answer is as long as the question, but for the head of a v3 message.

@@ -228,7 +228,7 @@ SNMP notifications of alerts, traps or informs, are asked for in the file of --c
   inform = true                    # default: traps
   community = "public"             # v2c; or for v3:
   user = { name = "sensor", auth = "SHA-256", auth-password = "…", privacy = "AES", privacy-password = "…" }
-  engine-id = "0x80000000…"        # of v3 traps [default: made of the host's name]
+  engine-id = "0x80000000…"        # of v3 traps [default: of this host and interface, always the same]
   oid = "1.3.6.1.4.1.32473.2"      # the default, below the enterprise for examples
 The notification is OID.0.1; its objects are OID.1.N.0: 1 message, 2 sid, 3 gid, 4 rev, 5 severity, 6 source, 7 its port,
 8 destination, 9 its port, 10 IP protocol, 11 microseconds since 1970, 12 number of the alert. OID.0.2 says that the sensor is being

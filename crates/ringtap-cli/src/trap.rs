@@ -11,12 +11,14 @@ use clap::Subcommand;
 use ringtap::Result;
 use ringtap::receiver::Backend;
 use ringtap_run::{notes, units};
+use ringtap_station::forward;
 use ringtap_station::options::Options;
 use ringtap_station::station::{self, Event};
 use ringtap_station::store::Retention;
 use ringtap_station::top;
 
 use crate::correlate;
+use crate::live::tell;
 use crate::outputs::{OutputArgs, ServiceArgs};
 use crate::words::{Words, one_of};
 
@@ -53,7 +55,8 @@ pub struct Args {
     /// How the ring takes packets; auto takes AF_XDP, then the packet socket
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(WAYS), requires = "interface")]
     backend: Backend,
-    /// Configuration: communities, users, rules, outputs; readable by its owner only
+    /// Configuration: communities, users, rules, outputs; readable by its owner only. SIGHUP reads communities, users, senders and rules
+    /// again (with --user, that user must be its owner then)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Directory with MIB files (may be given several times)
@@ -62,6 +65,10 @@ pub struct Args {
     /// The network (TOML; docs/root-cause.md): what broke is found, and incidents are announced instead of alarms; SIGHUP reads it again
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
+    /// Send every notification on to this manager, as it came, from this host's address (may be given several times; [[trap.forward]] has
+    /// more) [default port: 162]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = forward::address)]
+    forward_to: Vec<SocketAddr>,
     /// Memory for what was received until it is on the disk; what finds no room is lost, and counted
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size)]
     spool: u64,
@@ -79,7 +86,8 @@ pub struct Args {
     /// Print the ledger this often
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     stats: Option<Duration>,
-    /// One JSON object at the end on standard output, and with --stats one for each interval; all else goes to standard error
+    /// One JSON object at the end on standard output (standard error with --output -), and with --stats one for each interval; all
+    /// else goes to standard error
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -103,6 +111,7 @@ Configuration (TOML), all of it optional:
   address-rate = 1000               # so many a second from one address, ten seconds' worth at once [default: no limit]
   network-rate = 10000              # the same for an IPv4 /24 or IPv6 /64
   max-alarms = 1000000              # alarms held in memory
+  expire-after = \"24h\"              # alarms that nobody tells of for so long are cleared [default: never]
   syslog-severity = 4               # this or worse (0-7) becomes an alarm
   topology = \"network.toml\"         # as --topology, which goes before it
   [[trap.user]]
@@ -117,12 +126,30 @@ Configuration (TOML), all of it optional:
   effect = \"event\"                  # raise, clear or event
   severity = \"warning\"
   event-type = \"processingErrorAlarm\"   # of X.733; and its probable-cause; both may be left out
+  expire-after = \"1h\"               # of this condition, or \"never\"; goes before the one above
+  [[trap.forward]]                  # as --forward-to, with a choice; all but `to` may be left out
+  to = \"192.0.2.9:162\"
+  versions = [\"v1\", \"v2c\"]
+  sources = [\"10.0.0.0/8\"]
+  notifications = [\"1.3.6.1.6.3.1.1.5\", \"linkDown\"]   # these, and what is beneath
+  as-v2c = true                     # traps of v1 as v2c, with snmpTrapAddress.0 (RFC 3584)
+  keep-source = true                # with the sender's address as the source: needs root at the start
   [trap.tls]                        # for --syslog-tls, PEM; read at the start: a renewed certificate needs a restart
   certificate = \"/etc/ringtap/station.pem\"
   key = \"/etc/ringtap/station.key\"   # readable by its owner only
   clients = \"/etc/ringtap/clients.pem\"   # senders must have a certificate signed by one of these [default: none is asked for]
   [trap.webhook]
-  url = \"http://127.0.0.1:8080/alarms\"";
+  url = \"https://hooks.example/alarms\"
+  token-file = \"/etc/ringtap/hook.token\"   # sent as a bearer token; readable by its owner only
+  ca = \"/etc/ringtap/ca.pem\"         # who signed its certificate [default: whom this host trusts]
+  [trap.alertmanager]               # of Prometheus; token-file and ca as above
+  url = \"http://127.0.0.1:9093\"
+  resend = \"1min\"                  # what is raised is told so often
+  labels = { site = \"north\" }
+
+SIGHUP reads communities, users, sources, known, rates, rules, syslog-severity, expire-after and the topology again, and opens output
+files again; the rest waits for a restart. A file with a fault changes nothing. What is posted waits in the store until it is taken, at
+most 100,000 announcements; each has its number in the field `announcement`.";
 
 /// Ways in which the ring takes packets.
 const WAYS: Words<Backend> = &[
@@ -160,13 +187,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let json = args.json;
-    station::run(&args.options()?, |event| match event {
-        Event::Interval(status) if json => println!("{}", status.json("interval")),
-        Event::Interval(status) => println!("{}", status.line()),
+    let options = args.options()?;
+    // What is announced goes there, and nothing else.
+    let stdout_has_lines = options.outputs.file.as_deref() == Some("-".as_ref());
+    station::run(&options, |event| match event {
+        Event::Interval(status) if json => tell(&format!("{}\n", status.json("interval")), stdout_has_lines),
+        Event::Interval(status) => tell(&format!("{}\n", status.line()), stdout_has_lines),
         Event::Ending if json => {}
         Event::Ending => notes::say("ending: what was received is being stored"),
-        Event::Summary(status) if json => println!("{}", status.json("summary")),
-        Event::Summary(status) => print!("{status}"),
+        Event::Summary(status) if json => tell(&format!("{}\n", status.json("summary")), stdout_has_lines),
+        Event::Summary(status) => tell(&status.to_string(), stdout_has_lines),
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -189,6 +219,7 @@ impl Args {
             mibs: self.mibs,
             topology: self.topology,
             outputs,
+            forward_to: self.forward_to,
             spool: self.spool,
             buffer: self.buffer,
             retention: Retention { age: self.keep, bytes: self.keep_size },

@@ -89,7 +89,7 @@ fn run(folder: &Path, snmp: &str) -> Value {
     std::fs::write(&rules, text).unwrap();
     private(&config, &format!("[snmp]\n{snmp}"));
     let output = Command::new(RINGTAP)
-        .args(["sensor", "--json", "--no-checksums", "--events", "flow", "--replay"])
+        .args(["sensor", "--json", "--no-checksums", "--replay"])
         .arg(&capture)
         .arg("-S")
         .arg(&rules)

@@ -79,6 +79,18 @@ fn options_that_do_not_go_together_or_are_not_there_name_the_way_out() {
 }
 
 #[test]
+fn options_that_would_do_nothing_are_refused_with_the_way_out() {
+    let alarms = |arguments: &str, parts: &[&str]| refused(&format!("alarms {arguments}"), 2, parts);
+    alarms("export --json", &["--json", "its lines are JSON without it", "leave it out"]);
+    alarms("clear 3 --json", &["--json", "`alarms clear`", "leave it out"]);
+    alarms("list --raw", &["--raw with `alarms list`", "`ringtap alarms show ID --raw`"]);
+    alarms("ack 3 --mibs .", &["--mibs", "`alarms ack`", "no names are looked up"]);
+    alarms("maintenance end 3 --json", &["--json", "`alarms maintenance`"]);
+    alarms("ack 3 --incidents", &["use --incidents: ", "that is done with alarms"]);
+    alarms("list --incidents --node x", &["--incidents", "only --severity"]);
+}
+
+#[test]
 fn files_that_are_not_there_or_not_ours_are_named_with_the_way_out() {
     let folder = folder();
     let at = |name: &str| at(folder.path(), name);

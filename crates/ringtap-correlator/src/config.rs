@@ -95,7 +95,7 @@ fn parse(text: &str, name: &str) -> Result<File> {
 
 impl Webhook {
     fn url(self) -> Result<String> {
-        ringtap_output::Webhook::check(&self.url)?;
+        ringtap_output::http::check(&self.url)?;
         Ok(self.url)
     }
 }

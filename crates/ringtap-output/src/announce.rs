@@ -13,6 +13,7 @@ use std::time::Duration;
 use ringtap::{Error, Result};
 use ringtap_kafka::Target;
 
+use crate::http::Http;
 use crate::{Announced, LogServer, Output, Severity, Webhook};
 
 /// Announcements that may wait.
@@ -55,7 +56,7 @@ pub struct Outputs<A> {
     ending: Arc<AtomicBool>,
 }
 
-/// Opens the outputs, `webhook` among them (`http://HOST[:PORT]/PATH`); when `reopen` becomes true, files are opened again.
+/// Opens the outputs, `webhook` among them (the URL of a receiver that needs no token); when `reopen` becomes true, files are opened again.
 ///
 /// # Errors
 /// One can't be opened, or a thread not be started.
@@ -85,7 +86,7 @@ pub fn start<A: Announcement>(
         outputs.add(move |queue| write(&queue, lines, &reopen, &not_told))?;
     }
     if let Some(url) = webhook {
-        let mut webhook = Webhook::new(url, announced.what, Arc::clone(&outputs.ending));
+        let mut webhook = Webhook::new(Http::new(url, None, None)?, announced.what, Arc::clone(&outputs.ending));
         let not_told = Arc::clone(&outputs.not_told);
         outputs.add(move |queue| post(&queue, &mut webhook, &not_told))?;
     }

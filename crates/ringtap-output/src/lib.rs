@@ -7,6 +7,7 @@
 
 pub mod announce;
 mod file;
+pub mod http;
 mod log_server;
 pub mod metrics;
 mod output;

@@ -13,9 +13,27 @@ pub fn utc_micros(ns: u64) -> String {
     text
 }
 
+/// A time of RFC 3339 with its zone, `2026-11-25T22:00:00Z` or `2026-11-25T23:00+01:00`, as nanoseconds since 1970; `None`: it is none, or
+/// earlier than that.
+#[must_use]
+pub fn parse(text: &str) -> Option<u64> {
+    text.parse::<Timestamp>().ok()?.as_nanosecond().try_into().ok()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::utc_micros;
+    use super::{parse, utc_micros};
+
+    #[test]
+    fn times_are_read_with_their_zone_alone() {
+        assert_eq!(parse("1970-01-01T00:00:01Z"), Some(1_000_000_000));
+        assert_eq!(parse("2026-11-25T23:00+01:00"), parse("2026-11-25T22:00:00Z"));
+        for text in
+            ["", "2026-11-25", "2026-11-25T22:00:00", "tomorrow", "1969-12-31T23:59:59Z", "9999-12-31T00:00:00Z"]
+        {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn times() {

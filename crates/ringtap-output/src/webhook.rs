@@ -1,28 +1,27 @@
 //! HTTP POST of JSON texts to one receiver, with retry.
 //!
 //! Owns tries, pauses and how long the end may take. It blocks: queue and thread are the caller's, and so is the counting of
-//! what was given up. TLS is not spoken.
+//! what was given up. One try is [`Http`]'s.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringtap::{Error, Result};
+use ringtap::Error;
+
+use crate::http::{Http, Posted};
 
 /// Tries of one POST, each pause twice the one before.
 const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// Longest wait for a receiver's answer.
-const ANSWER: Duration = Duration::from_secs(5);
 /// Once the program ends: what a receiver has not taken after so long, or after the first failure, is given up.
 const LAST: Duration = Duration::from_secs(5);
 
 /// One receiver of POSTs.
 #[derive(Debug)]
 pub struct Webhook {
-    agent: ureq::Agent,
-    url: String,
+    http: Http,
     /// What the texts are, in the plural.
     what: &'static str,
     first_pause: Duration,
@@ -36,25 +35,9 @@ impl Webhook {
     /// Most texts that should go into one POST.
     pub const BATCH: usize = 500;
 
-    /// Refuses what can't be posted to.
-    ///
-    /// # Errors
-    /// Another scheme than `http://`.
-    pub fn check(url: &str) -> Result<()> {
-        if url.starts_with("http://") {
-            return Ok(());
-        }
-        // Without the rest, which may hold a token.
-        let scheme = url.split_once("://").map_or("what has no scheme", |(scheme, _)| scheme);
-        Err(Error::usage("use", format!("{scheme:?} for the webhook"), "only http:// is spoken")
-            .way_out("post to a relay on this host that speaks TLS"))
-    }
-
-    /// Posts `what` (`alarms`, for messages) to `url`, of `http://`. Once `ending` is true, a receiver that is slow or gone holds
-    /// nobody up any more.
-    pub fn new(url: impl Into<String>, what: &'static str, ending: Arc<AtomicBool>) -> Self {
-        let agent = ureq::Agent::config_builder().timeout_global(Some(ANSWER)).max_redirects(0).build().into();
-        Self { agent, url: url.into(), what, first_pause: FIRST_PAUSE, ending, until: None, is_failing: false }
+    /// Posts `what` (`alarms`, for messages) by `http`. Once `ending` is true, a receiver that is slow or gone holds nobody up any more.
+    pub fn new(http: Http, what: &'static str, ending: Arc<AtomicBool>) -> Self {
+        Self { http, what, first_pause: FIRST_PAUSE, ending, until: None, is_failing: false }
     }
 
     /// Posts texts, each a JSON value, as one array; whether the receiver took them. The first failure of a series is told on
@@ -66,13 +49,16 @@ impl Webhook {
         let body = format!("[{}]", Vec::from_iter(texts).join(","));
         let mut pause = self.first_pause;
         for attempt in 1..=TRIES {
-            let Err(error) = self.agent.post(&self.url).header("content-type", "application/json").send(&body) else {
-                self.is_failing = false;
-                return true;
+            let error = match self.http.post(&body) {
+                Posted::Taken => {
+                    self.is_failing = false;
+                    return true;
+                }
+                Posted::Refused(error) | Posted::Failed(error) => error,
             };
             if attempt == TRIES || self.is_ending() {
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    eprintln!("ringtap: {}", Error::failed(format!("post {} to", self.what), &self.url, error));
+                    eprintln!("ringtap: {}", Error::failed(format!("post {} to", self.what), self.http.name(), error));
                 }
                 break;
             }
@@ -125,6 +111,10 @@ mod tests {
         (address, thread::spawn(move || statuses.iter().map(answer).collect()))
     }
 
+    fn http(address: SocketAddr) -> Http {
+        Http::new(&format!("http://{address}/alarms"), None, None).unwrap()
+    }
+
     fn texts() -> [String; 2] {
         ["{\"a\":1}".to_owned(), "2".to_owned()]
     }
@@ -132,7 +122,7 @@ mod tests {
     #[test]
     fn texts_are_one_array_and_an_error_is_tried_again() {
         let (address, bodies) = receiver(&[503, 200]);
-        let mut webhook = Webhook::new(format!("http://{address}/alarms"), "alarms", Arc::default());
+        let mut webhook = Webhook::new(http(address), "alarms", Arc::default());
         assert!(webhook.post(texts()));
         assert_eq!(bodies.join().unwrap(), ["[{\"a\":1},2]"; 2]);
     }
@@ -140,7 +130,7 @@ mod tests {
     #[test]
     fn what_is_refused_each_time_is_given_up_and_the_next_is_tried() {
         let (address, bodies) = receiver(&[500, 500, 500, 500, 500, 200]);
-        let mut webhook = Webhook::new(format!("http://{address}/"), "alarms", Arc::default());
+        let mut webhook = Webhook::new(http(address), "alarms", Arc::default());
         webhook.first_pause = Duration::from_millis(1);
         assert!(!webhook.post(texts()));
         assert!(webhook.post(texts()));
@@ -148,9 +138,21 @@ mod tests {
     }
 
     #[test]
+    fn a_redirection_is_neither_followed_nor_taken_for_success() {
+        let (address, bodies) = receiver(&[302, 307, 204]);
+        let http = http(address);
+        for code in [302, 307] {
+            let posted = http.post("1");
+            assert!(matches!(&posted, Posted::Failed(cause) if cause.contains(&code.to_string())), "{posted:?}");
+        }
+        assert_eq!(http.post("1"), Posted::Taken);
+        assert_eq!(bodies.join().unwrap().len(), 3);
+    }
+
+    #[test]
     fn at_the_end_one_failure_is_enough() {
         let (address, bodies) = receiver(&[500]);
-        let mut webhook = Webhook::new(format!("http://{address}/"), "alarms", Arc::new(AtomicBool::new(true)));
+        let mut webhook = Webhook::new(http(address), "alarms", Arc::new(AtomicBool::new(true)));
         assert!(!webhook.post(texts()));
         let not_asked = std::iter::from_fn(|| -> Option<String> { panic!("nothing is posted any more") });
         assert!(!webhook.post(not_asked));

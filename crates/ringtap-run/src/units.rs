@@ -55,6 +55,13 @@ pub fn duration(text: &str) -> Read<Duration> {
     Ok(Duration::from_nanos(ns as u64))
 }
 
+/// A time of RFC 3339 with its zone, as nanoseconds since 1970.
+pub fn instant(text: &str) -> Read<u64> {
+    ringtap_output::time::parse(text).ok_or_else(|| {
+        format!("{text:?} is no time with its zone; give one such as 2026-11-25T22:00:00Z or 2026-11-25T23:00+01:00")
+    })
+}
+
 /// Bytes above 0: `1500`, `64KiB`, `64MiB`, `1GiB`; `KB`, `MB` and `GB` count in thousands.
 pub fn size(text: &str) -> Read<u64> {
     const WANTED: &str = "give bytes such as 1500, 64KiB, 16MiB or 1GiB";

@@ -18,6 +18,7 @@ use ringtap_snmp::message::{Message, PduHead, parse, tag};
 use ringtap_snmp::oid;
 use ringtap_snmp::usm::{Correspondent, Heard, Sealer};
 use serde::Deserialize;
+use sha1::{Digest, Sha1};
 
 use crate::blinding::Change;
 use crate::catalogue::RuleText;
@@ -80,11 +81,11 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    /// As the table says; `file` is its file's name.
+    /// As the table says; `file` is its file's name, `interface` what the sensor watches, where that is one.
     ///
     /// # Errors
     /// A table that makes no sense, or no socket.
-    pub(crate) fn new(table: &Table, file: &str) -> Result<Self> {
+    pub(crate) fn new(table: &Table, file: &str, interface: Option<&str>) -> Result<Self> {
         let wrong = |object: &str, cause: &str| Error::usage("use", format!("{object} of {file}"), cause);
         let wrong_user = |error: InvalidUser| wrong(&format!("user {:?}", error.name), error.cause);
         let base = table.oid.as_deref().unwrap_or(DEFAULT_OID);
@@ -100,7 +101,7 @@ impl Notifier {
             (None, Some(user)) => {
                 let id = match &table.engine_id {
                     Some(text) => from_hex(text).filter(|id| (5..=32).contains(&id.len())),
-                    None => Some(own_engine_id()?),
+                    None => Some(own_engine_id(interface)?),
                 };
                 let id = id.ok_or_else(|| wrong("engine-id", "it has 5 to 32 bytes in hexadecimal digits"))?;
                 let boots = (clock::realtime_ns() / 1_000_000_000).saturating_sub(EPOCH_S) as u32;
@@ -298,10 +299,34 @@ impl Notifier {
     }
 }
 
-/// RFC 3411 §5: no enterprise of our own, so 0; format 4: text, the host's name.
-fn own_engine_id() -> Result<Vec<u8>> {
-    let path = "/proc/sys/kernel/hostname";
-    let name = std::fs::read_to_string(path).map_err(|error| Error::os("read host name from", path, &error))?;
-    let name = name.trim().as_bytes();
-    Ok([&[0x80, 0, 0, 0, 4], &name[..name.len().min(27)]].concat())
+/// RFC 3411 §5: no enterprise of our own, so 0; format 5: octets of our own choice. Each sensor of a host is another engine, with clocks
+/// and boots of its own, and the same one after each start: they are made of what this program is, of the host's machine-id(5), which is
+/// not told itself, and of the interface.
+fn own_engine_id(interface: Option<&str>) -> Result<Vec<u8>> {
+    let read = |path: &str| std::fs::read_to_string(path).map_err(|error| Error::os("read", path, &error));
+    let host = read("/etc/machine-id").ok().filter(|id| !id.trim().is_empty());
+    let host = host.map_or_else(|| read("/proc/sys/kernel/hostname"), Ok)?;
+    Ok(engine_id(host.trim(), interface.unwrap_or_default()))
+}
+
+fn engine_id(host: &str, interface: &str) -> Vec<u8> {
+    let octets = Sha1::digest(format!("ringtap sensor\0{host}\0{interface}"));
+    [&[0x80, 0, 0, 0, 5], &octets[..]].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sensor_is_an_engine_of_its_own_and_stays_it() {
+        let one = engine_id("0123456789abcdef", "eth0");
+        assert_eq!((one.len(), &one[..5]), (25, &[0x80, 0, 0, 0, 5][..]));
+        assert_eq!(one, engine_id("0123456789abcdef", "eth0"));
+        for (host, interface) in [("0123456789abcdef", "eth1"), ("0123456789abcdef", ""), ("fedcba9876543210", "eth0")]
+        {
+            assert_ne!(one, engine_id(host, interface), "{host} {interface}");
+        }
+        assert!(!one.windows(4).any(|part| part == b"0123"), "the host's id is not told");
+    }
 }

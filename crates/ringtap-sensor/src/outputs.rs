@@ -156,7 +156,7 @@ impl Outputs {
         if let Some(syslog) = options.syslog {
             alerts.push(Output::syslog(syslog, EVENTS)?);
         }
-        let notifier = snmp.map(|(table, file)| Notifier::new(table, file)).transpose()?;
+        let notifier = snmp.map(|(table, file)| Notifier::new(table, file, writer.interface.as_deref())).transpose()?;
         Ok(Self {
             writer,
             lines,

@@ -55,11 +55,14 @@ impl SnmpDecoder {
         }
     }
 
-    /// Takes nothing of v1 and v2c.
-    #[must_use]
-    pub fn v3_only(mut self) -> Self {
-        self.v3_only = true;
-        self
+    /// Whether v1 and v2c are taken at all; they are, unless it is said.
+    pub fn take_v1_v2c(&mut self, takes: bool) {
+        self.v3_only = !takes;
+    }
+
+    /// Takes v1 and v2c with these communities from now on (none: any is taken).
+    pub fn replace_communities(&mut self, communities: Vec<Vec<u8>>) {
+        self.communities = communities;
     }
 
     /// Whether who sends v1 and v2c must know a community.
@@ -300,8 +303,30 @@ mod tests {
     }
 
     #[test]
+    fn other_users_count_from_now_on_and_what_came_is_remembered() {
+        let mut decoder = decoder();
+        let trap = Trap::new(&LINK_DOWN, 5);
+        let scoped = trap.scoped(tag::V2_TRAP, b"\x80agent", b"", 1);
+        let sealer = Sealer::new(&user("operator"), b"\x80agent", 4);
+        let first = sealer.seal(1, 1, &scoped, 1).unwrap();
+        let second = sealer.seal(1, 2, &scoped, 2).unwrap();
+        assert!(decoder.decode(source(), &first, S).is_ok());
+        decoder.usm().replace_users(vec![user("another")]);
+        assert_eq!(cause(&mut decoder, &second, S), Refusal::UnknownUser);
+        // The keys of who has its place now are not those that were kept.
+        let another = Sealer::new(&user("another"), b"\x80agent", 4);
+        assert!(decoder.decode(source(), &another.seal(1, 3, &scoped, 3).unwrap(), S).is_ok());
+        decoder.usm().replace_users(vec![user("another"), user("operator")]);
+        assert_eq!(cause(&mut decoder, &first, S), Refusal::Replayed);
+        assert!(decoder.decode(source(), &second, S).is_ok());
+        decoder.replace_communities(vec![b"other".to_vec()]);
+        assert_eq!(cause(&mut decoder, &trap.v2c(b"public", 1), S), Refusal::Community);
+    }
+
+    #[test]
     fn who_has_v3_alone_takes_nothing_else() {
-        let mut decoder = decoder().v3_only();
+        let mut decoder = decoder();
+        decoder.take_v1_v2c(false);
         let trap = Trap::new(&LINK_DOWN, 5);
         for bytes in [trap.v2c(b"public", 1), trap.inform(b"public", 2)] {
             assert_eq!(cause(&mut decoder, &bytes, S), Refusal::VersionOff);

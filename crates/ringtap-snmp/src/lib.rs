@@ -16,6 +16,7 @@ pub mod notification;
 pub mod oid;
 pub mod rate;
 pub mod refusal;
+pub mod translate;
 pub mod usm;
 pub mod varbind;
 pub mod walk;

@@ -18,6 +18,8 @@ pub const SNMP_TRAP_OID: &[u8] = &[0x2b, 6, 1, 6, 3, 1, 1, 4, 1, 0];
 pub const SNMP_TRAP_ENTERPRISE: &[u8] = &[0x2b, 6, 1, 6, 3, 1, 1, 4, 3, 0];
 /// snmpTrapAddress.0, encoded.
 pub const SNMP_TRAP_ADDRESS: &[u8] = &[0x2b, 6, 1, 6, 3, 18, 1, 3, 0];
+/// snmpTrapCommunity.0, encoded.
+pub const SNMP_TRAP_COMMUNITY: &[u8] = &[0x2b, 6, 1, 6, 3, 18, 1, 4, 0];
 /// snmpTraps: the standard traps are its children 1 (coldStart) to 6 (egpNeighborLoss).
 pub const SNMP_TRAPS: &[u8] = &[0x2b, 6, 1, 6, 3, 1, 1, 5];
 

@@ -25,7 +25,7 @@ pub struct Admission {
 }
 
 /// A network as one writes it: ADDRESS/BITS, or one address.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Net(pub(crate) IpNet);
 
@@ -96,6 +96,17 @@ impl Admission {
         Self { senders, address, network }
     }
 
+    /// By other lists and rates from now on. What came so far counts against a rate that stays.
+    pub fn replace(&mut self, senders: Senders) {
+        if senders.address_rate != self.senders.address_rate {
+            self.address = senders.address_rate.map(Limit::new);
+        }
+        if senders.network_rate != self.senders.network_rate {
+            self.network = senders.network_rate.map(Limit::new);
+        }
+        self.senders = senders;
+    }
+
     /// Whether this sender's datagram is taken now, and whether it is a known one, as any with a certificate is. `now_ns` is monotonic.
     ///
     /// # Errors
@@ -149,6 +160,21 @@ mod tests {
         assert_eq!(all.admit("10.1.2.3".parse().unwrap(), false, S), Ok(true));
         assert_eq!(all.admit("11.1.2.3".parse().unwrap(), false, S), Ok(false));
         assert_eq!(all.admit("11.1.2.3".parse().unwrap(), true, S), Ok(true));
+    }
+
+    #[test]
+    fn other_lists_and_rates_count_from_now_on_and_a_rate_that_stays_goes_on() {
+        let source = "192.0.2.1".parse().unwrap();
+        let with = |address_rate, known: &[&str]| Senders { address_rate, known: nets(known), ..Senders::default() };
+        let mut admission = Admission::new(with(Some(1), &[]));
+        let taken = |admission: &mut Admission| (0..20).filter(|_| admission.admit(source, false, S).is_ok()).count();
+        assert_eq!(taken(&mut admission), 10);
+        admission.replace(with(Some(1), &["10.0.0.0/8"]));
+        assert_eq!(taken(&mut admission), 0, "the same rate");
+        admission.replace(with(Some(2), &["192.0.2.1/32"]));
+        assert_eq!((taken(&mut admission), admission.admit(source, false, 2 * S)), (20, Ok(true)));
+        admission.replace(Senders { sources: nets(&["10.0.0.0/8"]), ..Senders::default() });
+        assert_eq!(admission.admit(source, false, 2 * S), Err(Cause::Source));
     }
 
     #[test]

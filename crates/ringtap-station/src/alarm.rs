@@ -145,6 +145,24 @@ pub struct Alarm {
     pub suppressed: u64,
     /// What an operator wrote when clearing it.
     pub operator: Option<String>,
+    /// It was cleared because nobody told of it for as long as its rule says.
+    pub expired: bool,
+    /// Who takes care of it, while it is raised.
+    pub acknowledged: Option<Acknowledged>,
+    /// It is raised in maintenance: its changes are not announced.
+    pub maintenance: bool,
+    /// While it is in maintenance: whether the outside knows that it is raised, from before.
+    #[serde(skip)]
+    pub is_told: bool,
+}
+
+/// Who takes care of an alarm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acknowledged {
+    /// The operator's name.
+    pub by: String,
+    /// Since when, nanoseconds since 1970.
+    pub at_ns: u64,
 }
 
 /// What became of a notification.
@@ -173,6 +191,8 @@ pub enum Judgement {
     ShareFull,
     /// The alarm was raised with more authenticity than this notification has: it changes nothing.
     NotAuthentic,
+    /// The state changed and is not announced: the alarm is in maintenance.
+    Maintenance,
 }
 
 impl Judgement {
@@ -196,6 +216,7 @@ impl fmt::Display for Judgement {
             Self::ShareFull => {
                 f.write_str("no alarm: strangers, its network or its sender have as many as they may have")
             }
+            Self::Maintenance => f.write_str("state changed, not announced: in maintenance"),
             Self::NotAuthentic => f.write_str("suppressed: the alarm was raised with more authenticity than this has"),
         }
     }

@@ -2,6 +2,9 @@
 //!
 //! Owns its reading and the check that nobody else can read the secrets in it.
 
+mod forward;
+mod receivers;
+
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,13 +22,18 @@ use rustls::ServerConfig;
 use serde::Deserialize;
 
 use crate::admission::{Admission, Net, Senders};
-use crate::alarm::{Classification, EventType, Origin, SecurityLevel, Severity, Shown};
+use crate::alarm::{Classification, EventType, Severity};
+use crate::expiry::{After, Expiry};
 use crate::judge::{Judge, JudgeConfig};
 use crate::resume::resume;
 use crate::rules::{Effect, Rule, Rules};
 use crate::store::Store;
 use crate::table::{AlarmTable, FlapPolicy};
+use crate::terms::Terms;
 use crate::tls;
+use forward::ForwardTable;
+pub(crate) use receivers::{AlertmanagerParts, Receivers};
+use receivers::{AlertmanagerTable, WebhookTable};
 
 /// Syslog warning and worse become alarms.
 const DEFAULT_SYSLOG_SEVERITY: u8 = 4;
@@ -54,11 +62,15 @@ struct Trap {
     mibs: Vec<PathBuf>,
     syslog_severity: Option<u8>,
     max_alarms: Option<usize>,
+    expire_after: Option<After>,
     #[serde(default)]
     user: Vec<UserTable>,
     #[serde(default)]
     rule: Vec<RuleTable>,
-    webhook: Option<Webhook>,
+    webhook: Option<WebhookTable>,
+    alertmanager: Option<AlertmanagerTable>,
+    #[serde(default)]
+    forward: Vec<ForwardTable>,
     topology: Option<PathBuf>,
     tls: Option<Tls>,
 }
@@ -72,6 +84,7 @@ struct RuleTable {
     severity: Severity,
     event_type: Option<EventType>,
     probable_cause: Option<String>,
+    expire_after: Option<After>,
     #[serde(default)]
     object: Vec<String>,
 }
@@ -84,14 +97,8 @@ enum EffectName {
     Event,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Webhook {
-    url: String,
-}
-
 /// The certificate that connections of syslog get, and whose certificates they must show.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Tls {
     certificate: PathBuf,
@@ -115,10 +122,9 @@ impl Config {
         let name = path.display().to_string();
         let text = read_private("configuration", path)?;
         let file: File = one_file::parse(&name, &text, "`ringtap trap --help` shows what is in it")?;
-        if let Some(webhook) = &file.trap.webhook {
-            ringtap_output::Webhook::check(&webhook.url)?;
-        }
-        Ok(Self { trap: file.trap, path: path.to_owned() })
+        let this = Self { trap: file.trap, path: path.to_owned() };
+        this.check_receivers()?;
+        Ok(this)
     }
 
     /// Directories of MIB files.
@@ -143,49 +149,75 @@ impl Config {
         tls::server(certificate, key, clients.as_deref())
     }
 
-    /// Where announced alarms are posted: `http://HOST[:PORT]/PATH`.
-    pub fn webhook(&self) -> Option<&str> {
-        self.trap.webhook.as_ref().map(|webhook| webhook.url.as_str())
-    }
-
     /// The judge, going on from what the store holds.
     ///
     /// # Errors
     /// A user, rule or name that makes no sense; a store that can't be read.
     pub fn judge(&self, store: &Store, names: &Names) -> Result<Judge> {
-        let users = self.users()?;
-        let best = users.iter().map(User::level).max().unwrap_or_default();
-        let mut usm = Usm::new(local_engine(store)?, users, random()?);
-        resume(&mut usm, store, clock::monotonic_ns())?;
-        let communities: Vec<Vec<u8>> =
-            self.trap.communities.iter().map(|secret| secret.0.clone().into_bytes()).collect();
-        let limit = self.trap.max_alarms.unwrap_or(DEFAULT_MAX_ALARMS);
+        let terms = self.terms(names)?;
         let mut alarms = store.alarms()?;
-        let senders = self.senders();
-        alarms.iter_mut().for_each(|alarm| alarm.origin = self.today(alarm.origin, &senders, best));
-        let decoder = SnmpDecoder::new(communities, usm);
+        alarms.iter_mut().for_each(|alarm| alarm.origin = terms.see(alarm.origin));
+        let mut usm = Usm::new(local_engine(store)?, terms.users, random()?);
+        resume(&mut usm, store, clock::monotonic_ns())?;
+        let mut decoder = SnmpDecoder::new(terms.communities, usm);
+        decoder.take_v1_v2c(terms.takes_v1_v2c);
+        let limit = self.trap.max_alarms.unwrap_or(DEFAULT_MAX_ALARMS);
         Ok(Judge::new(JudgeConfig {
-            admission: Admission::new(self.senders()),
-            decoder: if self.takes_v1_v2c() { decoder } else { decoder.v3_only() },
-            rules: self.rules(names)?,
+            admission: Admission::new(terms.senders),
+            decoder,
+            rules: terms.rules,
             alarms: AlarmTable::new(alarms, FlapPolicy::default(), limit),
             last_id: store.last_id()?,
-            syslog_severity: self.trap.syslog_severity.unwrap_or(DEFAULT_SYSLOG_SEVERITY),
+            syslog_severity: terms.syslog_severity,
+            expiry: terms.expiry,
         }))
     }
 
-    /// Who raised an alarm, as this configuration with its `senders` sees it: what nobody can show any more (`best` is the most that users
-    /// can) must not be asked of who clears it.
-    fn today(&self, origin: Origin, senders: &Senders, best: SecurityLevel) -> Origin {
-        let security = origin.security.min(best);
-        let is_shown = match origin.shown {
-            Shown::Nothing => false,
-            Shown::Community => self.asks_for_community(),
-            Shown::Certificate => self.asks_for_certificate(),
-        };
-        let is_listed = origin.source.is_some_and(|source| senders.know(source));
-        let is_known = security > SecurityLevel::NoAuthNoPriv || is_shown || is_listed;
-        Origin { security, is_known, ..origin }
+    /// What a station judges by.
+    ///
+    /// # Errors
+    /// A user, rule or name that makes no sense.
+    pub fn terms(&self, names: &Names) -> Result<Terms> {
+        Ok(Terms {
+            senders: self.senders(),
+            communities: self.trap.communities.iter().map(|secret| secret.0.clone().into_bytes()).collect(),
+            takes_v1_v2c: self.takes_v1_v2c(),
+            asks_for_certificate: self.asks_for_certificate(),
+            users: self.users()?,
+            rules: self.rules(names)?,
+            syslog_severity: self.trap.syslog_severity.unwrap_or(DEFAULT_SYSLOG_SEVERITY),
+            expiry: self.expiry(),
+        })
+    }
+
+    /// It, with what is read only at the start as `started` has it.
+    pub(crate) fn started_as(mut self, started: &Self) -> Self {
+        let was = &started.trap;
+        self.trap.mibs.clone_from(&was.mibs);
+        self.trap.max_alarms = was.max_alarms;
+        self.trap.topology.clone_from(&was.topology);
+        self.trap.tls.clone_from(&was.tls);
+        self.trap.webhook.clone_from(&was.webhook);
+        self.trap.alertmanager.clone_from(&was.alertmanager);
+        self.trap.forward.clone_from(&was.forward);
+        self
+    }
+
+    /// What is another in `new`, and is read only when a station starts.
+    pub(crate) fn waits_for_restart(&self, new: &Self) -> Vec<&'static str> {
+        let (old, new) = (&self.trap, &new.trap);
+        [
+            ("mibs", old.mibs != new.mibs),
+            ("max-alarms", old.max_alarms != new.max_alarms),
+            ("topology", old.topology != new.topology),
+            ("[trap.tls]", old.tls != new.tls),
+            ("[trap.webhook]", old.webhook != new.webhook),
+            ("[trap.alertmanager]", old.alertmanager != new.alertmanager),
+            ("[[trap.forward]]", old.forward != new.forward),
+        ]
+        .into_iter()
+        .filter_map(|(name, is_another)| is_another.then_some(name))
+        .collect()
     }
 
     /// Whether v1 and v2c are taken and must come with a community.
@@ -248,6 +280,14 @@ impl Config {
         })
     }
 
+    fn expiry(&self) -> Expiry {
+        let of_rules = self.trap.rule.iter();
+        Expiry::new(
+            self.trap.expire_after,
+            of_rules.filter_map(|rule| Some((rule.condition.clone(), rule.expire_after?))),
+        )
+    }
+
     fn rules(&self, names: &Names) -> Result<Rules> {
         let mut rules = Rules::standard();
         for table in &self.trap.rule {
@@ -296,239 +336,4 @@ fn local_engine(store: &Store) -> Result<LocalEngine> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    fn read(text: &str, mode: u32) -> Result<Config> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
-        Config::read(file.path())
-    }
-
-    #[test]
-    fn faults_are_named_with_their_line_and_without_secrets() {
-        let text = "[trap]\ncommunities = [\"hushhush\"]\nbogus = \"hushhush2\"\n";
-        let error = read(text, 0o600).unwrap_err().to_string();
-        assert!(error.contains(":3") && error.contains("bogus") && !error.contains("hushhush"), "{error}");
-        let error = read("[trap]\n", 0o644).unwrap_err().to_string();
-        assert!(error.contains("0644") && error.contains("chmod 600"), "{error}");
-        let error = read("[trap.webhook]\nurl = \"https://x\"\n", 0o600).unwrap_err().to_string();
-        assert!(error.contains("only http://"), "{error}");
-        let config = read("[trap]\ncommunities = [\"hushhush\"]\n[iprep]\nanything = 1\n", 0o600).unwrap();
-        assert!(!format!("{config:?}").contains("hushhush"));
-    }
-
-    #[test]
-    fn who_has_users_takes_v1_and_v2c_only_when_told() {
-        let user = "[[trap.user]]\nname = \"bob\"\n";
-        for (text, takes) in [
-            ("".to_owned(), true),
-            (user.to_owned(), false),
-            (format!("[trap]\nv1-v2c = true\n{user}"), true),
-            (format!("[trap]\ncommunities = [\"public\"]\n{user}"), true),
-            (format!("[trap]\ncommunities = [\"public\"]\nv1-v2c = false\n{user}"), false),
-        ] {
-            assert_eq!(read(&text, 0o600).unwrap().takes_v1_v2c(), takes, "{text}");
-        }
-        assert!(read("[trap]\naddress-rate = 0\n", 0o600).is_err());
-    }
-
-    #[test]
-    fn networks_are_addresses_with_a_length_or_single_ones() {
-        let text =
-            "[trap]\nsources = [\"192.0.2.0/24\", \"::ffff:10.0.0.9\"]\nknown = [\"10.0.0.1\", \"2001:db8::1\"]\n";
-        let Senders { sources, known, .. } = read(text, 0o600).unwrap().senders();
-        let texts = |nets: Vec<ipnet::IpNet>| nets.iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(texts(sources), ["192.0.2.0/24", "10.0.0.9/32"]);
-        assert_eq!(texts(known), ["10.0.0.1/32", "2001:db8::1/128"]);
-        for (net, cause) in [
-            ("10.0.0.1/8", "write 10.0.0.0/8 or 10.0.0.1"),
-            ("10.0.0.0/33", "ADDRESS/BITS"),
-            ("router.example", "ADDRESS/BITS"),
-        ] {
-            let error = read(&format!("[trap]\nmibs = []\nknown = [\"{net}\"]\n"), 0o600).unwrap_err().to_string();
-            assert!(error.contains(":3") && error.contains(net) && error.contains(cause), "{error}");
-        }
-    }
-
-    #[test]
-    fn what_knows_a_sender_is_known() {
-        let user = "[[trap.user]]\nname = \"bob\"\n";
-        for (text, knows) in [
-            (String::new(), false),
-            (user.to_owned(), false),
-            (format!("{user}auth = \"SHA\"\nauth-password = \"long enough\"\n"), true),
-            ("[trap]\nknown = [\"10.0.0.1\"]\n".to_owned(), true),
-            ("[trap]\nsources = [\"10.0.0.1\"]\n".to_owned(), true),
-            ("[trap]\ncommunities = [\"public\"]\n".to_owned(), true),
-            ("[trap]\ncommunities = [\"public\"]\nv1-v2c = false\n".to_owned(), false),
-            ("[trap.tls]\ncertificate = \"c\"\nkey = \"k\"\n".to_owned(), false),
-            ("[trap.tls]\ncertificate = \"c\"\nkey = \"k\"\nclients = \"a\"\n".to_owned(), true),
-        ] {
-            assert_eq!(read(&text, 0o600).unwrap().knows_anyone(), knows, "{text}");
-        }
-    }
-
-    #[test]
-    fn what_was_taken_before_a_restart_is_not_taken_again_after_it() {
-        use crate::cause::Cause;
-        use crate::spool::{Head, Service};
-        use crate::store::Job;
-        use ringtap_snmp::encode::Trap;
-        use ringtap_snmp::message::tag;
-        use ringtap_snmp::refusal::Refusal;
-        use ringtap_snmp::usm::{AuthProtocol, Sealer};
-        const S: u64 = 1_000_000_000;
-        let folder = tempfile::tempdir().unwrap();
-        let config =
-            read("[[trap.user]]\nname = \"bob\"\nauth = \"SHA\"\nauth-password = \"long enough\"\n", 0o600).unwrap();
-        let user = User::new("bob", Some((AuthProtocol::Sha1, "long enough")), None).unwrap();
-        let trap = Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 3], 1);
-        let sealed = |engine: &[u8], time, salt: u64| {
-            let scoped = trap.scoped(tag::V2_TRAP, engine, b"", salt as i32);
-            Sealer::new(&user, engine, 4).seal(1, time, &scoped, salt).unwrap()
-        };
-        // An engine that was last heard long ago, and one of the last moments.
-        let (long_ago, just_now) = (sealed(b"\x80long ago", 500, 1), sealed(b"\x80just now", 900, 2));
-        let run = |datagrams: &[(&[u8], u64)]| {
-            let mut store = Store::open(folder.path()).unwrap();
-            let mut judge = config.judge(&store, &Names::default()).unwrap();
-            for &(datagram, at_ns) in datagrams {
-                let mut job = Job::default();
-                let (source, service) = ("192.0.2.1:162".parse().unwrap(), Service::Snmp);
-                let head = Head { at_ns, source, to: None, service, socket: 0 };
-                judge.datagram(head, datagram, None, clock::monotonic_ns(), &mut job);
-                judge.complete(&mut job);
-                store.write(&job).unwrap();
-            }
-            let causes =
-                [Refusal::Replayed, Refusal::TimeWindow].map(|cause| judge.counts().causes.read(Cause::Snmp(cause)));
-            (store.notification_count().unwrap(), causes)
-        };
-        assert_eq!(run(&[(&long_ago, S), (&just_now, 3600 * S)]), (2, [0, 0]));
-        // Behind more rows than one page has.
-        let more: Vec<Vec<u8>> = (0..3000).map(|number| sealed(b"\x80third", 7, 10 + number)).collect();
-        let rows: Vec<(&[u8], u64)> = more.iter().map(|datagram| (&datagram[..], 3601 * S)).collect();
-        assert_eq!(run(&rows).0, 3002);
-        let before = sealed(b"\x80just now", 899, 3);
-        let replays: [(&[u8], u64); 4] =
-            [&long_ago, &just_now, &before, &more[7]].map(|datagram| (&datagram[..], 3602 * S));
-        assert_eq!(run(&replays), (3002, [3, 1]), "all that share a page with the last moments are known");
-        let new = [sealed(b"\x80long ago", 501, 4), sealed(b"\x80just now", 900, 5)];
-        assert_eq!(run(&[(&new[0], 3603 * S), (&new[1], 3603 * S)]), (3004, [0, 0]));
-    }
-
-    /// Judges datagrams by this configuration, with what the store has; the states of all alarms after them.
-    fn judged(folder: &Path, text: &str, datagrams: &[(&str, Vec<u8>)]) -> Vec<bool> {
-        use crate::spool::{Head, Service};
-        use crate::store::Job;
-        let mut store = Store::open(folder).unwrap();
-        let mut judge = read(text, 0o600).unwrap().judge(&store, &Names::default()).unwrap();
-        for (source, datagram) in datagrams {
-            let source = format!("{source}:162").parse().unwrap();
-            let head = Head { at_ns: 1, source, to: None, service: Service::Snmp, socket: 0 };
-            let mut job = Job::default();
-            judge.datagram(head, datagram, None, clock::monotonic_ns(), &mut job);
-            judge.complete(&mut job);
-            store.write(&job).unwrap();
-        }
-        store.alarms().unwrap().iter().map(|alarm| alarm.cleared).collect()
-    }
-
-    fn link_trap(last: u32) -> ringtap_snmp::encode::Trap {
-        use ringtap_snmp::encode::{Item, Trap};
-        Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, last], 1).with(&[1, 3, 6, 1, 2, 1, 2, 2, 1, 1, 3], Item::Integer(3))
-    }
-
-    fn link(last: u32, community: &[u8]) -> Vec<u8> {
-        link_trap(last).v2c(community, 1)
-    }
-
-    #[test]
-    fn alarms_of_before_layout_4_are_cleared_by_whoever_could_raise_them() {
-        for known in [0, 1] {
-            let folder = tempfile::tempdir().unwrap();
-            assert_eq!(judged(folder.path(), "", &[("192.0.2.1", link(3, b"x"))]), [false]);
-            let database = rusqlite::Connection::open(folder.path().join("ringtap-trap.db")).unwrap();
-            let to_3 = "ALTER TABLE alarm DROP COLUMN origin; ALTER TABLE alarm DROP COLUMN security;
-                ALTER TABLE alarm DROP COLUMN known; DROP TABLE engine; PRAGMA user_version = 3;";
-            database.execute_batch(to_3).unwrap();
-            drop(database);
-            drop(Store::open(folder.path()).unwrap());
-            // 1: what the version before this one made of them.
-            let database = rusqlite::Connection::open(folder.path().join("ringtap-trap.db")).unwrap();
-            database.execute("UPDATE alarm SET known = max(known, ?)", [known]).unwrap();
-            drop(database);
-            assert_eq!(judged(folder.path(), "", &[("192.0.2.1", link(4, b"x"))]), [true], "{known}");
-        }
-    }
-
-    #[test]
-    fn an_alarm_is_cleared_under_the_configuration_of_today() {
-        let bob = "[[trap.user]]\nname = \"bob\"\nauth = \"SHA\"\nauth-password = \"long enough\"\n";
-        let clients = "[trap.tls]\ncertificate = \"c\"\nkey = \"k\"\nclients = \"a\"\n";
-        let listed = "[trap]\nknown = [\"192.0.2.0/24\"]\n";
-        let community = "[trap]\ncommunities = [\"hush\"]\n";
-        for (then, now, clears) in [
-            ("", "", true),
-            (listed, "", true),
-            (listed, clients, true),
-            ("[trap]\nsources = [\"192.0.0.0/8\"]\n", "", true),
-            (community, "", true),
-            (community, clients, true),
-            (community, community, true),
-            // The sender of before is a known one now, and another is not.
-            ("", listed, false),
-            (listed, listed, false),
-            (&format!("{listed}communities = [\"hush\"]\n"), listed, false),
-        ] {
-            let folder = tempfile::tempdir().unwrap();
-            assert_eq!(judged(folder.path(), then, &[("192.0.2.1", link(3, b"hush"))]), [false]);
-            // Another address says it for the same node.
-            let (snmp_traps, node) = ([1, 3, 6, 1, 6, 3, 1, 1, 5], [192, 0, 2, 1].into());
-            let other = link_trap(4).v1(b"hush", &snmp_traps, node, 3, 0);
-            assert_eq!(judged(folder.path(), now, &[("192.0.3.1", other)]), [clears], "{then:?} {now:?}");
-            assert_eq!(judged(folder.path(), now, &[("192.0.2.1", link(4, b"hush"))]), [true], "{then:?} {now:?}");
-        }
-        let config = read(&format!("[trap]\nv1-v2c = true\n{bob}"), 0o600).unwrap();
-        let source = Some([192, 0, 2, 1].into());
-        let raised = Origin { source, security: SecurityLevel::AuthPriv, shown: Shown::Nothing, is_known: true };
-        let seen = |config: &Config, best| {
-            let Origin { security, is_known, .. } = config.today(raised, &config.senders(), best);
-            (security, is_known)
-        };
-        let best = config.users().unwrap()[0].level();
-        assert_eq!(seen(&config, best), (SecurityLevel::AuthNoPriv, true), "no user encrypts any more");
-        assert_eq!(seen(&Config::default(), SecurityLevel::NoAuthNoPriv), (SecurityLevel::NoAuthNoPriv, false));
-        let certified = Origin { security: SecurityLevel::NoAuthNoPriv, shown: Shown::Certificate, ..raised };
-        for (text, is_known) in [(clients, true), ("", false)] {
-            let config = read(text, 0o600).unwrap();
-            assert_eq!(config.today(certified, &config.senders(), SecurityLevel::NoAuthNoPriv).is_known, is_known);
-        }
-    }
-
-    #[test]
-    fn users_and_rules_are_checked() {
-        let user = |rest: &str| read(&format!("[[trap.user]]\nname = \"bob\"\n{rest}"), 0o600).unwrap().users();
-        assert_eq!(user("auth = \"SHA\"\nauth-password = \"long enough\"").unwrap().len(), 1);
-        for (rest, expected) in [
-            ("auth = \"SHA\"", "go together"),
-            ("auth = \"ROT13\"\nauth-password = \"long enough\"", "auth is one of"),
-            ("auth = \"SHA\"\nauth-password = \"short\"", "at least 8"),
-            ("privacy = \"AES\"\nprivacy-password = \"long enough\"", "needs authentication"),
-            ("engines = [\"xyz\"]", "hexadecimal"),
-        ] {
-            let error = user(rest).unwrap_err().to_string();
-            assert!(error.contains(expected) && error.contains("bob"), "{error}");
-        }
-        let rule =
-            "[[trap.rule]]\nnotification = \"nameless\"\ncondition = \"x\"\neffect = \"raise\"\nseverity = \"minor\"\n";
-        let error = read(rule, 0o600).unwrap().rules(&Names::default()).unwrap_err().to_string();
-        assert!(error.contains("nameless") && error.contains("--mibs"), "{error}");
-        let rule = rule.replace("nameless", "1.3.6.1.4.1.5");
-        assert!(read(&rule, 0o600).unwrap().rules(&Names::default()).is_ok());
-    }
-}
+mod tests;

@@ -8,18 +8,24 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ringtap_rootcause::Topology;
 use ringtap_snmp::decode::{Received, SnmpDecoder};
 use ringtap_snmp::message::Version;
 use ringtap_snmp::oid::Oid;
 
+use crate::act::{self, Act, Entry, Request};
 use crate::admission::Admission;
 use crate::alarm::{Alarm, Judgement, Key, Origin, SecurityLevel, Severity, Shown};
 use crate::cause::Cause;
 use crate::counts::StationCounts;
+use crate::expiry::Expiry;
+use crate::forward::Forwarder;
+use crate::maintenance::{Window, Windows};
 use crate::rules::Rules;
 use crate::spool::{Head, Service};
 use crate::store::{Answer, Job, Kind, Place, Row};
 use crate::table::{AlarmTable, Report};
+use crate::terms::Terms;
 use crate::{syslog, text};
 
 /// An alarm whose change is to be told to the outside.
@@ -27,7 +33,7 @@ use crate::{syslog, text};
 pub struct Announcement {
     /// The alarm as it is after the change.
     pub alarm: Alarm,
-    /// The notification that changed it; 0: none, the flapping ended or an operator cleared it.
+    /// The notification that changed it; 0: none, time or an operator did.
     pub notification: u64,
 }
 
@@ -46,6 +52,8 @@ pub struct JudgeConfig {
     pub last_id: u64,
     /// Syslog of this severity or worse (0–7, lower is worse) becomes an alarm.
     pub syslog_severity: u8,
+    /// When alarms expire.
+    pub expiry: Expiry,
 }
 
 /// Decoder, rules and alarms.
@@ -55,6 +63,11 @@ pub struct Judge {
     counts: Arc<StationCounts>,
     key: Key,
     announcements: Vec<Announcement>,
+    windows: Windows,
+    /// Where notifications go on to, if anywhere.
+    forwarder: Option<Forwarder>,
+    /// What was done with alarms since the last [`Judge::complete`].
+    history: Vec<Entry>,
     /// Wall clock less monotonic clock when both were last seen, nanoseconds.
     offset_ns: Option<i64>,
 }
@@ -63,7 +76,16 @@ impl Judge {
     /// A judge that has seen nothing yet.
     pub fn new(config: JudgeConfig) -> Self {
         let key = Key { resource: String::new(), condition: String::new(), object: String::new() };
-        let this = Self { config, counts: Arc::default(), key, announcements: Vec::new(), offset_ns: None };
+        let this = Self {
+            config,
+            counts: Arc::default(),
+            key,
+            announcements: Vec::new(),
+            windows: Windows::default(),
+            forwarder: None,
+            history: Vec::new(),
+            offset_ns: None,
+        };
         this.count_alarms();
         this
     }
@@ -132,7 +154,12 @@ impl Judge {
         let (judgement, alarm) = if received.again {
             (Judgement::Retransmission, None)
         } else {
+            if let Some(forwarder) = &mut self.forwarder {
+                forwarder.offer(&received.notification, head.source, datagram);
+            }
             let report = snmp_report(&self.config.rules, &received, (head, origin), id, &mut self.key);
+            let in_maintenance = self.windows.cover(&self.key.resource, origin.source, head.at_ns);
+            let report = Report { in_maintenance, ..report };
             report_to(&mut self.config.alarms, &self.key, report, &mut self.announcements, &self.counts)
         };
         let raw = kept.unwrap_or_else(|| job.copy(datagram));
@@ -156,6 +183,8 @@ impl Judge {
             (Judgement::BelowThreshold, None)
         } else {
             let report = syslog_report(&message, (head, origin), id, &mut self.key);
+            let in_maintenance = self.windows.cover(&self.key.resource, origin.source, head.at_ns);
+            let report = Report { in_maintenance, ..report };
             report_to(&mut self.config.alarms, &self.key, report, &mut self.announcements, &self.counts)
         };
         let raw = kept.unwrap_or_else(|| job.copy(datagram));
@@ -163,15 +192,68 @@ impl Judge {
         job.rows.push(Row { id, at_ns, source, kind: Kind::Syslog, alarm, judgement, raw, decrypted: None });
     }
 
-    /// An operator clears an alarm.
-    pub fn clear(&mut self, alarm: u64, operator: &str, at_ns: u64) {
-        if let Some(alarm) = self.config.alarms.clear(alarm, operator, at_ns) {
-            self.announcements.push(Announcement { alarm: alarm.clone(), notification: 0 });
+    /// Judges by these terms from now on; alarms, and what was learnt of SNMP engines, stay.
+    pub fn replace(&mut self, terms: Terms) {
+        self.config.alarms.see_origins(|origin| terms.see(origin));
+        self.config.admission.replace(terms.senders);
+        let decoder = &mut self.config.decoder;
+        decoder.replace_communities(terms.communities);
+        decoder.take_v1_v2c(terms.takes_v1_v2c);
+        decoder.usm().replace_users(terms.users);
+        self.config.rules = terms.rules;
+        self.config.syslog_severity = terms.syslog_severity;
+        self.config.expiry = terms.expiry;
+    }
+
+    /// Operators do something with alarms; each request has its number in the store.
+    pub fn operate(&mut self, requests: Vec<(Option<u64>, Request)>, at_ns: u64) {
+        let done = act::apply(&mut self.config.alarms, requests, at_ns);
+        self.history.extend(done.entries);
+        self.announcements.extend(done.changed.into_iter().map(|alarm| Announcement { alarm, notification: 0 }));
+    }
+
+    /// Leaves notifications that are taken there, too.
+    pub fn forward_by(&mut self, forwarder: Option<Forwarder>) {
+        self.forwarder = forwarder;
+    }
+
+    /// Has what was left for other managers sent; to be called after a batch.
+    pub fn wake_forwarder(&mut self) {
+        if let Some(forwarder) = &mut self.forwarder {
+            forwarder.wake();
         }
     }
 
-    /// What time alone changes: alarms that have stopped flapping. `now_ns` is since 1970, `monotonic_ns` tells when that was set; gives
-    /// by how many nanoseconds, if by more than a second.
+    /// Other windows of maintenance from now on.
+    pub fn replace_windows(&mut self, windows: Vec<Window>) {
+        self.windows.replace(windows);
+    }
+
+    /// Another topology from now on, by whose names windows of maintenance may call nodes.
+    pub fn replace_nodes(&mut self, topology: &Topology) {
+        self.windows.replace_nodes(topology);
+    }
+
+    /// Clears alarms that have expired, and announces what a window of maintenance kept back that is over.
+    fn pass_time(&mut self, now_ns: u64) {
+        let JudgeConfig { alarms, expiry, .. } = &mut self.config;
+        let windows = &self.windows;
+        let is_covered = |alarm: &Alarm| windows.cover(&alarm.key.resource, alarm.origin.source, now_ns);
+        let mut changed = alarms.settle(now_ns, is_covered);
+        changed.extend(alarms.release(is_covered));
+        if !expiry.is_never() {
+            for (alarm, is_announced) in alarms.expire(now_ns, |alarm| expiry.of(&alarm.key.condition)) {
+                let (alarm_id, act) = (alarm.id, Act::Expired);
+                let entry = Entry { alarm: alarm_id, at_ns: now_ns, act, operator: None, comment: None, request: None };
+                self.history.push(entry);
+                changed.extend(is_announced.then_some(alarm));
+            }
+        }
+        self.announcements.extend(changed.into_iter().map(|alarm| Announcement { alarm, notification: 0 }));
+    }
+
+    /// What time alone changes: alarms that have stopped flapping or expired, windows of maintenance that are over. `now_ns` is since
+    /// 1970, `monotonic_ns` tells when that was set; gives by how many nanoseconds, if by more than a second.
     pub fn tick(&mut self, now_ns: u64, monotonic_ns: u64) -> Option<i64> {
         const JUMP_NS: i64 = 1_000_000_000;
         let offset_ns = now_ns.wrapping_sub(monotonic_ns) as i64;
@@ -180,9 +262,7 @@ impl Judge {
         if jump.is_some() {
             self.counts.clock_jumps.fetch_add(1, Ordering::Relaxed);
         }
-        for alarm in self.config.alarms.settle(now_ns) {
-            self.announcements.push(Announcement { alarm, notification: 0 });
-        }
+        self.pass_time(now_ns);
         self.count_alarms();
         jump
     }
@@ -210,12 +290,13 @@ impl Judge {
 
     /// Whether alarms changed since the last [`Judge::complete`].
     pub fn has_changes(&self) -> bool {
-        self.config.alarms.has_changes()
+        self.config.alarms.has_changes() || !self.history.is_empty()
     }
 
     /// Moves the alarms that changed into a job that goes to the store now.
     pub fn complete(&mut self, job: &mut Job) {
         job.alarms = self.config.alarms.take_changed();
+        job.history.append(&mut self.history);
         job.clocks = self.config.decoder.usm().take_clocks();
         self.count_alarms();
     }
@@ -259,6 +340,7 @@ fn snmp_report<'r>(
         origin,
         at_ns: head.at_ns,
         notification: id,
+        in_maintenance: false,
     };
     match rules.find(&notification.trap_oid) {
         Some(rule) => {
@@ -308,7 +390,8 @@ fn syslog_report(message: &syslog::Syslog, (head, origin): (Head, Origin), id: u
         5 => Severity::Warning,
         _ => Severity::Indeterminate,
     };
-    Report { raises: None, severity, classification: None, origin, at_ns: head.at_ns, notification: id }
+    let at_ns = head.at_ns;
+    Report { raises: None, severity, classification: None, origin, at_ns, notification: id, in_maintenance: false }
 }
 
 /// Enters a report into the table; what is to be told to the outside is an announcement.
@@ -357,123 +440,4 @@ fn template(text: &str, out: &mut String) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::table::FlapPolicy;
-    use ringtap_snmp::encode::{Item, Trap};
-    use ringtap_snmp::usm::{LocalEngine, Usm};
-
-    fn judge() -> Judge {
-        let local = LocalEngine { id: b"\x80station".to_vec(), boots: 1, started_ns: 0 };
-        Judge::new(JudgeConfig {
-            admission: Admission::default(),
-            decoder: SnmpDecoder::new(Vec::new(), Usm::new(local, Vec::new(), 1)),
-            rules: Rules::standard(),
-            alarms: AlarmTable::new(Vec::new(), FlapPolicy::default(), 100),
-            last_id: 41,
-            syslog_severity: 4,
-        })
-    }
-
-    fn head(source: &str, service: Service) -> Head {
-        Head { at_ns: 5, source: source.parse().unwrap(), to: Some([192, 0, 2, 200].into()), service, socket: 2 }
-    }
-
-    #[test]
-    fn each_datagram_is_a_row_or_a_cause() {
-        let mut judge = judge();
-        let mut job = Job::default();
-        let down =
-            Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 3], 1).with(&[1, 3, 6, 1, 2, 1, 2, 2, 1, 1, 3], Item::Integer(3));
-        let snmp = head("[::ffff:192.0.2.1]:999", Service::Snmp);
-        assert_eq!(judge.datagram(snmp, &down.v2c(b"x", 1), None, 1, &mut job), None);
-        assert_eq!(judge.datagram(snmp, &down.inform(b"x", 2), None, 1, &mut job), None);
-        judge.datagram(snmp, &down.inform(b"x", 2), None, 1, &mut job);
-        judge.datagram(snmp, &Trap::new(&[1, 3, 6, 1, 4, 1, 5, 0, 9], 1).v2c(b"x", 1), None, 1, &mut job);
-        judge.datagram(snmp, b"junk", None, 1, &mut job);
-        judge.complete(&mut job);
-        let judged: Vec<String> = job.rows.iter().map(|row| row.judgement.to_string()).collect();
-        assert_eq!(judged[0], "new alarm");
-        assert!(judged[1].contains("repeated") && judged[2].contains("sent again"), "{judged:?}");
-        assert_eq!(job.rows.iter().map(|row| row.id).collect::<Vec<_>>(), [42, 43, 44, 45]);
-        assert_eq!(job.answers.len(), 2, "the inform and its repetition");
-        let answer = &job.answers[0];
-        assert_eq!((answer.socket, answer.to, answer.from), (2, snmp.source, snmp.to));
-        let keys: Vec<&Key> = job.alarms.iter().map(|alarm| &alarm.key).collect();
-        assert_eq!(
-            (keys[0].resource.as_str(), keys[0].condition.as_str(), keys[0].object.as_str()),
-            ("192.0.2.1", "linkDown", "3")
-        );
-        assert_eq!(keys[1].condition, "1.3.6.1.4.1.5.0.9", "a trap without a name is an alarm too");
-        assert_eq!(judge.take_announcements().len(), 2);
-        let counts = judge.counts();
-        assert_eq!(counts.seen.load(Ordering::Relaxed), counts.notifications() + counts.causes.total());
-    }
-
-    #[test]
-    fn a_clock_that_is_set_is_noticed_and_flapping_ends_all_the_same() {
-        const S: u64 = 1_000_000_000;
-        let mut judge = judge();
-        let mut job = Job::default();
-        let now = 1_000_000 * S;
-        assert_eq!(judge.tick(now, 5 * S), None);
-        assert_eq!(judge.tick(now + S + S / 2, 6 * S), None, "a clock that is slewed");
-        for number in 0..20u32 {
-            let trap = [1, 3, 6, 1, 6, 3, 1, 1, 5, 3 + number % 2];
-            let head = Head { at_ns: now + S, ..head("192.0.2.1:9", Service::Snmp) };
-            judge.datagram(head, &Trap::new(&trap, 1).v2c(b"x", 1), None, 6 * S, &mut job);
-        }
-        judge.take_announcements();
-        // An hour back: the last change lies in the future.
-        assert_eq!(judge.tick(now - 3600 * S, 7 * S), Some(-(3602 * S as i64 + S as i64 / 2)));
-        assert!(judge.take_announcements().is_empty(), "it flapped a moment ago");
-        assert_eq!(judge.tick(now - 3500 * S, 107 * S), None);
-        let settled = judge.take_announcements();
-        assert_eq!((settled.len(), settled[0].alarm.flapping, settled[0].alarm.cleared), (1, false, true));
-        assert_eq!(judge.tick(now, 108 * S), Some(3499 * S as i64));
-        assert_eq!(judge.counts().clock_jumps.load(Ordering::Relaxed), 2);
-    }
-
-    #[test]
-    fn syslog_of_one_kind_is_one_alarm_and_mild_ones_are_only_kept() {
-        let mut judge = judge();
-        let mut job = Job::default();
-        let syslog = head("192.0.2.1:514", Service::Syslog);
-        for text in [
-            "<11>Oct 11 22:14:15 core1 bgpd[7]: peer 10.0.0.1 down, 3 routes",
-            "<11>Oct 11 22:14:16 core1 bgpd[7]: peer 10.0.0.25 down, 44 routes",
-            "<14>Oct 11 22:14:16 core1 bgpd[7]: fine",
-            "<13>",
-        ] {
-            judge.datagram(syslog, text.as_bytes(), None, 1, &mut job);
-        }
-        judge.complete(&mut job);
-        assert_eq!((job.rows.len(), job.alarms.len()), (3, 1));
-        let alarm = &job.alarms[0];
-        assert_eq!(
-            (alarm.key.resource.as_str(), alarm.key.condition.as_str(), alarm.count),
-            ("core1", "syslog:bgpd", 2)
-        );
-        assert_eq!((alarm.key.object.as_str(), alarm.severity), ("peer #.#.#.# down, # routes", Severity::Major));
-        assert_eq!(job.rows[2].judgement, Judgement::BelowThreshold);
-        assert_eq!(judge.counts().causes.read(Cause::EmptySyslog), 1);
-    }
-
-    #[test]
-    fn who_showed_a_certificate_is_no_stranger() {
-        let mut judge = judge();
-        let mut job = Job::default();
-        let mut say = |service, severity: u8| {
-            let text = format!("<{severity}>Oct 11 22:14:15 core1 bgpd[7]: down");
-            judge.datagram(head("192.0.2.1:514", service), text.as_bytes(), None, 1, &mut job);
-            judge.complete(&mut job);
-            (job.rows.last().unwrap().judgement.clone(), job.alarms.first().map(|alarm| alarm.origin))
-        };
-        let (source, security) = (Some([192, 0, 2, 1].into()), SecurityLevel::NoAuthNoPriv);
-        let certified = Origin { source, security, shown: Shown::Certificate, is_known: true };
-        let stranger = Origin { shown: Shown::Nothing, is_known: false, ..certified };
-        assert_eq!(say(Service::Syslog, 10), (Judgement::New, Some(stranger)));
-        assert_eq!(say(Service::CertifiedSyslog, 11), (Judgement::Changed, Some(certified)));
-        assert_eq!(say(Service::Syslog, 8), (Judgement::NotAuthentic, None));
-    }
-}
+mod tests;

@@ -18,20 +18,28 @@
 //! spool into the job, so that what arrives still has room.
 #![forbid(unsafe_code)]
 
+pub mod act;
 pub mod admission;
 pub mod alarm;
 pub mod cause;
 pub mod config;
 pub mod counts;
 pub mod discover;
+pub mod expiry;
+pub mod filter;
+pub mod forward;
 mod incidents;
 pub mod judge;
 pub mod listing;
+pub mod maintenance;
 mod metrics;
 pub mod mibs;
+pub mod operations;
 pub mod options;
-mod outputs;
+pub(crate) mod outputs;
+pub mod pattern;
 mod pipeline;
+mod posts;
 pub mod question;
 mod receive;
 pub mod render;
@@ -45,6 +53,7 @@ pub mod status;
 pub mod store;
 pub mod syslog;
 pub mod table;
+pub mod terms;
 mod text;
 mod tls;
 pub mod top;

@@ -1,11 +1,8 @@
-//! What a store holds, for people and programs: lists of alarms, one alarm with its notifications, everything; and clearing by hand.
+//! What a store holds, for people and programs: lists of alarms, one alarm with its notifications, everything.
 //!
-//! Owns the shape of lists. A store that a station writes to is read beside it; clearing is left to the station, or done here when none
-//! runs.
+//! Owns the shape of lists. A store that a station writes to is read beside it.
 
 use std::io::{self, Write};
-use std::path::Path;
-use std::time::{Duration, Instant};
 
 use ringtap::clock;
 use ringtap::{Error, Result};
@@ -16,13 +13,8 @@ use serde_json::Value;
 
 use crate::alarm::{Alarm, EventType};
 use crate::render;
-use crate::store::{Job, Store};
-use crate::table::{AlarmTable, FlapPolicy};
+use crate::store::Store;
 
-/// Longest wait for the running station to clear an alarm; it looks each second, and once more after a batch.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How often to look whether it did.
-const LOOK: Duration = Duration::from_millis(50);
 /// Notifications read from the store at a time.
 const PAGE: u64 = 1000;
 
@@ -35,15 +27,6 @@ pub struct Form<'a> {
     pub json: bool,
     /// Their bytes too; they hold the communities.
     pub raw: bool,
-}
-
-/// Who cleared an alarm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClearedBy {
-    /// The station that writes to the store.
-    Station,
-    /// This process, as no station runs.
-    Us,
 }
 
 /// The alarm with this number.
@@ -86,29 +69,41 @@ pub fn list<'a>(
         let what = format!("{} {}", render::condition(alarm, names), alarm.key.object);
         writeln!(
             out,
-            "{:>6} {state:<8} {:<13} {:>7} {:<20} {:<12} {} {}",
+            "{:>6} {state:<8} {:<13} {:>7} {:<20} {:<12} {} {}{}",
             alarm.id,
             alarm.severity.name(),
             alarm.count,
             units::shown_time(alarm.changed_ns),
             units::shown_age(alarm.last_ns, now_ns),
             printable(&alarm.key.resource),
-            printable(what.trim_end())
+            printable(what.trim_end()),
+            printable(&marks(alarm))
         )?;
     }
     out.flush()
 }
 
-/// An alarm and its latest notifications, at most `count`, with their bytes if `raw` (a community is among them).
+/// What of an alarm stands behind it.
+fn marks(alarm: &Alarm) -> String {
+    let by = alarm.acknowledged.as_ref().map(|it| format!("acknowledged by {}", it.by));
+    let marks = [by, alarm.maintenance.then(|| "maintenance".to_owned()), alarm.expired.then(|| "expired".to_owned())];
+    marks.into_iter().flatten().map(|mark| format!(" [{mark}]")).collect()
+}
+
+/// An alarm, what was done with it, and its latest notifications, at most `count`, with their bytes if `raw` (a community is among them).
 ///
 /// # Errors
 /// The store can't be read; within: `out` takes no more.
 pub fn show(out: &mut impl Write, store: &Store, id: u64, count: u64, form: Form<'_>) -> Result<io::Result<()>> {
     let alarm = find(store, id)?;
     let notifications = store.latest(id, count)?;
+    let history = store.history(id)?;
     let mut object = render::alarm(&alarm, form.names);
     if let Some(incident) = store.incident_of(id)? {
         object["incident"] = incident.to_string().into();
+    }
+    if !history.is_empty() {
+        object["history"] = history.iter().map(|entry| serde_json::to_value(entry).unwrap_or_default()).collect();
     }
     let mut all = || {
         print(out, &object, form.json)?;
@@ -165,38 +160,6 @@ pub fn export(out: &mut impl Write, store: &Store, from: u64, form: Form<'_>) ->
             }
         }
     }
-}
-
-/// Clears an alarm of the store in `directory`, that is open as `beside`: leaves it to the running station and waits until it is done;
-/// without one, writes it.
-///
-/// # Errors
-/// There is no such alarm, it is cleared already, the station does not do it in time, or the store can't be written.
-pub fn clear(directory: &Path, beside: &Store, id: u64, operator: &str) -> Result<ClearedBy> {
-    if find(beside, id)?.cleared {
-        return Err(Error::failed("clear", format!("alarm {id}"), "it is cleared already"));
-    }
-    let Ok(mut store) = Store::open(directory) else {
-        beside.request_clear(id, operator)?;
-        let until = Instant::now() + PATIENCE;
-        while !find(beside, id)?.cleared {
-            if Instant::now() >= until {
-                let cause = format!("the station that has the store was asked to, and did not within {PATIENCE:?}");
-                return Err(Error::failed("clear", format!("alarm {id}"), cause)
-                    .way_out("it will when it comes to it: look with `ringtap alarms list`, and at the station"));
-            }
-            std::thread::sleep(LOOK);
-        }
-        return Ok(ClearedBy::Station);
-    };
-    let alarms = store.alarms()?;
-    let limit = alarms.len();
-    let mut table = AlarmTable::new(alarms, FlapPolicy::default(), limit);
-    table.clear(id, operator, clock::realtime_ns());
-    let mut job = Job::default();
-    job.alarms = table.take_changed();
-    store.write(&job)?;
-    Ok(ClearedBy::Us)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use ringtap::histogram::HistogramSnapshot;
 use ringtap::ledger::Ledger;
 use ringtap_output::metrics::{Latency, encoded, labelled};
 
-use crate::status::Status;
+use crate::status::{Forward, Posts, Status};
 
 pub(crate) fn text(status: &Status) -> String {
     let mut registry = Registry::with_prefix("ringtap_trap");
@@ -24,6 +24,7 @@ pub(crate) fn text(status: &Status) -> String {
     counter("share_full", "Notifications of strangers who had all alarms that they may", status.share_full);
     counter("not_authentic", "Notifications of alarms that something more authentic raised", status.not_authentic);
     counter("clock_jumps", "Times the wall clock was set", status.clock_jumps);
+    counter("forward_lost", "Notifications for other managers that found no room", status.forward_lost);
     counter("announced", "Changes of alarms announced", status.announced);
     counter("not_told", "Announcements that an output could not take", status.not_told);
     let causes = &status.root_cause;
@@ -60,6 +61,7 @@ pub(crate) fn text(status: &Status) -> String {
     let [v1, v2c, v3] = status.snmp;
     let kinds = vec![("snmp_v1", v1), ("snmp_v2c", v2c), ("snmp_v3", v3), ("syslog", status.syslog)];
     family("notifications", "Notifications taken, by kind", "kind", kinds);
+    sent_on(&mut registry, status);
     let mut histogram = |name: &str, help: &str, values: &HistogramSnapshot| {
         registry.register_with_unit(name, help, Unit::Seconds, Latency(values.clone()));
     };
@@ -74,6 +76,35 @@ pub(crate) fn text(status: &Status) -> String {
         );
     }
     encoded(&registry)
+}
+
+/// What others got by POST and as notifications.
+fn sent_on(registry: &mut Registry, status: &Status) {
+    let mut family = |name: &str, help: &str, label: &str, values: Vec<(&str, u64)>| {
+        let values = values.into_iter().map(|(value, count)| (vec![(label.to_owned(), value.to_owned())], count));
+        registry.register(name, help, labelled(values));
+    };
+    if !status.forwards.is_empty() {
+        let to: Vec<String> = status.forwards.iter().map(|it| it.to.to_string()).collect();
+        let mut forwards = |name: &str, help: &str, of: fn(&Forward) -> u64| {
+            let values = to.iter().zip(&status.forwards).map(|(to, it)| (to.as_str(), of(it))).collect();
+            family(name, help, "to", values);
+        };
+        forwards("forwarded", "Notifications sent on to another manager", |it| it.sent);
+        forwards("forward_failed", "Notifications for another manager that the kernel did not send", |it| it.failed);
+    }
+    let mut posts = |name: &str, help: &str, of: fn(&Posts) -> u64| {
+        family(name, help, "receiver", status.posts.iter().map(|(receiver, it)| (*receiver, of(it))).collect());
+    };
+    if !status.posts.is_empty() {
+        posts("posted", "Announcements that a receiver took", |it| it.posted);
+        posts("post_refused", "Announcements that a receiver refused for good", |it| it.refused);
+        posts("post_lost", "Announcements gone from the store before a receiver took them", |it| it.lost);
+    }
+    for (receiver, it) in &status.posts {
+        let help = format!("Announcements in the store that {receiver} has not taken yet");
+        registry.register(format!("{receiver}_waiting"), help, ConstGauge::new(it.waiting as i64));
+    }
 }
 
 /// What came by the interfaces whose packets a ring takes.

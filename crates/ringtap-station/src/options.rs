@@ -34,6 +34,8 @@ pub struct Options {
     pub topology: Option<PathBuf>,
     /// Announced alarms as lines.
     pub outputs: LineOutputs,
+    /// Managers that get every notification as it came, beside those of the configuration.
+    pub forward_to: Vec<SocketAddr>,
     /// Bytes of memory between receiving and the disk; at least 512 KiB.
     pub spool: u64,
     /// Bytes of each socket's receive buffer, or of each ring.

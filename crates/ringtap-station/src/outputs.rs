@@ -1,9 +1,10 @@
 //! Announced alarms as the outside is told of them.
 //!
-//! Owns their text, with names, made by the thread that writes. Outputs and their threads are `ringtap_output::announce`'s.
+//! Owns their text, with names, made by the thread that writes. Outputs of lines and their threads are `ringtap_output::announce`'s; what is
+//! posted goes into the store first, and from there by `posts`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ringtap::Result;
 use ringtap_output::announce::{self, LineOutputs};
@@ -18,14 +19,17 @@ use crate::render;
 pub(crate) struct Outputs {
     outputs: announce::Outputs<Told>,
     names: Arc<Names>,
+    /// What is to be posted and not in a job yet; nothing where nothing is posted.
+    posts: Option<Mutex<Vec<Told>>>,
 }
 
 /// What is announced.
-enum Told {
+#[derive(Debug, Clone)]
+pub enum Told {
     /// A change of an alarm, and the names for its text.
-    Alarm(Box<Announcement>, Arc<Names>),
+    Alarm(Arc<Announcement>, Arc<Names>),
     /// What became of an incident; how severe it is while it is there.
-    Incident(Json, Option<Severity>),
+    Incident(Arc<Json>, Option<Severity>),
 }
 
 impl announce::Announcement for Told {
@@ -44,16 +48,11 @@ impl announce::Announcement for Told {
     }
 }
 
-/// Opens the outputs, `webhook` being a URL; when `reopen` becomes true, files are opened again.
-pub(crate) fn start(
-    wanted: &LineOutputs,
-    webhook: Option<&str>,
-    names: &Arc<Names>,
-    reopen: Arc<AtomicBool>,
-) -> Result<Outputs> {
+/// Opens the outputs; `posts`: what is told is kept for the store, too. When `reopen` becomes true, files are opened again.
+pub(crate) fn start(wanted: &LineOutputs, posts: bool, names: &Arc<Names>, reopen: Arc<AtomicBool>) -> Result<Outputs> {
     let announced = Announced { what: "alarms", kept_by: Some("ringtap alarms") };
-    let outputs = announce::start(wanted, webhook, announced, reopen)?;
-    Ok(Outputs { outputs, names: Arc::clone(names) })
+    let outputs = announce::start(wanted, None, announced, reopen)?;
+    Ok(Outputs { outputs, names: Arc::clone(names), posts: posts.then(Mutex::default) })
 }
 
 impl Outputs {
@@ -64,12 +63,31 @@ impl Outputs {
 
     /// Tells all outputs, without waiting.
     pub(crate) fn tell(&self, announcement: Announcement) {
-        self.outputs.tell(Told::Alarm(Box::new(announcement), Arc::clone(&self.names)));
+        self.tell_all(Told::Alarm(Arc::new(announcement), Arc::clone(&self.names)));
     }
 
     /// The same of an incident; without a severity it tells of nothing wrong.
     pub(crate) fn tell_incident(&self, incident: Json, severity: Option<Severity>) {
-        self.outputs.tell(Told::Incident(incident, severity));
+        self.tell_all(Told::Incident(Arc::new(incident), severity));
+    }
+
+    fn tell_all(&self, told: Told) {
+        if let Some(posts) = &self.posts {
+            posts.lock().unwrap_or_else(PoisonError::into_inner).push(told.clone());
+        }
+        self.outputs.tell(told);
+    }
+
+    /// What is to be posted since the last call, for the store.
+    pub(crate) fn take_posts(&self) -> Vec<Told> {
+        let posts = self.posts.as_ref().map(|posts| posts.lock().unwrap_or_else(PoisonError::into_inner));
+        posts.map(|mut posts| std::mem::take(&mut *posts)).unwrap_or_default()
+    }
+
+    /// Whether there is any.
+    pub(crate) fn has_posts(&self) -> bool {
+        let is_some = |posts: &Mutex<Vec<Told>>| !posts.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        self.posts.as_ref().is_some_and(is_some)
     }
 
     /// Waits until all that was told is out, or given up.

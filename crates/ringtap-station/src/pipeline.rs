@@ -15,14 +15,24 @@ use std::time::{Duration, Instant};
 use ringtap::clock;
 use ringtap::{Error, Result};
 use ringtap_rootcause::Topology;
+use ringtap_snmp::names::Names;
+use serde_json::Value as Json;
 
+use crate::act::Request;
+use crate::alarm::Alarm;
+use crate::config::{AlertmanagerParts, Receivers};
 use crate::counts::StationCounts;
+use crate::forward::{self, ForwardCounters, Forwarding};
 use crate::judge::Judge;
+use crate::maintenance::Window;
 use crate::outputs::Outputs;
+use crate::posts::{Alertmanager, PostCounts, Posting, Webhook};
 use crate::receive::sockets::answer;
-use crate::rootcause::{Around, Beginning, RootCause};
+use crate::render;
+use crate::rootcause::{self, Around, Beginning, RootCause};
 use crate::spool::SpoolConsumer;
 use crate::store::{IncidentChanges, Job, Retention, Store};
+use crate::terms::Terms;
 use crate::waker::Waker;
 use writer::Writer;
 
@@ -40,12 +50,16 @@ const TICK: Duration = Duration::from_millis(200);
 struct Shared {
     /// The latest status, for the store.
     status: Mutex<Option<String>>,
-    /// Alarms to clear, and by whom.
-    requests: Mutex<Vec<(u64, String)>>,
+    /// What operators ask for, with the store's numbers of it.
+    requests: Mutex<Vec<(Option<u64>, Request)>>,
+    /// The windows of maintenance to use from now on.
+    windows: Mutex<Option<Vec<Window>>>,
     /// Incidents that changed, for the store.
     incidents: Arc<Mutex<IncidentChanges>>,
     /// The topology to use from now on.
     topology: Mutex<Option<Topology>>,
+    /// What to judge by from now on.
+    terms: Mutex<Option<Terms>>,
     /// What is wrong with the store.
     error: Arc<Mutex<Option<String>>>,
     /// The receiving side has ended, or soon will.
@@ -64,6 +78,12 @@ pub(crate) struct Parts {
     pub(crate) sockets: Vec<UdpSocket>,
     /// To the outside.
     pub(crate) outputs: Outputs,
+    /// Who gets what is announced by HTTP.
+    pub(crate) receivers: Receivers,
+    /// Who gets notifications as they came.
+    pub(crate) forward: forward::Opened,
+    /// For what receivers get of alarms that are raised already.
+    pub(crate) names: Arc<Names>,
     /// The network, where there is one whose root causes are to be found.
     pub(crate) topology: Option<Topology>,
     /// Wakes the judging thread.
@@ -77,6 +97,8 @@ pub(crate) struct Pipeline {
     shared: Arc<Shared>,
     counts: Arc<StationCounts>,
     not_told: Arc<AtomicU64>,
+    posts: Vec<Posting>,
+    forwarding: Option<Forwarding>,
     station: JoinHandle<Arc<Outputs>>,
     store: JoinHandle<Result<()>>,
 }
@@ -84,13 +106,32 @@ pub(crate) struct Pipeline {
 impl Pipeline {
     /// Starts both.
     pub(crate) fn start(parts: Parts) -> Result<Self> {
-        let Parts { judge, store, consumers, sockets, outputs, topology, waker, retention } = parts;
+        let Parts {
+            mut judge,
+            store,
+            consumers,
+            sockets,
+            outputs,
+            receivers,
+            names,
+            topology,
+            waker,
+            retention,
+            forward,
+        } = parts;
+        let windows = store.windows(Some(clock::realtime_ns()))?;
+        judge.replace_windows(windows.clone());
+        topology.iter().for_each(|topology| judge.replace_nodes(topology));
+        let (forwarding, forwarder) = forward.start()?.unzip();
+        judge.forward_by(forwarder);
         let shared = Arc::new(Shared::default());
         let counts = judge.counts();
         let not_told = outputs.not_told();
         let outputs = Arc::new(outputs);
         let beginning = |topology| {
-            let alarms = judge.alarms().map(|(alarm, is_event)| (alarm.clone(), is_event)).collect();
+            // What is kept back in maintenance is no news yet.
+            let is_news = |(alarm, _): &(&Alarm, bool)| !alarm.maintenance || alarm.is_told;
+            let alarms = judge.alarms().filter(is_news).map(|(alarm, is_event)| (alarm.clone(), is_event)).collect();
             store.cause_state().map(|state| Beginning { topology, state, alarms })
         };
         let beginning = topology.map(beginning).transpose()?;
@@ -101,6 +142,7 @@ impl Pipeline {
             counts: Arc::clone(&counts),
         };
         let root_cause = beginning.map(|beginning| RootCause::start(beginning, around)).transpose()?;
+        let posts = start_posts(receivers, &store, &judge, &names, root_cause.is_some())?;
         let (jobs, incoming) = mpsc::sync_channel(1);
         let (give_back, empties) = mpsc::sync_channel(2);
         let _ = give_back.try_send(Job::default());
@@ -116,6 +158,9 @@ impl Pipeline {
             shared: Arc::clone(&shared),
             counts: Arc::clone(&counts),
             retention,
+            requested: 0,
+            windows,
+            windows_are_told: false,
         };
         let store =
             std::thread::Builder::new().name("ringtap-store".to_owned()).spawn(move || writer.run()).map_err(failed)?;
@@ -136,7 +181,17 @@ impl Pipeline {
             .name("ringtap-station".to_owned())
             .spawn(move || decoder.run())
             .map_err(failed)?;
-        Ok(Self { shared, counts, not_told, station, store })
+        Ok(Self { shared, counts, not_told, posts, forwarding, station, store })
+    }
+
+    /// What is counted of each receiver of POSTs, by its name.
+    pub(crate) fn posts(&self) -> Vec<(&'static str, Arc<PostCounts>)> {
+        self.posts.iter().map(Posting::counts).collect()
+    }
+
+    /// What is counted of each manager that gets notifications, and what found no room in front of all.
+    pub(crate) fn forwards(&self) -> Option<ForwardCounters> {
+        self.forwarding.as_ref().map(Forwarding::counts)
     }
 
     pub(crate) fn counts(&self) -> Arc<StationCounts> {
@@ -163,6 +218,11 @@ impl Pipeline {
         *lock(&self.shared.topology) = Some(topology);
     }
 
+    /// Has it judged by other terms from now on.
+    pub(crate) fn replace_terms(&self, terms: Terms) {
+        *lock(&self.shared.terms) = Some(terms);
+    }
+
     /// Whether a thread ended that should not have.
     pub(crate) fn has_ended(&self) -> bool {
         self.station.is_finished() || self.store.is_finished()
@@ -174,9 +234,41 @@ impl Pipeline {
         let panicked = || Error::failed("run", "the station", "a thread panicked").way_out("report this as a bug");
         let outputs = self.station.join().map_err(|_| panicked());
         let stored = self.store.join().map_err(|_| panicked())?;
+        // With the judging thread its end of the queue has gone.
+        let forwarded = self.forwarding.map_or(Ok(()), Forwarding::finish);
+        // Now all that was announced is in the store.
+        let posted = self.posts.into_iter().try_for_each(Posting::finish);
         let told = Arc::into_inner(outputs?).map_or(Ok(()), Outputs::finish);
-        stored.and(told)
+        stored.and(told).and(posted).and(forwarded)
     }
+}
+
+/// Starts a thread for each receiver. An Alertmanager is told first what is raised: with a topology incidents, else alarms.
+fn start_posts(
+    receivers: Receivers,
+    store: &Store,
+    judge: &Judge,
+    names: &Names,
+    has_incidents: bool,
+) -> Result<Vec<Posting>> {
+    store.set_receivers(&receivers.names())?;
+    let mut posts = Vec::new();
+    if let Some(http) = receivers.webhook {
+        posts.push(Posting::start(Store::open_beside(store.directory())?, Webhook(http))?);
+    }
+    if let Some(AlertmanagerParts { http, labels, resend }) = receivers.alertmanager {
+        let raised: Vec<Json> = if has_incidents {
+            let open = store.incidents()?.into_iter().filter(|it| it.closed_ns.is_none());
+            open.map(|it| rootcause::announcement("opened", &it)).collect()
+        } else {
+            let is_told = |alarm: &&Alarm| !alarm.cleared && (!alarm.maintenance || alarm.is_told);
+            let raised = judge.alarms().map(|(alarm, _)| alarm).filter(is_told);
+            raised.map(|alarm| render::alarm(alarm, names)).collect()
+        };
+        let alertmanager = Alertmanager::new(http, labels, resend, raised.into_iter());
+        posts.push(Posting::start(Store::open_beside(store.directory())?, alertmanager)?);
+    }
+    Ok(posts)
 }
 
 struct Decoder {
@@ -228,6 +320,7 @@ impl Decoder {
                 && job.is_empty()
                 && !self.judge.has_changes()
                 && lock(&self.shared.incidents).is_empty()
+                && !self.outputs.has_posts()
             {
                 if let Some(root_cause) = self.root_cause.take() {
                     // What it still has to say goes into one more job.
@@ -240,7 +333,7 @@ impl Decoder {
             let (consumers, full) = (&self.consumers, job.size() >= JOB_BYTES);
             let limit = if self.shared.ending.load(Ordering::Relaxed) { Duration::from_millis(5) } else { TICK };
             // When the writer comes back meanwhile, its ring is seen or the limit is soon over.
-            let has_some = !job.is_empty() || !lock(&self.shared.incidents).is_empty();
+            let has_some = !job.is_empty() || !lock(&self.shared.incidents).is_empty() || self.outputs.has_posts();
             let limit = if has_some { limit.min(Duration::from_millis(20)) } else { limit };
             self.waker.sleep(limit, || full || consumers.iter().all(SpoolConsumer::is_empty));
         }
@@ -248,12 +341,20 @@ impl Decoder {
 
     /// What comes by time alone: requests of operators, the end of flapping, clocks that were set.
     fn tick(&mut self) {
-        for (alarm, operator) in std::mem::take(&mut *lock(&self.shared.requests)) {
-            self.judge.clear(alarm, &operator, clock::realtime_ns());
+        let requests = std::mem::take(&mut *lock(&self.shared.requests));
+        if !requests.is_empty() {
+            self.judge.operate(requests, clock::realtime_ns());
+        }
+        if let Some(windows) = lock(&self.shared.windows).take() {
+            self.judge.replace_windows(windows);
+        }
+        if let Some(terms) = lock(&self.shared.terms).take() {
+            self.judge.replace(terms);
         }
         if let Some(root_cause) = &mut self.root_cause {
             root_cause.catch_up();
             if let Some(topology) = lock(&self.shared.topology).take() {
+                self.judge.replace_nodes(&topology);
                 root_cause.replace(topology);
             }
         }
@@ -275,6 +376,7 @@ impl Decoder {
                 answer(&self.sockets, &report, &self.counts.answered);
             }
         }
+        self.judge.wake_forwarder();
         if let Some(part) = part.filter(|_| job.rows.len() == rows) {
             job.give_back(part);
         }
@@ -288,7 +390,8 @@ impl Decoder {
 
     /// Gives the job to the writer when that has nothing to do.
     fn hand_over(&mut self, job: &mut Job) -> bool {
-        if job.is_empty() && !self.judge.has_changes() && lock(&self.shared.incidents).is_empty() {
+        let has_others = self.judge.has_changes() || self.outputs.has_posts();
+        if job.is_empty() && !has_others && lock(&self.shared.incidents).is_empty() {
             return false;
         }
         let is_gathering = job.answers.is_empty()
@@ -301,6 +404,7 @@ impl Decoder {
         let Ok(empty) = self.empties.try_recv() else { return false };
         self.judge.complete(job);
         job.incidents = std::mem::take(&mut *lock(&self.shared.incidents));
+        job.told = self.outputs.take_posts();
         self.last_handed = Instant::now();
         let full = std::mem::replace(job, empty);
         self.jobs.send(full).is_ok()

@@ -5,37 +5,44 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use ringtap::Result;
+use ringtap::{Result, clock};
 use ringtap_run::notes;
 use ringtap_snmp::names::Names;
 
 use crate::alarm::Severity;
-use crate::listing::{self, ClearedBy, Form};
+use crate::filter::Filter;
+use crate::listing::{self, Form};
+use crate::maintenance::Window;
+use crate::operations::{self, Operation};
 use crate::store::Store;
 use crate::{incidents, mibs};
 
 /// A question about alarms.
 #[derive(Debug, Clone, Copy)]
 pub enum Question<'a> {
-    /// Those that are raised.
-    List {
-        /// Cleared ones too.
-        all: bool,
-        /// Only those that are at least so severe.
-        least: Option<Severity>,
-    },
-    /// One and its latest notifications.
+    /// Those of which this is true.
+    List(&'a Filter),
+    /// One, what was done with it, and its latest notifications.
     Show {
         /// Its number.
         id: u64,
         /// Notifications, at most.
         count: u64,
     },
-    /// Clear one by hand.
-    Clear {
+    /// Something that an operator does.
+    Operate(Operation<'a>),
+    /// A window of maintenance more.
+    AddWindow(&'a Window),
+    /// The windows that are not over.
+    Windows {
+        /// Those that are over, too.
+        all: bool,
+    },
+    /// A window is to be over.
+    EndWindow {
         /// Its number.
         id: u64,
-        /// Who clears it.
+        /// Who ends it.
         operator: &'a str,
     },
     /// Incidents that are open.
@@ -77,22 +84,20 @@ impl Question<'_> {
         let store = Store::open_beside(folder)?;
         let form = Form { names: &names, json: shape.json, raw: shape.raw };
         match self {
-            Self::List { all, least } => {
+            Self::List(filter) => {
                 let mut alarms = store.alarms()?;
-                alarms.retain(|alarm| (all || !alarm.cleared) && least.is_none_or(|least| alarm.severity >= least));
+                let now_ns = clock::realtime_ns();
+                alarms.retain(|alarm| filter.matches(alarm, &names, now_ns));
                 if alarms.is_empty() && !shape.json {
                     notes::say("there are none");
                 }
                 Ok(listing::list(out, alarms.iter(), &names, shape.json))
             }
             Self::Show { id, count } => listing::show(out, &store, id, count, form),
-            Self::Clear { id, operator } => {
-                match listing::clear(folder, &store, id, operator)? {
-                    ClearedBy::Station => notes::say(&format!("alarm {id} is cleared, by the running station")),
-                    ClearedBy::Us => notes::say(&format!("alarm {id} is cleared")),
-                }
-                Ok(Ok(()))
-            }
+            Self::Operate(operation) => operation.run(folder, &store, &names).map(Ok),
+            Self::AddWindow(window) => operations::add_window(folder, &store, window).map(Ok),
+            Self::Windows { all } => operations::list_windows(out, &store, all, shape.json),
+            Self::EndWindow { id, operator } => operations::end_window(folder, &store, id, operator).map(Ok),
             Self::Incidents { all, least } => Ok(incidents::list(out, &store, all, least, shape.json)?.map(|count| {
                 if count == 0 && !shape.json {
                     let such = least.map_or(String::new(), |least| format!(" of severity {} or worse", least.name()));

@@ -25,7 +25,7 @@ use crate::outputs::Outputs;
 use crate::store::{IncidentChanges, StoredIncident, StoredMember};
 use crate::waker::Waker;
 
-pub(crate) use told::{RULE, json, member};
+pub(crate) use told::{RULE, announcement, json, member};
 
 /// Changes that wait for the thread.
 const WAITING: usize = 65_536;
@@ -391,7 +391,7 @@ impl Worker {
         let it = self.engine.incidents().get(&it.id).unwrap_or(it);
         let row = self.row(it);
         self.around.counts.incidents_told.fetch_add(1, Ordering::Relaxed);
-        self.around.outputs.tell_incident(told::announcement(event, &row), Severity::from_level(&row.level));
+        self.around.outputs.tell_incident(announcement(event, &row), Severity::from_level(&row.level));
         self.written.insert(row.id, (it.clone(), row.clone()));
         lock(&self.around.changes).rows.insert(row.id, row);
     }
@@ -403,7 +403,7 @@ impl Worker {
             (None, None) => return,
         };
         let row = StoredIncident { closed_ns: Some(self.clock.now_ns()), merged_into: into, ..row };
-        self.around.outputs.tell_incident(told::announcement("closed", &row), None);
+        self.around.outputs.tell_incident(announcement("closed", &row), None);
         lock(&self.around.changes).rows.insert(id, row);
     }
 
@@ -488,7 +488,10 @@ mod tests {
         let security = SecurityLevel::NoAuthNoPriv;
         let origin = Origin { source: None, security, shown: Shown::Certificate, is_known: true };
         let (raises, severity, classification) = (Some(true), Severity::Minor, None);
-        table.report(&key, Report { raises, severity, classification, origin, at_ns: 5, notification: id });
+        table.report(
+            &key,
+            Report { raises, severity, classification, origin, at_ns: 5, notification: id, in_maintenance: false },
+        );
         let alarm = table.take_changed().remove(0);
         Announcement { alarm: Alarm { id, cleared, ..alarm }, notification: 10 * id + u64::from(cleared) }
     }
@@ -499,7 +502,7 @@ mod tests {
         let file = folder.path().join("told.jsonl");
         let wanted = LineOutputs { file: Some(file.clone()), ..LineOutputs::default() };
         let names = Arc::new(Names::default());
-        let outputs = Arc::new(outputs::start(&wanted, None, &names, Arc::new(AtomicBool::new(false))).unwrap());
+        let outputs = Arc::new(outputs::start(&wanted, false, &names, Arc::new(AtomicBool::new(false))).unwrap());
         // Nobody takes what is told.
         let (words, told) = sync_channel(2);
         let counts = Arc::new(StationCounts::default());
@@ -555,7 +558,7 @@ mod tests {
         let file = folder.path().join("told.jsonl");
         let wanted = LineOutputs { file: Some(file.clone()), ..LineOutputs::default() };
         let reopen = Arc::new(AtomicBool::new(false));
-        let outputs = Arc::new(outputs::start(&wanted, None, &Arc::new(Names::default()), reopen).unwrap());
+        let outputs = Arc::new(outputs::start(&wanted, false, &Arc::new(Names::default()), reopen).unwrap());
         let around = Around {
             outputs: Arc::clone(&outputs),
             changes: Arc::default(),

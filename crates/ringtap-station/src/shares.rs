@@ -6,7 +6,7 @@
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
 
-use crate::alarm::Origin;
+use crate::alarm::{Alarm, Origin};
 
 /// Counts of addresses, and of networks.
 const COUNTS: usize = 1 << 16;
@@ -33,8 +33,16 @@ impl Default for Shares {
 
 impl Shares {
     /// Of a table with so many places.
-    pub(crate) fn new(limit: usize) -> Self {
+    fn new(limit: usize) -> Self {
         Self { limit, hasher: RandomState::new(), addresses: vec![0; COUNTS], networks: vec![0; COUNTS], places: 0 }
+    }
+
+    /// What these alarms have of a table with so many places.
+    pub(crate) fn of(alarms: &[Alarm], limit: usize) -> Self {
+        let mut shares = Self::new(limit);
+        shares.places = alarms.iter().filter(|alarm| !alarm.origin.is_known).count();
+        alarms.iter().filter(|alarm| !alarm.cleared).for_each(|alarm| shares.add(alarm.origin));
+        shares
     }
 
     /// Whether strangers have all the places that they may have.

@@ -5,8 +5,8 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,8 @@ use ringtap_snmp::names::Names;
 
 use crate::admission::Senders;
 use crate::cause::CauseCounts;
-use crate::config::Config;
+use crate::config::{Config, Receivers};
+use crate::forward::{self, Manager};
 use crate::options::Options;
 use crate::outputs::{self, Outputs};
 use crate::pipeline::{Parts, Pipeline};
@@ -34,6 +35,7 @@ use crate::receive::stream;
 use crate::spool::{self, Service, SpoolConsumer};
 use crate::status::{Sources, Status};
 use crate::store::Store;
+use crate::terms::TermsFile;
 use crate::waker::Waker;
 use crate::{metrics, mibs, topology};
 
@@ -54,7 +56,8 @@ pub enum Event<'a> {
     Summary(&'a Status),
 }
 
-/// Runs a station until SIGINT, SIGTERM or its time ends it; SIGHUP opens output files again and reads the topology.
+/// Runs a station until SIGINT, SIGTERM or its time ends it; SIGHUP opens output files again, and reads the
+/// configuration and the topology.
 ///
 /// # Errors
 /// Options that make no sense, missing privileges, a store that can't be opened, or one that could not be written to the end.
@@ -118,6 +121,7 @@ struct Files {
     store: Store,
     names: Arc<Names>,
     outputs: Outputs,
+    receivers: Receivers,
     /// The topology and its file.
     topology: Option<(Topology, PathBuf)>,
 }
@@ -138,12 +142,14 @@ impl Files {
             notes::say(warning);
         }
         let names = Arc::new(names);
-        let start = || outputs::start(&options.outputs, config.webhook(), &names, Arc::clone(reopen));
+        let start = || outputs::start(&options.outputs, config.posts(), &names, Arc::clone(reopen));
         let outputs = process.with_file_rights(start)?;
+        // Secrets are root's, as the configuration is.
+        let receivers = config.receivers()?;
         let path = options.topology.as_deref().or(config.topology());
         let read = |path: &Path| topology::read(path).map(|topology| (topology, path.to_owned()));
         let topology = process.with_file_rights(|| path.map(read).transpose())?;
-        Ok(Self { store, names, outputs, topology })
+        Ok(Self { store, names, outputs, receivers, topology })
     }
 }
 
@@ -161,7 +167,7 @@ impl Receiving {
     /// Starts them; gives what is left of `opened`: sockets for answers and the metrics' listener.
     fn start(
         opened: Opened,
-        senders: Senders,
+        senders: &Arc<RwLock<Senders>>,
         spool_bytes: usize,
         waker: &Arc<Waker>,
         sources: &mut Sources,
@@ -192,7 +198,7 @@ impl Receiving {
             let (producer, consumer) = spool::spool(spool_bytes, Arc::clone(waker))?;
             this.consumers.push(consumer);
             let (framing, stop) = (Arc::clone(&this.framing), Arc::clone(stop));
-            let parts = stream::Parts { listeners, senders, producer, framing, stop };
+            let parts = stream::Parts { listeners, senders: Arc::clone(senders), producer, framing, stop };
             this.threads.push(stream::start(parts, sources)?);
         }
         Ok((this, answers, metrics))
@@ -248,6 +254,7 @@ struct Station {
     sources: Arc<Sources>,
     /// Read again on SIGHUP.
     topology_file: Option<PathBuf>,
+    terms: TermsFile,
 }
 
 impl Station {
@@ -257,14 +264,31 @@ impl Station {
         let waker = Arc::new(Waker::default());
         let mut sources = Sources::default();
         let opened = Opened::open(options, &config)?;
-        let Files { store, names, outputs, topology } = Files::open(options, &config, process, &reopen)?;
+        let Files { store, names, outputs, receivers, topology } = Files::open(options, &config, process, &reopen)?;
+        let of_options = options.forward_to.iter().map(|&to| Manager::of_all(to));
+        let managers = config.managers(&names)?.into_iter().chain(of_options).collect();
+        let forward = forward::Opened::open(managers, &options.snmp)?;
+        let senders = Arc::new(RwLock::new(config.senders()));
         let (receiving, sockets, listener) =
-            Receiving::start(opened, config.senders(), options.spool as usize, &waker, &mut sources, &stop)?;
+            Receiving::start(opened, &senders, options.spool as usize, &waker, &mut sources, &stop)?;
         let Receiving { threads, ring, copied, own, consumers, framing } = receiving;
         let judge = config.judge(&store, &names)?;
         let retention = options.retention;
         let (topology, topology_file) = topology.unzip();
-        let parts = Parts { judge, store, consumers, sockets, outputs, topology, waker, retention };
+        let names_of_alarms = Arc::clone(&names);
+        let parts = Parts {
+            judge,
+            store,
+            consumers,
+            sockets,
+            outputs,
+            receivers,
+            names: names_of_alarms,
+            topology,
+            waker,
+            retention,
+            forward,
+        };
         let pipeline = Pipeline::start(parts)?;
         sources.attach(&pipeline, framing);
         let sources = Arc::new(sources);
@@ -275,8 +299,8 @@ impl Station {
         let spool = options.outputs.kafka.as_ref().map(|target| &target.spool);
         let needs = Needs {
             rings: ring.is_some(),
-            names: config.webhook().is_some() || options.outputs.kafka.is_some(),
-            reads: topology_file.iter().map(PathBuf::as_path).collect(),
+            names: config.posts() || options.outputs.kafka.is_some(),
+            reads: topology_file.iter().chain(&options.config).map(PathBuf::as_path).collect(),
             writes: [Some(&options.store), options.outputs.file.as_ref(), options.outputs.socket.as_ref(), spool]
                 .into_iter()
                 .flatten()
@@ -289,7 +313,8 @@ impl Station {
         }
         said_of(&config, options, ring.is_some()).into_iter().for_each(notes::say);
         notes::say(&format!("receiving {}; what comes is stored in {}", places(options), options.store.display()));
-        Ok(Self { receivers: threads, stop, reopen, ring, copied, own, pipeline, sources, topology_file })
+        let terms = TermsFile { path: options.config.clone(), config, names, senders };
+        Ok(Self { receivers: threads, stop, reopen, ring, copied, own, pipeline, sources, topology_file, terms })
     }
 
     /// Until a signal, the deadline, or the end of a thread that should not end.
@@ -304,6 +329,7 @@ impl Station {
             signals.rest(LOOK);
             if signals.take_hangup() {
                 self.reopen.store(true, Ordering::Relaxed);
+                self.terms.read(&self.pipeline);
                 self.read_topology();
             }
             self.note_ended()?;

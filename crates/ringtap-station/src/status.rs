@@ -2,8 +2,9 @@
 //!
 //! Owns the sum. It is shown as text, as JSON, in the store for `top`, and as metrics.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -16,7 +17,9 @@ use serde_json::{Value, json};
 
 use crate::cause::{Cause, CauseCounts};
 use crate::counts::{ConnectionCounts, StationCounts};
+use crate::forward::{ForwardCounters, ForwardCounts};
 use crate::pipeline::Pipeline;
+use crate::posts::PostCounts;
 use crate::receive::copied::Copied;
 use crate::receive::ring::{Ring, RingCounts};
 use crate::receive::sockets;
@@ -45,6 +48,8 @@ pub(crate) struct Sources {
     station: Arc<StationCounts>,
     framing: Arc<CauseCounts>,
     not_told: Arc<AtomicU64>,
+    posts: Vec<(&'static str, Arc<PostCounts>)>,
+    forwards: Option<ForwardCounters>,
     error: Arc<Mutex<Option<String>>>,
     started: Option<Instant>,
 }
@@ -123,6 +128,8 @@ impl Sources {
         self.station = pipeline.counts();
         self.error = pipeline.error();
         self.not_told = pipeline.not_told();
+        self.posts = pipeline.posts();
+        self.forwards = pipeline.forwards();
         self.framing = framing;
         self.started = Some(Instant::now());
     }
@@ -137,7 +144,6 @@ impl Sources {
     /// Everything as of now.
     pub(crate) fn status(&self) -> Status {
         let station = &self.station;
-        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         // What is behind is read first, so that a part never exceeds the whole.
         let (stored, not_stored) = (load(&station.stored), load(&station.not_stored));
         let snmp = [0, 1, 2].map(|version| load(&station.snmp[version]));
@@ -180,38 +186,33 @@ impl Sources {
             informs: load(&station.informs),
             damaged: load(&station.damaged),
             causes,
-            connections: self.connections.as_deref().map(|counts| Connections {
-                open: load(&counts.open),
-                refused: load(&counts.refused),
-                timed_out: load(&counts.timed_out),
-                closed: load(&counts.closed),
-                not_accepted: load(&counts.not_accepted),
-            }),
+            connections: self.connections.as_deref().map(Connections::read),
             stored,
             alarms: load(&station.alarms),
             raised: load(&station.raised),
             announced: load(&station.announced),
-            not_told: load(&self.not_told),
+            not_told: load(&self.not_told)
+                + self.posts.iter().map(|(_, counts)| load(&counts.lost) + load(&counts.refused)).sum::<u64>(),
+            forwards: self.forwards.as_ref().map_or_else(Vec::new, Forward::all),
+            forward_lost: self.forwards.as_ref().map_or(0, |counters| load(&counters.lost)),
+            posts: self.posts.iter().map(|(name, counts)| (*name, Posts::read(counts))).collect(),
             answered: load(&station.answered),
             reports_withheld: load(&station.reports_withheld),
             table_full: load(&station.table_full),
             share_full: load(&station.share_full),
             not_authentic: load(&station.not_authentic),
             clock_jumps: load(&station.clock_jumps),
-            root_cause: RootCauseStatus {
-                incidents: load(&station.incidents),
-                told: load(&station.incidents_told),
-                held: load(&station.held),
-                transients: load(&station.transients),
-                unexamined: load(&station.unexamined) + load(&station.passed_by),
-                storms: load(&station.storms),
-            },
+            root_cause: RootCauseStatus::read(station),
             to_alarm: station.to_alarm.snapshot(),
             to_disk: station.to_disk.snapshot(),
             error: self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             rss_bytes: resident_bytes(),
         }
     }
+}
+
+fn load(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
 }
 
 /// Resident memory of this process (proc_pid_status(5), VmHWM: the most it ever was).
@@ -238,6 +239,19 @@ pub struct RootCauseStatus {
     pub storms: u64,
 }
 
+impl RootCauseStatus {
+    fn read(station: &StationCounts) -> Self {
+        Self {
+            incidents: load(&station.incidents),
+            told: load(&station.incidents_told),
+            held: load(&station.held),
+            transients: load(&station.transients),
+            unexamined: load(&station.unexamined) + load(&station.passed_by),
+            storms: load(&station.storms),
+        }
+    }
+}
+
 /// Connections of syslog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Connections {
@@ -251,6 +265,64 @@ pub struct Connections {
     pub closed: u64,
     /// Times the kernel gave no connection that waited.
     pub not_accepted: u64,
+}
+
+impl Connections {
+    fn read(counts: &ConnectionCounts) -> Self {
+        Self {
+            open: load(&counts.open),
+            refused: load(&counts.refused),
+            timed_out: load(&counts.timed_out),
+            closed: load(&counts.closed),
+            not_accepted: load(&counts.not_accepted),
+        }
+    }
+}
+
+/// What became of notifications for another manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Forward {
+    /// Where it listens.
+    pub to: SocketAddr,
+    /// Handed to the kernel.
+    pub sent: u64,
+    /// Not taken by the kernel.
+    pub failed: u64,
+}
+
+impl Forward {
+    fn all(counters: &ForwardCounters) -> Vec<Self> {
+        let read = |(to, counts): &(SocketAddr, Arc<ForwardCounts>)| Self {
+            to: *to,
+            sent: load(&counts.sent),
+            failed: load(&counts.failed),
+        };
+        counters.managers.iter().map(read).collect()
+    }
+}
+
+/// What became of announcements that are posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Posts {
+    /// Taken.
+    pub posted: u64,
+    /// Refused for good.
+    pub refused: u64,
+    /// Gone from the store before they were taken, as too many waited.
+    pub lost: u64,
+    /// Those that wait in the store.
+    pub waiting: u64,
+}
+
+impl Posts {
+    fn read(counts: &PostCounts) -> Self {
+        Self {
+            posted: load(&counts.posted),
+            refused: load(&counts.refused),
+            lost: load(&counts.lost),
+            waiting: load(&counts.waiting),
+        }
+    }
 }
 
 /// One look at everything.
@@ -294,6 +366,12 @@ pub struct Status {
     pub announced: u64,
     /// Announcements that an output could not take.
     pub not_told: u64,
+    /// What became of announcements that are posted, by receiver.
+    pub posts: BTreeMap<&'static str, Posts>,
+    /// What became of notifications for other managers.
+    pub forwards: Vec<Forward>,
+    /// Notifications for other managers that found no room in front of them.
+    pub forward_lost: u64,
     /// Answers and Reports sent.
     pub answered: u64,
     /// Reports that were due and not sent, as there were too many.
@@ -361,6 +439,9 @@ impl Status {
             "raised": self.raised,
             "announced": self.announced,
             "not_told": self.not_told,
+            "posts": self.posts,
+            "forwards": self.forwards,
+            "forward_lost": self.forward_lost,
             "to_alarm_us": self.to_alarm.quantiles_us(),
             "to_disk_us": self.to_disk.quantiles_us(),
             "error": self.error,
@@ -377,6 +458,26 @@ impl Status {
             units::grouped(self.alarms),
             self.ledger
         )
+    }
+}
+
+impl Status {
+    /// What others got by POST and as notifications.
+    fn sent_on(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, it) in &self.posts {
+            writeln!(
+                f,
+                "{name:<14} {} announcements posted, {} wait in the store; {} refused, {} lost",
+                it.posted, it.waiting, it.refused, it.lost
+            )?;
+        }
+        for it in &self.forwards {
+            writeln!(f, "forwarded      {} notifications to {}; {} were not sent", it.sent, it.to, it.failed)?;
+        }
+        if self.forward_lost > 0 {
+            writeln!(f, "not forwarded  {} notifications, as too many waited", self.forward_lost)?;
+        }
+        Ok(())
     }
 }
 
@@ -433,6 +534,7 @@ impl fmt::Display for Status {
             "alarms         {} raised of {}; {} changes announced, {} of them not taken by an output",
             self.raised, self.alarms, self.announced, self.not_told
         )?;
+        self.sent_on(f)?;
         let causes = self.root_cause;
         if causes.told > 0 || causes.held > 0 {
             writeln!(

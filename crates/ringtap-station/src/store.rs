@@ -6,6 +6,8 @@
 
 mod incident;
 mod job;
+mod operators;
+mod outbox;
 mod query;
 mod retention;
 mod schema;
@@ -22,7 +24,7 @@ use std::time::Duration;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use ringtap::{Error, Result};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 pub use incident::{CauseFound, IncidentChanges, StoredIncident, StoredMember};
 pub use job::{Answer, Job, Kind, Part, Place, Row};
@@ -48,6 +50,8 @@ pub struct Store {
     age: Option<retention::AgeClock>,
     /// Whether anything is ever deleted.
     is_limited: bool,
+    /// So many may wait to be posted.
+    most_announcements: u64,
     /// Held by the one that writes.
     _lock: Option<Flock<File>>,
 }
@@ -99,7 +103,7 @@ impl Store {
         connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(wrong)?;
         connection.execute_batch(&change).map_err(wrong)?;
         connection.execute_batch(incident::TABLES).map_err(wrong)?;
-        Ok(Self { connection, directory: directory.to_owned(), age: None, is_limited: false, _lock: Some(lock) })
+        Ok(Self::with(connection, directory, Some(lock)))
     }
 
     /// Opens the store beside a process that writes to it. One of the layout before is brought to this one first, if nobody writes to it.
@@ -128,7 +132,18 @@ impl Store {
                 wrong_layout(&name, version).way_out("use the version of Ringtap that writes to it, or stop that")
             );
         }
-        Ok(Self { connection, directory: directory.to_owned(), age: None, is_limited: false, _lock: None })
+        Ok(Self::with(connection, directory, None))
+    }
+
+    fn with(connection: Connection, directory: &Path, lock: Option<Flock<File>>) -> Self {
+        let most_announcements = outbox::most(Retention::default());
+        let directory = directory.to_owned();
+        Self { connection, directory, age: None, is_limited: false, most_announcements, _lock: lock }
+    }
+
+    /// Its folder.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     fn wrong(&self, operation: &str, error: &rusqlite::Error) -> Error {
@@ -145,7 +160,7 @@ impl Store {
         } else {
             "free some space, or start with --keep or --keep-size; what arrives meanwhile waits in the spool"
         };
-        write::write(&mut self.connection, job)
+        write::write(&mut self.connection, job, self.most_announcements)
             .map_err(|error| explain("write to the store", &self.directory, &error, when_full))
     }
 
@@ -177,38 +192,10 @@ impl Store {
             .map_err(|error| self.wrong("write to the store", &error))
     }
 
-    /// Asks the writing process to clear an alarm.
-    ///
-    /// # Errors
-    /// The database can't be written.
-    pub fn request_clear(&self, alarm: u64, operator: &str) -> Result<()> {
-        self.connection
-            .execute("INSERT INTO request (alarm, operator) VALUES (?, ?)", params![alarm, operator])
-            .map(drop)
-            .map_err(|error| self.wrong("write to the store", &error))
-    }
-
-    /// Takes what was asked for: alarms to clear, and by whom.
-    ///
-    /// # Errors
-    /// The database can't be written.
-    pub fn take_requests(&self) -> Result<Vec<(u64, String)>> {
-        let take = || -> rusqlite::Result<Vec<(u64, String)>> {
-            let waiting: bool =
-                self.connection.query_row("SELECT EXISTS (SELECT 1 FROM request)", [], |row| row.get(0))?;
-            if !waiting {
-                return Ok(Vec::new());
-            }
-            let mut statement = self.connection.prepare_cached("DELETE FROM request RETURNING alarm, operator")?;
-            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect()
-        };
-        take().map_err(|error| self.wrong("read the store", &error))
-    }
-
     /// Says whether something is deleted when it is too old or too much: then that is no way out of a full disk.
     pub fn limit(&mut self, retention: Retention) {
         self.is_limited = retention != Retention::default();
+        self.most_announcements = outbox::most(retention);
     }
 
     /// Deletes what is too old or too much, a bounded part at a time; whether there may be more to do.

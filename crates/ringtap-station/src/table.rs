@@ -4,9 +4,9 @@
 //! counts follow every notification, and each gets a [`Judgement`] that says what became of it. Root cause
 //! stands behind it: it takes the changes before they are announced.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use crate::alarm::{Alarm, Classification, Judgement, Key, Origin, Severity};
+use crate::alarm::{Acknowledged, Alarm, Classification, Judgement, Key, Origin, Severity};
 use crate::shares::Shares;
 
 /// When an alarm flaps: each change adds one to a penalty that halves with time (RFC 2439).
@@ -44,12 +44,22 @@ pub struct AlarmTable {
     is_dirty: Vec<bool>,
     /// Flapping ones.
     flapping: Vec<usize>,
+    /// Raised ones whose changes are not announced, as they are in maintenance.
+    held: Vec<usize>,
+    /// Where to look next for an alarm that has expired.
+    expiry_hand: usize,
     /// Where to look next for an alarm that can make room.
     hand: usize,
 }
 
 /// Alarms looked at, at most, to make room for one: a full table must not cost more than this per notification.
 const LOOKS: usize = 64;
+/// Alarms looked at, at most, for those that have expired: each of a million is looked at within ten seconds, at five looks a second.
+const LOOKS_FOR_EXPIRED: usize = 20_000;
+
+/// Where an alarm is in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place(usize);
 
 /// A notification as the table sees it.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +76,8 @@ pub struct Report<'a> {
     pub at_ns: u64,
     /// The notification's number.
     pub notification: u64,
+    /// Its node is in maintenance: what it changes is not announced.
+    pub in_maintenance: bool,
 }
 
 impl AlarmTable {
@@ -84,9 +96,7 @@ impl AlarmTable {
             is_newest && !is_surplus
         });
         let by_key = alarms.iter().enumerate().map(|(index, alarm)| (alarm.key.clone(), index)).collect();
-        let mut shares = Shares::new(limit);
-        shares.places = alarms.iter().filter(|alarm| !alarm.origin.is_known).count();
-        alarms.iter().filter(|alarm| !alarm.cleared).for_each(|alarm| shares.add(alarm.origin));
+        let shares = Shares::of(&alarms, limit);
         Self {
             by_key,
             raised: alarms.iter().filter(|alarm| !alarm.cleared).count(),
@@ -97,9 +107,23 @@ impl AlarmTable {
             dirty: Vec::new(),
             is_dirty: vec![false; alarms.len()],
             flapping: alarms.iter().enumerate().filter(|(_, alarm)| alarm.flapping).map(|(index, _)| index).collect(),
+            held: alarms.iter().enumerate().filter(|(_, alarm)| alarm.maintenance).map(|(index, _)| index).collect(),
             alarms,
             hand: 0,
+            expiry_hand: 0,
         }
+    }
+
+    /// Sees who raised alarms in another way.
+    pub fn see_origins(&mut self, see: impl Fn(Origin) -> Origin) {
+        for index in 0..self.alarms.len() {
+            let alarm = &mut self.alarms[index];
+            let seen = see(alarm.origin);
+            if std::mem::replace(&mut alarm.origin, seen) != seen {
+                self.touch(index);
+            }
+        }
+        self.shares = Shares::of(&self.alarms, self.limit);
     }
 
     /// All alarms, cleared ones included.
@@ -130,7 +154,11 @@ impl AlarmTable {
                 return (Judgement::ClearedNothing, None);
             }
             return match self.place_for(report.origin) {
-                Ok(index) => (Judgement::New, Some(self.add(index, key, report))),
+                Ok(index) => {
+                    self.add(index, key, report);
+                    let judgement = self.held_or(Judgement::New, index, report.in_maintenance, false);
+                    (judgement, Some(&self.alarms[index]))
+                }
                 Err(judgement) => (judgement, None),
             };
         };
@@ -142,6 +170,7 @@ impl AlarmTable {
             return (Judgement::ShareFull, Some(&self.alarms[index]));
         }
         let judgement = self.enter(index, report);
+        let judgement = self.held_or(judgement, index, report.in_maintenance, !was_cleared);
         let alarm = &mut self.alarms[index];
         alarm.suppressed += u64::from(!judgement.is_announced());
         let (is_cleared, is) = (alarm.cleared, alarm.origin);
@@ -181,7 +210,7 @@ impl AlarmTable {
             } else {
                 self.raised -= 1;
             }
-            alarm.operator = None;
+            (alarm.operator, alarm.expired, alarm.acknowledged) = (None, false, None);
             alarm.changes += 1;
             alarm.penalty = (decayed(alarm.penalty, since_ns, policy) + 1.0).min(policy.ceiling);
             alarm.changed_ns = report.at_ns;
@@ -196,9 +225,12 @@ impl AlarmTable {
             if takes {
                 alarm.origin = report.origin;
             }
-            // A worse condition of the same object is news.
-            if report.severity > alarm.severity && judgement == Judgement::Repeated {
-                judgement = Judgement::Changed;
+            // A worse condition of the same object is news, also to who takes care of it.
+            if report.severity > alarm.severity {
+                alarm.acknowledged = None;
+                if judgement == Judgement::Repeated {
+                    judgement = Judgement::Changed;
+                }
             }
             alarm.severity = report.severity;
             if let Some(classification) = report.classification
@@ -208,6 +240,30 @@ impl AlarmTable {
             }
         }
         judgement
+    }
+
+    /// What becomes of an announcement in maintenance; `was_told`: the outside knew of the alarm as raised before this change.
+    fn held_or(&mut self, judgement: Judgement, index: usize, in_maintenance: bool, was_told: bool) -> Judgement {
+        if !judgement.is_announced() || self.is_heard(index, in_maintenance, was_told) {
+            return judgement;
+        }
+        Judgement::Maintenance
+    }
+
+    /// Whether a change is announced. In maintenance only the end of what the outside knows is; what is raised is marked and kept back.
+    fn is_heard(&mut self, index: usize, in_maintenance: bool, was_told: bool) -> bool {
+        let alarm = &mut self.alarms[index];
+        let was_held = alarm.maintenance;
+        let is_known = if was_held { alarm.is_told } else { was_told };
+        alarm.maintenance = in_maintenance && !alarm.cleared;
+        alarm.is_told = alarm.maintenance && is_known;
+        let is_held = alarm.maintenance;
+        if was_held && !is_held {
+            self.held.retain(|&it| it != index);
+        } else if is_held && !was_held {
+            self.held.push(index);
+        }
+        !in_maintenance || !is_held && is_known
     }
 
     /// Whether the place of one origin may become this one's: a stranger needs a share for it.
@@ -261,7 +317,7 @@ impl AlarmTable {
     }
 
     /// Puts a new alarm at `index`: behind the last one, or in the place of one that made room.
-    fn add(&mut self, index: usize, key: &Key, report: Report<'_>) -> &Alarm {
+    fn add(&mut self, index: usize, key: &Key, report: Report<'_>) {
         self.last_id += 1;
         self.raised += 1;
         self.shares.add(report.origin);
@@ -284,6 +340,10 @@ impl AlarmTable {
             penalty: 0.0,
             suppressed: 0,
             operator: None,
+            expired: false,
+            acknowledged: None,
+            maintenance: false,
+            is_told: false,
         };
         match self.alarms.get_mut(index) {
             Some(place) => *place = alarm,
@@ -294,23 +354,83 @@ impl AlarmTable {
         }
         self.by_key.insert(key.clone(), index);
         self.touch(index);
-        &self.alarms[index]
     }
 
-    /// An operator clears an alarm; `None` when there is none with this number that is raised.
-    pub fn clear(&mut self, id: u64, operator: &str, at_ns: u64) -> Option<&Alarm> {
-        let index = self.alarms.iter().position(|alarm| alarm.id == id && !alarm.cleared)?;
+    /// The places of alarms with these numbers, as far as they are in the table; valid until the next notification.
+    pub fn places(&self, ids: impl IntoIterator<Item = u64>) -> HashMap<u64, Place> {
+        let ids: HashSet<u64> = ids.into_iter().collect();
+        let wanted = self.alarms.iter().enumerate().filter(|(_, alarm)| ids.contains(&alarm.id));
+        wanted.map(|(index, alarm)| (alarm.id, Place(index))).collect()
+    }
+
+    /// Clears an alarm that no notification clears; whether that is to be announced.
+    fn end(&mut self, index: usize, at_ns: u64) -> bool {
         let alarm = &mut self.alarms[index];
-        (alarm.cleared, alarm.changed_ns, alarm.operator) = (true, at_ns, Some(operator.to_owned()));
+        // What was kept back in maintenance is told neither before nor after it.
+        let in_maintenance = alarm.maintenance;
+        (alarm.cleared, alarm.changed_ns, alarm.acknowledged) = (true, at_ns, None);
         alarm.changes += 1;
         self.raised -= 1;
         self.shares.remove(self.alarms[index].origin);
         self.touch(index);
-        self.alarms.get(index)
+        self.is_heard(index, in_maintenance, true)
     }
 
-    /// Ends the flapping of alarms that have been quiet; gives them, as their state may now be announced.
-    pub fn settle(&mut self, now_ns: u64) -> Vec<Alarm> {
+    /// An operator clears an alarm. Gives it if it was raised, and that it ends is to be announced.
+    pub fn clear(&mut self, Place(index): Place, operator: &str, at_ns: u64) -> Option<&Alarm> {
+        if self.alarms[index].cleared {
+            return None;
+        }
+        self.alarms[index].operator = Some(operator.to_owned());
+        self.end(index, at_ns).then(|| &self.alarms[index])
+    }
+
+    /// An operator takes care of a raised alarm, or with `None` nobody does any more.
+    pub fn acknowledge(&mut self, Place(index): Place, operator: Option<&str>, at_ns: u64) {
+        if self.alarms[index].cleared {
+            return;
+        }
+        self.alarms[index].acknowledged = operator.map(|by| Acknowledged { by: by.to_owned(), at_ns });
+        self.touch(index);
+    }
+
+    /// Clears raised alarms that nobody told of for as long as `after` (nanoseconds) says, and gives them; whether each is to be announced.
+    /// A bounded number of alarms is looked at, the next time those behind them.
+    pub fn expire(&mut self, now_ns: u64, after: impl Fn(&Alarm) -> Option<u64>) -> Vec<(Alarm, bool)> {
+        let mut expired = Vec::new();
+        for _ in 0..LOOKS_FOR_EXPIRED.min(self.alarms.len()) {
+            let index = self.expiry_hand % self.alarms.len();
+            self.expiry_hand = (index + 1) % self.alarms.len();
+            let alarm = &self.alarms[index];
+            let quiet_ns = now_ns.saturating_sub(alarm.last_ns);
+            if alarm.cleared || after(alarm).is_none_or(|after| quiet_ns < after) {
+                continue;
+            }
+            self.alarms[index].expired = true;
+            let is_announced = self.end(index, now_ns);
+            expired.push((self.alarms[index].clone(), is_announced));
+        }
+        expired
+    }
+
+    /// Alarms that are no longer in maintenance and still raised: what was kept back is to be announced.
+    pub fn release(&mut self, is_in_maintenance: impl Fn(&Alarm) -> bool) -> Vec<Alarm> {
+        let (still, over): (Vec<usize>, Vec<usize>) =
+            std::mem::take(&mut self.held).into_iter().partition(|&index| is_in_maintenance(&self.alarms[index]));
+        self.held = still;
+        for &index in &over {
+            (self.alarms[index].maintenance, self.alarms[index].is_told) = (false, false);
+            self.touch(index);
+        }
+        // What flaps is told when that ends.
+        over.into_iter()
+            .map(|index| self.alarms[index].clone())
+            .filter(|alarm| !alarm.flapping && !alarm.cleared)
+            .collect()
+    }
+
+    /// Ends the flapping of alarms that have been quiet; gives those whose state may now be announced.
+    pub fn settle(&mut self, now_ns: u64, is_in_maintenance: impl Fn(&Alarm) -> bool) -> Vec<Alarm> {
         let policy = self.policy;
         let mut settled = Vec::new();
         let mut still = std::mem::take(&mut self.flapping);
@@ -327,10 +447,16 @@ impl AlarmTable {
             false
         });
         self.flapping = still;
-        for &index in &settled {
+        let mut heard = Vec::new();
+        for index in settled {
             self.touch(index);
+            let in_maintenance = is_in_maintenance(&self.alarms[index]);
+            // What the outside was told last, before it flapped, nobody noted: it may know of it.
+            if self.is_heard(index, in_maintenance, true) {
+                heard.push(self.alarms[index].clone());
+            }
         }
-        settled.into_iter().map(|index| self.alarms[index].clone()).collect()
+        heard
     }
 
     /// Whether an alarm changed since the last [`AlarmTable::take_changed`].

@@ -2,6 +2,7 @@
 //!
 //! Owns the screen and the keyboard. It reads beside the station and never delays it.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use ringtap_snmp::names::Names;
 use serde_json::Value;
 
 use crate::alarm::Alarm;
-use crate::store::Store;
+use crate::store::{Store, StoredIncident};
 use crate::{mibs, render};
 
 /// Alarms of each list, where the screen has room.
@@ -55,6 +56,9 @@ pub fn run(options: &Options) -> Result<()> {
             None => Value::Null,
         };
         let alarms = store.alarms()?;
+        let incidents: Vec<StoredIncident> =
+            store.incidents()?.into_iter().filter(|incident| incident.closed_ns.is_none()).collect();
+        let members = store.member_counts()?;
         let seconds = status["seconds"].as_f64().unwrap_or(0.0);
         let stored = status["stored"].as_u64().unwrap_or(0);
         let rate = last
@@ -63,7 +67,8 @@ pub fn run(options: &Options) -> Result<()> {
         last = Some((seconds, stored));
         let size = if clears { terminal_size::terminal_size() } else { None };
         let room = size.map_or((usize::MAX, usize::MAX), |(width, height)| (width.0.into(), height.0.into()));
-        let screen = screen(&status, rate, &alarms, &names, room);
+        let seen = Seen { status: &status, rate, alarms: &alarms, incidents: &incidents, members: &members };
+        let screen = screen(&seen, &names, room);
         let mut out = std::io::stdout().lock();
         // Without automatic wrap a line of wide characters is cut at the edge.
         let shown = if clears { write!(out, "\x1b[H\x1b[2J\x1b[?7l{screen}\x1b[?7h") } else { write!(out, "{screen}") };
@@ -131,9 +136,22 @@ impl Drop for Keys {
     }
 }
 
+/// What there is to show.
+struct Seen<'a> {
+    status: &'a Value,
+    /// Notifications a second since the last look.
+    rate: Option<f64>,
+    alarms: &'a [Alarm],
+    /// Open ones.
+    incidents: &'a [StoredIncident],
+    /// Their alarms.
+    members: &'a BTreeMap<u64, u64>,
+}
+
 /// What is shown on a screen of so many columns and rows.
-fn screen(status: &Value, rate: Option<f64>, alarms: &[Alarm], names: &Names, room: (usize, usize)) -> String {
+fn screen(seen: &Seen<'_>, names: &Names, room: (usize, usize)) -> String {
     use std::fmt::Write;
+    let &Seen { status, rate, alarms, incidents, members } = seen;
     let mut used = 0;
     let mut out = String::new();
     let mut line = |text: String| {
@@ -167,14 +185,29 @@ fn screen(status: &Value, rate: Option<f64>, alarms: &[Alarm], names: &Names, ro
         for (cause, count) in status["refused"].as_object().into_iter().flatten() {
             line(format!("refused        {} {cause}", number(count)));
         }
+        for (name, it) in status["posts"].as_object().into_iter().flatten() {
+            if it["waiting"].as_u64() != Some(0) {
+                line(format!("{name:<14} {} announcements wait to be posted", number(&it["waiting"])));
+            }
+        }
         if let Some(error) = status["error"].as_str() {
             line(format!("store          {error}"));
         }
     }
     let mut raised: Vec<&Alarm> = alarms.iter().filter(|alarm| !alarm.cleared).collect();
     let used = line(format!("alarms         {} raised of {}", raised.len(), alarms.len()));
-    // Two lists, each below an empty line and its name; the last line is the cursor's.
-    let shown = (room.1.saturating_sub(used + 5) / 2).min(SHOWN);
+    // Lists, each below an empty line and its name; the last line is the cursor's.
+    let lists = if incidents.is_empty() { 2 } else { 3 };
+    let shown = (room.1.saturating_sub(used + 2 * lists + 1) / lists).min(SHOWN);
+    if !incidents.is_empty() {
+        line(format!("\nincidents: {} open, the newest", incidents.len()));
+        let mut newest: Vec<&StoredIncident> = incidents.iter().collect();
+        newest.sort_by_key(|incident| std::cmp::Reverse(incident.opened_ns));
+        for it in newest.into_iter().take(shown) {
+            let count = members.get(&it.id).copied().unwrap_or(0);
+            line(format!("{:>8} {:<13} {count:>7} alarms {}", it.id, it.level, printable(&it.title)));
+        }
+    }
     raised.sort_by_key(|alarm| std::cmp::Reverse(alarm.changed_ns));
     line("\nnewest".to_owned());
     for alarm in raised.iter().take(shown) {
@@ -191,6 +224,8 @@ fn screen(status: &Value, rate: Option<f64>, alarms: &[Alarm], names: &Names, ro
 fn row(alarm: &Alarm, names: &Names) -> String {
     let Alarm { id, key, severity, count, .. } = alarm;
     let flapping = if alarm.flapping { " flapping" } else { "" };
+    let held = if alarm.maintenance { " maintenance" } else { "" };
+    let by = alarm.acknowledged.as_ref().map_or(String::new(), |it| format!(" acknowledged by {}", printable(&it.by)));
     let text = printable(&format!("{} {} {}", key.resource, render::condition(alarm, names), key.object));
-    format!("{id:>8} {:<13} {count:>9} x {text}{flapping}", severity.name())
+    format!("{id:>8} {:<13} {count:>9} x {text}{flapping}{held}{by}", severity.name())
 }

@@ -44,6 +44,7 @@ fn options(store: &std::path::Path, listen: SocketAddr) -> Options {
         outputs: LineOutputs::default(),
         spool: 1 << 20,
         buffer: 1 << 20,
+        forward_to: Vec::new(),
         retention: Retention { age: None, bytes: None },
         metrics: None,
         user: None,

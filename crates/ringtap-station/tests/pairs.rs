@@ -9,6 +9,7 @@ use ringtap_snmp::oid::{self, Oid};
 use ringtap_snmp::usm::{LocalEngine, Usm};
 use ringtap_station::admission::Admission;
 use ringtap_station::alarm::{Alarm, EventType};
+use ringtap_station::expiry::Expiry;
 use ringtap_station::judge::{Judge, JudgeConfig};
 use ringtap_station::rules::{Effect, Rules};
 use ringtap_station::spool::{Head, Service};
@@ -176,6 +177,7 @@ impl Probe {
             alarms: AlarmTable::new(Vec::new(), FlapPolicy::default(), 1000),
             last_id: 0,
             syslog_severity: 4,
+            expiry: Expiry::default(),
         }))
     }
 

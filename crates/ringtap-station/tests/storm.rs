@@ -3,6 +3,7 @@
 use ringtap_snmp::decode::SnmpDecoder;
 use ringtap_snmp::usm::{AuthProtocol, LocalEngine, PrivProtocol, User, Usm};
 use ringtap_station::admission::Admission;
+use ringtap_station::expiry::Expiry;
 use ringtap_station::judge::{Judge, JudgeConfig};
 use ringtap_station::rules::Rules;
 use ringtap_station::spool::{Head, Service};
@@ -36,6 +37,7 @@ fn a_station_that_gets_everything_knows_the_truth_in_every_version_and_family() 
             alarms: AlarmTable::new(Vec::new(), FlapPolicy::default(), 100_000),
             last_id: 0,
             syslog_severity: 4,
+            expiry: Expiry::default(),
         });
         let mut job = Job::default();
         for sequence in 0..storm.count {

@@ -14,6 +14,7 @@ use ringtap_snmp::usm::{AuthProtocol, LocalEngine, PrivProtocol, Sealer, User, U
 use ringtap_station::admission::{Admission, Senders};
 use ringtap_station::alarm::Alarm;
 use ringtap_station::cause::Cause;
+use ringtap_station::expiry::Expiry;
 use ringtap_station::judge::{Judge, JudgeConfig};
 use ringtap_station::rules::Rules;
 use ringtap_station::spool::{Head, Service};
@@ -64,6 +65,7 @@ fn judge() -> Judge {
         alarms: AlarmTable::new(Vec::new(), FlapPolicy::default(), PLACES),
         last_id: 0,
         syslog_severity: 4,
+        expiry: Expiry::default(),
     })
 }
 

@@ -4,8 +4,12 @@
 mod addresses;
 mod crash;
 mod disk;
+mod forward;
 mod operation;
+mod operators;
 mod outputs;
+mod posts;
+mod reload;
 mod ring;
 mod root_cause;
 mod senders;

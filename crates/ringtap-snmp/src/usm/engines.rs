@@ -65,6 +65,11 @@ impl Engines {
         engine.keys[user] = Some(*keys);
     }
 
+    /// Users are others: keys are made anew.
+    pub(super) fn forget_keys(&mut self) {
+        self.known.values_mut().for_each(|engine| engine.keys.clear());
+    }
+
     /// RFC 3414 §3.2 (7b): moves the engine's clock forward, and says whether the authentic message is within the window.
     pub(super) fn is_fresh(&mut self, engine_id: &[u8], boots: u32, time: u32, now_ns: u64) -> bool {
         let engine = self.entry(engine_id);

@@ -197,6 +197,12 @@ impl Usm {
         Self { local, users, engines: Engines::default(), seen: RecentSet::default(), stats: [0; 6], salt }
     }
 
+    /// Takes messages of these users only from now on. Clocks of engines, and which messages came, stay.
+    pub fn replace_users(&mut self, users: Vec<User>) {
+        self.users = users;
+        self.engines.forget_keys();
+    }
+
     /// This station.
     pub fn local(&self) -> &LocalEngine {
         &self.local

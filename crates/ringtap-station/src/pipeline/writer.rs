@@ -11,6 +11,7 @@ use ringtap::{clock, sched};
 
 use super::{Shared, lock};
 use crate::counts::StationCounts;
+use crate::maintenance::Window;
 use crate::receive::sockets::answer;
 use crate::store::{Job, Now, Retention, Store};
 use crate::waker::Waker;
@@ -36,6 +37,11 @@ pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
     pub(super) counts: Arc<StationCounts>,
     pub(super) retention: Retention,
+    /// The latest request that was handed on; it is in the store until it is done.
+    pub(super) requested: u64,
+    /// The windows of maintenance that were handed on, and whether whoever made them was told that they are in use.
+    pub(super) windows: Vec<Window>,
+    pub(super) windows_are_told: bool,
 }
 
 impl Writer {
@@ -121,17 +127,36 @@ impl Writer {
     }
 
     fn chores(&mut self) -> Result<()> {
-        let requests = self.store.take_requests()?;
-        if !requests.is_empty() {
-            lock(&self.shared.requests).extend(requests);
+        let requests = self.store.requests(self.requested)?;
+        if let Some((last, _)) = requests.last() {
+            self.requested = *last;
+            lock(&self.shared.requests).extend(requests.into_iter().map(|(number, request)| (Some(number), request)));
             self.waker.wake();
         }
+        self.look_at_windows()?;
         if let Some(status) = lock(&self.shared.status).take() {
             self.store.set_meta("status", &status)?;
         }
         self.store.prune(self.retention, now())?;
         if self.retention != Retention::default() {
             self.store.keep_reserve();
+        }
+        Ok(())
+    }
+}
+
+impl Writer {
+    /// Hands on windows of maintenance that operators have made or ended, and tells these when they are in use.
+    fn look_at_windows(&mut self) -> Result<()> {
+        let windows = self.store.windows(Some(clock::realtime_ns()))?;
+        if windows != self.windows {
+            self.windows.clone_from(&windows);
+            self.windows_are_told = false;
+            *lock(&self.shared.windows) = Some(windows);
+            self.waker.wake();
+        } else if !self.windows_are_told && lock(&self.shared.windows).is_none() {
+            self.store.set_windows_in_use(&windows)?;
+            self.windows_are_told = true;
         }
         Ok(())
     }

@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,8 @@ pub(crate) fn listen(address: SocketAddr, tls: Option<Arc<ServerConfig>>) -> Res
 /// What the thread works with.
 pub(crate) struct Parts {
     pub(crate) listeners: Vec<Listener>,
-    pub(crate) senders: Senders,
+    /// Others when the configuration is read again.
+    pub(crate) senders: Arc<RwLock<Senders>>,
     pub(crate) producer: SpoolProducer,
     pub(crate) framing: Arc<CauseCounts>,
     pub(crate) stop: Arc<AtomicBool>,
@@ -162,9 +163,12 @@ impl Server {
                 let listener = &self.parts.listeners[number];
                 match listener.socket.accept() {
                     Ok((stream, peer)) => {
-                        let is_known = self.parts.senders.know(peer.ip());
                         let tls = listener.tls.clone();
-                        let takes = self.parts.senders.take(peer.ip()) && self.has_room(peer, is_known, now);
+                        let (is_taken, is_known) = {
+                            let senders = self.parts.senders.read().unwrap_or_else(PoisonError::into_inner);
+                            (senders.take(peer.ip()), senders.know(peer.ip()))
+                        };
+                        let takes = is_taken && self.has_room(peer, is_known, now);
                         let connection = takes.then(|| Connection::new(stream, peer, is_known, tls.as_ref(), now).ok());
                         match connection.flatten() {
                             Some(connection) => self.connections.push(connection),

@@ -7,7 +7,9 @@ use std::ops::Range;
 
 use ringtap_snmp::usm::EngineClock;
 
+use crate::act::Entry;
 use crate::alarm::{Alarm, Judgement};
+use crate::outputs::Told;
 use crate::spool::{Head, Kept};
 use crate::store::IncidentChanges;
 
@@ -113,6 +115,10 @@ pub struct Job {
     pub rows: Vec<Row>,
     /// Alarms that changed, as they are now.
     pub alarms: Vec<Alarm>,
+    /// What was done with alarms; the requests of operators among it are done with then.
+    pub history: Vec<Entry>,
+    /// What was announced and is to be posted.
+    pub told: Vec<Told>,
     /// Incidents that changed.
     pub incidents: IncidentChanges,
     /// Clocks of SNMP engines that went on.
@@ -124,7 +130,11 @@ pub struct Job {
 impl Job {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.alarms.is_empty() && self.incidents.is_empty()
+        self.rows.is_empty()
+            && self.alarms.is_empty()
+            && self.history.is_empty()
+            && self.told.is_empty()
+            && self.incidents.is_empty()
     }
 
     /// Bytes in it, copied or kept.
@@ -172,6 +182,8 @@ impl Job {
         self.size = 0;
         self.rows.clear();
         self.alarms.clear();
+        self.history.clear();
+        self.told.clear();
         self.incidents = IncidentChanges::default();
         self.clocks.clear();
         self.answers.clear();

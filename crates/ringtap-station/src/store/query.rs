@@ -4,6 +4,7 @@ use ringtap::Result;
 use ringtap_snmp::usm::EngineClock;
 use rusqlite::OptionalExtension;
 
+use super::operators::acknowledged;
 use super::write::{classification, judgement, origin};
 use super::{Kind, Store};
 use crate::alarm::{Alarm, Classification, Judgement, Key, Severity};
@@ -62,8 +63,8 @@ impl Store {
         let read = || -> rusqlite::Result<Vec<Alarm>> {
             let mut statement = self.connection.prepare_cached(
                 "SELECT id, resource, condition, object, severity, cleared, count, changes, first_ns, last_ns, changed_ns,
-                 last_notification, flapping, penalty, suppressed, operator, event_type, probable_cause, origin, security, known
-                 FROM alarm ORDER BY id",
+                 last_notification, flapping, penalty, suppressed, operator, event_type, probable_cause, origin, security, known,
+                 expired, acknowledged_by, acknowledged_ns, maintenance FROM alarm ORDER BY id",
             )?;
             let alarms = statement.query_map([], |row| {
                 Ok(Alarm {
@@ -84,6 +85,10 @@ impl Store {
                     penalty: row.get(13)?,
                     suppressed: row.get(14)?,
                     operator: row.get(15)?,
+                    expired: row.get(21)?,
+                    acknowledged: acknowledged(row.get(22)?, row.get(23)?),
+                    maintenance: row.get::<_, u8>(24)? > 0,
+                    is_told: row.get::<_, u8>(24)? > 1,
                 })
             })?;
             alarms.collect()

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::act::Act;
+
 /// Rows deleted in one transaction.
 pub(super) const PRUNE_ROWS: i64 = 20_000;
 /// The same while the disk is full: what is deleted is written to the log first, which may grow by the reserve alone.
@@ -128,6 +130,10 @@ pub(super) fn prune(
                 "DELETE FROM notification WHERE id IN (SELECT id FROM notification WHERE id <= ?1 ORDER BY id LIMIT ?2)",
                 params![up_to, rows],
             )?;
+            connection.execute(
+                "DELETE FROM history WHERE alarm IN (SELECT id FROM alarm WHERE cleared AND last_notification <= ?)",
+                [up_to],
+            )?;
             connection.execute("DELETE FROM alarm WHERE cleared AND last_notification <= ?", [up_to])?;
             connection.execute("DELETE FROM mark WHERE id < ?", [up_to])?;
         }
@@ -139,6 +145,12 @@ pub(super) fn prune(
         deleted += connection.execute(
             "DELETE FROM notification WHERE id IN (SELECT id FROM notification ORDER BY id LIMIT ?)",
             [rows],
+        )?;
+        // What operators wrote stays with its alarm.
+        connection.execute(
+            "DELETE FROM history WHERE id IN (SELECT id FROM history WHERE act = ? AND
+             at_ns < ifnull((SELECT at_ns FROM notification ORDER BY id LIMIT 1), at_ns + 1) ORDER BY id LIMIT ?)",
+            params![Act::Expired.code(), rows],
         )?;
     }
     transaction.commit()?;

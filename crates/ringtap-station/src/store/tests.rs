@@ -4,7 +4,10 @@ use ringtap_snmp::usm::EngineClock;
 
 use super::write::classification;
 use super::*;
+use crate::act::{self, Act, Request};
 use crate::alarm::{Judgement, Key, Origin, SecurityLevel, Severity, Shown};
+use crate::maintenance::{Scope, Window};
+use crate::pattern::Pattern;
 use crate::table::{AlarmTable, FlapPolicy, Report};
 
 fn origin() -> Origin {
@@ -41,7 +44,7 @@ fn what_was_written_is_there_after_opening_again() {
     let known = classification(Some("equipmentAlarm".to_owned()), Some("powerProblem".to_owned()));
     let classification = Some(&known);
     let (raises, severity, origin) = (Some(true), Severity::Major, origin());
-    let raised = Report { raises, severity, classification, origin, at_ns: 5, notification: 1 };
+    let raised = Report { raises, severity, classification, origin, at_ns: 5, notification: 1, in_maintenance: false };
     table.report(&key, raised);
     let mut first = job(1..5, 77);
     first.alarms = table.take_changed();
@@ -49,13 +52,29 @@ fn what_was_written_is_there_after_opening_again() {
     store.write(&first).unwrap();
     assert!(Store::open(&directory).unwrap_err().to_string().contains("another process writes"), "one writer");
     let beside = Store::open_beside(&directory).unwrap();
-    beside.request_clear(1, "bob").unwrap();
-    assert_eq!(store.take_requests().unwrap(), [(1, "bob".to_owned())]);
-    assert!(store.take_requests().unwrap().is_empty());
+    let request = |alarm, act| Request { alarm, act, operator: "bob".to_owned(), comment: Some("why".to_owned()) };
+    let requests = [request(1, Act::Cleared), request(1, Act::Commented)];
+    let last = beside.request(&requests).unwrap();
+    let waiting = store.requests(0).unwrap();
+    assert_eq!(waiting, [(last - 1, requests[0].clone()), (last, requests[1].clone())]);
+    assert!(store.requests(last).unwrap().is_empty() && beside.is_waiting(last).unwrap());
+    let done = act::apply(&mut table, waiting.into_iter().map(|(number, it)| (Some(number), it)).collect(), 9);
+    let mut second = Job::default();
+    second.history = done.entries;
+    second.alarms = table.take_changed();
+    store.write(&second).unwrap();
+    assert!(!beside.is_waiting(last).unwrap());
+    let history = beside.history(1).unwrap();
+    assert_eq!(
+        history.iter().map(|it| (it.act, it.at_ns)).collect::<Vec<_>>(),
+        [(Act::Cleared, 9), (Act::Commented, 9)]
+    );
+    assert_eq!((history[0].operator.as_deref(), history[1].comment.as_deref()), (Some("bob"), Some("why")));
+    assert_eq!(beside.request(&requests[..1]).unwrap(), last + 1, "numbers are never used again");
     drop(store);
     let store = Store::open(&directory).unwrap();
     assert_eq!((store.last_id().unwrap(), store.notification_count().unwrap()), (4, 4));
-    assert_eq!(store.alarms().unwrap(), first.alarms);
+    assert_eq!(store.alarms().unwrap(), second.alarms);
     assert_eq!(store.clocks().unwrap(), [(first.clocks[0].clone(), 1)]);
     assert_eq!((store.classification(1).unwrap(), store.classification(2).unwrap()), (Some(known), None));
     let odd = store.latest(1, 10).unwrap();
@@ -78,12 +97,15 @@ fn a_store_of_the_layout_before_is_brought_to_this_one() {
     let (security, shown) = (SecurityLevel::NoAuthNoPriv, Shown::Nothing);
     let origin = Origin { source: None, security, shown, is_known: false };
     let (raises, severity, classification) = (Some(true), Severity::Minor, None);
-    let raised = Report { raises, severity, classification, origin, at_ns: 5, notification: 1 };
+    let raised = Report { raises, severity, classification, origin, at_ns: 5, notification: 1, in_maintenance: false };
     table.report(&key, raised);
     let mut job = job(1..5, 77);
     job.alarms = table.take_changed();
     store.write(&job).unwrap();
-    let to_3 = "ALTER TABLE alarm DROP COLUMN origin; ALTER TABLE alarm DROP COLUMN security; ALTER TABLE alarm DROP COLUMN known; DROP TABLE engine;";
+    let to_4 = "ALTER TABLE alarm DROP COLUMN expired; ALTER TABLE alarm DROP COLUMN acknowledged_by; ALTER TABLE alarm DROP COLUMN acknowledged_ns; ALTER TABLE alarm DROP COLUMN maintenance; DROP TABLE history; DROP TABLE maintenance; DROP TABLE request; CREATE TABLE request (id INTEGER PRIMARY KEY, alarm INTEGER NOT NULL, operator TEXT NOT NULL);";
+    let to_3 = &format!(
+        "{to_4} ALTER TABLE alarm DROP COLUMN origin; ALTER TABLE alarm DROP COLUMN security; ALTER TABLE alarm DROP COLUMN known; DROP TABLE engine;"
+    );
     let to_2 = &format!(
         "{to_3} ALTER TABLE alarm DROP COLUMN event_type; ALTER TABLE alarm DROP COLUMN probable_cause; DROP TABLE mark; PRAGMA user_version = 2;"
     );
@@ -102,7 +124,34 @@ fn a_store_of_the_layout_before_is_brought_to_this_one() {
     let store = Store::open(folder.path()).unwrap();
     store.connection.execute_batch(&format!("{to_3} PRAGMA user_version = 3;")).unwrap();
     drop(store);
-    assert_eq!(Store::open(folder.path()).unwrap().alarms().unwrap(), job.alarms);
+    let store = Store::open(folder.path()).unwrap();
+    assert_eq!(store.alarms().unwrap(), job.alarms);
+    // What was asked for and not done yet is not forgotten.
+    let asked = "INSERT INTO request (alarm, operator) VALUES (1, 'bob');";
+    store.connection.execute_batch(&format!("{to_4} {asked} PRAGMA user_version = 4;")).unwrap();
+    drop(store);
+    let store = Store::open(folder.path()).unwrap();
+    let request = Request { alarm: 1, act: Act::Cleared, operator: "bob".to_owned(), comment: None };
+    assert_eq!((store.alarms().unwrap(), store.requests(0).unwrap()), (job.alarms, vec![(1, request)]));
+    assert!(store.windows(None).unwrap().is_empty() && store.history(1).unwrap().is_empty());
+}
+
+#[test]
+fn windows_of_maintenance_are_kept_until_they_are_over_or_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let scope = Scope { nodes: vec![Pattern::new("core*")], networks: vec!["192.0.2.0/24".parse().unwrap()] };
+    let (operator, comment) = ("alice".to_owned(), Some("new software".to_owned()));
+    let window = Window { id: 0, scope, from_ns: 5, until_ns: 10, operator, comment, ended: None };
+    let ids: Vec<u64> = (0..2).map(|_| store.add_window(&window).unwrap()).collect();
+    assert_eq!(store.windows(Some(9)).unwrap()[0], Window { id: ids[0], ..window });
+    assert_eq!(store.windows(Some(10)).unwrap(), []);
+    assert!(store.end_window(ids[0], "bob", 7).unwrap() && !store.end_window(ids[0], "bob", 8).unwrap());
+    assert!(!store.end_window(ids[1], "bob", 10).unwrap(), "it is over");
+    assert_eq!(store.windows(Some(9)).unwrap().iter().map(|window| window.id).collect::<Vec<_>>(), ids[1..]);
+    assert_eq!(store.windows(None).unwrap()[0].ended, Some((7, "bob".to_owned())));
+    store.set_windows_in_use(&store.windows(Some(9)).unwrap()).unwrap();
+    assert!(!store.is_window_in_use(ids[0]).unwrap() && store.is_window_in_use(ids[1]).unwrap());
 }
 
 #[test]

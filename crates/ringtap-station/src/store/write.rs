@@ -2,14 +2,15 @@
 //!
 //! Owns the transaction of a job, and the numbers and names that stand for judgements and classes.
 
+use ringtap_output::announce::Announcement;
 use rusqlite::{Connection, params};
 
-use super::{Job, incident};
+use super::{Job, incident, operators, outbox};
 use crate::alarm::{Classification, EventType, Judgement, Origin, SecurityLevel, Shown};
 use crate::text;
 
-/// Writes a job in one transaction.
-pub(super) fn write(connection: &mut Connection, job: &Job) -> rusqlite::Result<()> {
+/// Writes a job in one transaction; at most so many announcements may wait to be posted.
+pub(super) fn write(connection: &mut Connection, job: &Job, most_announcements: u64) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     {
         let mut insert = transaction.prepare_cached("INSERT INTO notification VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
@@ -31,7 +32,7 @@ pub(super) fn write(connection: &mut Connection, job: &Job) -> rusqlite::Result<
             ])?;
         }
         let mut upsert = transaction.prepare_cached(
-            "INSERT OR REPLACE INTO alarm VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO alarm VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?;
         for alarm in &job.alarms {
             upsert.execute(params![
@@ -56,6 +57,10 @@ pub(super) fn write(connection: &mut Connection, job: &Job) -> rusqlite::Result<
                 alarm.origin.source.map(|source| source.to_string()),
                 alarm.origin.security as u8,
                 known_code(alarm.origin),
+                alarm.expired,
+                alarm.acknowledged.as_ref().map(|it| &it.by),
+                alarm.acknowledged.as_ref().map(|it| it.at_ns),
+                u8::from(alarm.maintenance) + u8::from(alarm.is_told),
             ])?;
         }
         let mut keep = transaction.prepare_cached("INSERT OR REPLACE INTO engine VALUES (?, ?, ?, ?)")?;
@@ -64,6 +69,8 @@ pub(super) fn write(connection: &mut Connection, job: &Job) -> rusqlite::Result<
             keep.execute(params![clock.id, clock.boots, clock.time, first])?;
         }
     }
+    operators::write(&transaction, &job.history)?;
+    outbox::write(&transaction, job.told.iter().map(Announcement::line), most_announcements)?;
     incident::write(&transaction, &job.incidents)?;
     transaction.commit()
 }
@@ -109,6 +116,7 @@ fn code(judgement: &Judgement) -> (u8, Option<f64>) {
         Judgement::TableFull => (7, None),
         Judgement::ShareFull => (8, None),
         Judgement::NotAuthentic => (9, None),
+        Judgement::Maintenance => (10, None),
     }
 }
 
@@ -124,6 +132,7 @@ pub(super) fn judgement(code: u8, penalty: Option<f64>) -> Judgement {
         7 => Judgement::TableFull,
         8 => Judgement::ShareFull,
         9 => Judgement::NotAuthentic,
+        10 => Judgement::Maintenance,
         _ => Judgement::Repeated,
     }
 }

@@ -18,7 +18,16 @@ fn origin(source: &str, security: SecurityLevel, is_known: bool) -> Origin {
 fn report(raises: bool, at_ns: u64) -> Report<'static> {
     let origin = origin("192.0.2.1", SecurityLevel::NoAuthNoPriv, true);
     let (raises, severity, classification) = (Some(raises), Severity::Major, None);
-    Report { raises, severity, classification, origin, at_ns, notification: at_ns / S }
+    Report { raises, severity, classification, origin, at_ns, notification: at_ns / S, in_maintenance: false }
+}
+
+/// The same of a node in maintenance.
+fn held(raises: bool, at_ns: u64) -> Report<'static> {
+    Report { in_maintenance: true, ..report(raises, at_ns) }
+}
+
+fn place(table: &AlarmTable, id: u64) -> Place {
+    table.places([id])[&id]
 }
 
 #[test]
@@ -51,8 +60,8 @@ fn flapping_is_announced_no_more_until_it_is_quiet_but_the_state_stays_true() {
     let alarm = table.take_changed().remove(0);
     assert_eq!((alarm.cleared, alarm.changes, alarm.count, alarm.flapping), (true, 9, 10, true));
     assert_eq!(alarm.suppressed, 10 - announced as u64);
-    assert!(table.settle(20 * S).is_empty());
-    let settled = table.settle(100 * S);
+    assert!(table.settle(20 * S, |_| false).is_empty());
+    let settled = table.settle(100 * S, |_| false);
     assert_eq!((settled.len(), settled[0].flapping, settled[0].cleared), (1, false, true));
     assert_eq!(table.report(&key("3"), report(true, 101 * S)).0, Judgement::Changed);
 }
@@ -221,8 +230,8 @@ fn only_what_is_at_least_as_authentic_changes_an_alarm() {
 fn an_operator_clears_and_a_restart_goes_on() {
     let mut table = table();
     let id = table.report(&key("a"), report(true, S)).1.unwrap().id;
-    assert_eq!(table.clear(id, "bob", 2 * S).unwrap().operator.as_deref(), Some("bob"));
-    assert!(table.clear(id, "bob", 2 * S).is_none());
+    assert_eq!(table.clear(place(&table, id), "bob", 2 * S).unwrap().operator.as_deref(), Some("bob"));
+    assert!(table.clear(place(&table, id), "bob", 2 * S).is_none());
     let mut later = AlarmTable::new(table.take_changed(), FlapPolicy::default(), 3);
     let (judgement, alarm) = later.report(&key("a"), report(true, 3 * S));
     assert_eq!((judgement, alarm.unwrap().operator.clone()), (Judgement::Changed, None));
@@ -248,7 +257,7 @@ fn flapping_of_anybody_keeps_no_authentic_alarm_from_being_announced() {
     let forged = Report { origin: forger, ..report(false, 11 * S) };
     assert_eq!(table.report(&key("3"), forged).0, Judgement::NotAuthentic);
     assert_eq!(table.report(&key("3"), Report { origin: user, ..report(false, 12 * S) }).0, Judgement::Changed);
-    assert!(table.settle(1000 * S).is_empty(), "it has settled already");
+    assert!(table.settle(1000 * S, |_| false).is_empty(), "it has settled already");
     // Whose own changes flap is judged as before.
     let judged: Vec<Judgement> =
         (0..10).map(|at| table.report(&key("4"), Report { origin: user, ..report(at % 2 == 0, at * S) }).0).collect();
@@ -288,8 +297,8 @@ fn flapping_ends_after_a_minute_of_quiet_however_much_there_was() {
     }
     let alarm = table.take_changed().remove(0);
     assert!(alarm.flapping && alarm.penalty <= FlapPolicy::default().ceiling, "{alarm:?}");
-    assert!(table.settle(50 * S).is_empty());
-    assert_eq!(table.settle(61 * S).len(), 1);
+    assert!(table.settle(50 * S, |_| false).is_empty());
+    assert_eq!(table.settle(61 * S, |_| false).len(), 1);
 }
 
 #[test]
@@ -331,4 +340,104 @@ fn an_alarm_of_nobody_is_whoever_comes_first_and_no_news() {
     let (judgement, alarm) = table.report(&key("3"), Report { origin: user, ..report(true, 2 * S) });
     assert_eq!((judgement, alarm.unwrap().origin), (Judgement::Repeated, user));
     assert_eq!(table.report(&key("4"), Report { origin: forger, ..report(false, 2 * S) }).0, Judgement::Changed);
+}
+
+#[test]
+fn what_is_raised_in_maintenance_is_kept_back_and_told_when_that_is_over() {
+    let mut table = table();
+    let said = |judgement: (Judgement, Option<&Alarm>)| judgement.0;
+    // Known from before: its end is told also meanwhile.
+    assert_eq!(said(table.report(&key("known"), report(true, S))), Judgement::New);
+    assert_eq!(said(table.report(&key("known"), held(true, 2 * S))), Judgement::Repeated);
+    assert_eq!(said(table.report(&key("known"), held(false, 3 * S))), Judgement::Changed);
+    // Come and gone meanwhile: nobody hears of it.
+    assert_eq!(said(table.report(&key("short"), held(true, 3 * S))), Judgement::Maintenance);
+    assert_eq!(said(table.report(&key("short"), held(false, 4 * S))), Judgement::Maintenance);
+    // Come to stay.
+    assert_eq!(said(table.report(&key("long"), held(true, 4 * S))), Judgement::Maintenance);
+    let marked = |table: &AlarmTable| {
+        table.iter().filter(|alarm| alarm.maintenance).map(|alarm| alarm.key.object.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(marked(&table), ["long"]);
+    assert!(table.release(|_| true).is_empty());
+    // A restart goes on there.
+    let mut table = AlarmTable::new(table.take_changed(), FlapPolicy::default(), 3);
+    let told: Vec<String> = table.release(|_| false).into_iter().map(|alarm| alarm.key.object).collect();
+    assert_eq!((told, marked(&table).len()), (vec!["long".to_owned()], 0));
+    assert!(table.has_changes() && table.release(|_| false).is_empty());
+}
+
+#[test]
+fn what_got_worse_in_maintenance_is_told_again_and_what_an_operator_ends_is_not() {
+    let mut table = table();
+    table.report(&key("known"), report(true, S));
+    let worse = Report { severity: Severity::Critical, ..held(true, 2 * S) };
+    assert_eq!(table.report(&key("known"), worse).0, Judgement::Maintenance);
+    table.report(&key("new"), held(true, 2 * S));
+    let ids: Vec<u64> = table.iter().map(|alarm| alarm.id).collect();
+    assert!(table.clear(place(&table, ids[1]), "bob", 3 * S).is_none(), "nobody knew of it");
+    let released = table.release(|_| false);
+    assert_eq!(
+        released.iter().map(|alarm| (alarm.id, alarm.severity)).collect::<Vec<_>>(),
+        [(ids[0], Severity::Critical)]
+    );
+    table.report(&key("known"), held(false, 4 * S));
+    table.report(&key("known"), report(true, 5 * S));
+    table.report(&key("known"), Report { severity: Severity::Critical, ..held(true, 6 * S) });
+    assert!(table.clear(place(&table, ids[0]), "bob", 7 * S).is_some(), "the outside knew of it as raised");
+}
+
+#[test]
+fn what_flaps_in_maintenance_is_kept_back_when_it_settles_there() {
+    let mut table = table();
+    for at in 1..=9 {
+        table.report(&key("3"), held(at % 2 == 1, at * S));
+    }
+    assert!(table.iter().all(|alarm| alarm.flapping));
+    assert!(table.settle(200 * S, |_| true).is_empty());
+    assert!(table.iter().all(|alarm| !alarm.flapping && alarm.maintenance), "raised");
+    assert_eq!(table.release(|_| false).len(), 1);
+}
+
+#[test]
+fn alarms_that_nobody_tells_of_expire_each_after_its_own_time() {
+    let mut table = table();
+    for (object, at) in [("1", 1), ("5", 1), ("9", 1)] {
+        table.report(&key(object), report(true, at * S));
+    }
+    table.report(&key("9"), report(true, 8 * S));
+    let after = |alarm: &Alarm| (alarm.key.object != "5").then_some(5 * S);
+    assert!(table.expire(5 * S, after).is_empty());
+    let expired = table.expire(6 * S, after);
+    let (alarm, is_announced) = &expired[0];
+    assert_eq!(
+        (expired.len(), alarm.key.object.as_str(), alarm.cleared, alarm.expired, *is_announced),
+        (1, "1", true, true, true)
+    );
+    assert_eq!((table.raised(), table.expire(7 * S, after).len()), (2, 0));
+    let (judgement, alarm) = table.report(&key("1"), report(true, 7 * S));
+    assert_eq!((judgement, alarm.unwrap().expired), (Judgement::Changed, false), "it is back");
+    assert_eq!(table.expire(100 * S, after).len(), 2);
+}
+
+#[test]
+fn an_acknowledgement_lasts_until_the_alarm_is_over_or_worse() {
+    let mut table = table();
+    let by = |table: &AlarmTable| table.iter().next().unwrap().acknowledged.as_ref().map(|it| it.by.clone());
+    table.report(&key("3"), report(true, S));
+    let id = table.iter().next().unwrap().id;
+    let alice = Some("alice".to_owned());
+    table.acknowledge(place(&table, id), alice.as_deref(), 2 * S);
+    table.report(&key("3"), report(true, 3 * S));
+    assert_eq!(by(&table), alice, "the same again");
+    table.report(&key("3"), Report { severity: Severity::Critical, ..report(true, 4 * S) });
+    assert_eq!(by(&table), None, "worse");
+    table.acknowledge(place(&table, id), alice.as_deref(), 5 * S);
+    table.acknowledge(place(&table, id), None, 5 * S);
+    assert_eq!(by(&table), None, "taken back");
+    table.acknowledge(place(&table, id), alice.as_deref(), 5 * S);
+    table.report(&key("3"), report(false, 6 * S));
+    assert_eq!(by(&table), None, "over");
+    table.acknowledge(place(&table, id), alice.as_deref(), 7 * S);
+    assert_eq!(by(&table), None, "only what is raised");
 }

@@ -26,6 +26,7 @@ impl World {
         let address = listener.socket.local_addr().unwrap();
         let (producer, consumer) = spool::spool(1 << 20, Arc::new(Waker::default())).unwrap();
         let (framing, stop) = (Arc::default(), Arc::default());
+        let senders = Arc::new(RwLock::new(senders));
         let parts = Parts { listeners: vec![listener], senders, producer, framing, stop };
         let (messages, counts) = (Arc::default(), Arc::default());
         let (connections, limits) = (Vec::new(), LIMITS);

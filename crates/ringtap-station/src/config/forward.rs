@@ -1,0 +1,81 @@
+//! `[[trap.forward]]`: who gets notifications as they come.
+
+use std::net::SocketAddr;
+
+use ringtap::Result;
+use ringtap_snmp::message::Version;
+use ringtap_snmp::names::Names;
+use serde::Deserialize;
+
+use super::Config;
+use crate::admission::Net;
+use crate::forward::{self, Manager};
+
+/// A manager.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct ForwardTable {
+    to: Address,
+    #[serde(default)]
+    versions: Vec<VersionName>,
+    #[serde(default)]
+    sources: Vec<Net>,
+    #[serde(default)]
+    notifications: Vec<String>,
+    #[serde(default)]
+    as_v2c: bool,
+    #[serde(default)]
+    keep_source: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Address(SocketAddr);
+
+impl TryFrom<String> for Address {
+    type Error = String;
+
+    fn try_from(text: String) -> std::result::Result<Self, String> {
+        forward::address(&text).map(Self)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum VersionName {
+    V1,
+    V2c,
+    V3,
+}
+
+impl Config {
+    /// Who gets notifications.
+    ///
+    /// # Errors
+    /// A name that is not known.
+    pub(crate) fn managers(&self, names: &Names) -> Result<Vec<Manager>> {
+        let resolve = |name: &String| {
+            names.resolve(name).ok_or_else(|| {
+                self.wrong("a [[trap.forward]]", &format!("{name:?} is not known"))
+                    .way_out("write it in numbers, or name its MIB's directory with --mibs")
+            })
+        };
+        let manager = |table: &ForwardTable| -> Result<Manager> {
+            Ok(Manager {
+                to: table.to.0,
+                versions: (table.versions.iter())
+                    .map(|version| match version {
+                        VersionName::V1 => Version::V1,
+                        VersionName::V2c => Version::V2c,
+                        VersionName::V3 => Version::V3,
+                    })
+                    .collect(),
+                sources: table.sources.iter().map(|net| net.0).collect(),
+                notifications: table.notifications.iter().map(resolve).collect::<Result<_>>()?,
+                as_v2c: table.as_v2c,
+                keeps_source: table.keep_source,
+            })
+        };
+        self.trap.forward.iter().map(manager).collect()
+    }
+}
