@@ -184,7 +184,8 @@ mod tests {
         assert!(webhook_of(&format!("{sensors}{url}")).unwrap().is_some());
         let error = webhook_of(&format!("{url}[bound]\nflows = 7\n")).unwrap_err();
         assert!(error.contains(":5") && error.contains("`bound`") && error.contains("`bounds`"), "{error}");
-        assert!(webhook_of(&url.replace("http:", "https:")).unwrap_err().contains("only http://"));
+        let https = webhook_of(&url.replace("http:", "https:")).unwrap();
+        assert_eq!(https.as_deref(), Some("https://127.0.0.1:1/a"));
     }
 
     #[test]
