@@ -16,6 +16,9 @@ import ringtap.flink.Correlation.Frame;
 final class IntakeOperator extends ModuleOperator<SensorRecord> {
     private static final long serialVersionUID = 1L;
 
+    /** Sensors that are to be waited for, until the module knows of them. */
+    private transient List<String> sensors;
+
     IntakeOperator(int levels, List<byte[]> first) {
         super(levels, first);
     }
@@ -23,12 +26,17 @@ final class IntakeOperator extends ModuleOperator<SensorRecord> {
     /** Waits for those of these sensors whose records come here. */
     @Override
     void configured(List<String> sensors) {
+        this.sensors = sensors;
         // Once all runs: also an instance that gets no record must say that it waits for nobody.
         long now = getProcessingTimeService().getCurrentProcessingTime();
-        getProcessingTimeService().registerTimer(now, time -> waitFor(sensors));
+        getProcessingTimeService().registerTimer(now, time -> waitForThem());
     }
 
-    private void waitFor(List<String> sensors) {
+    /** At the timer, or at a record that was faster: the module must know a sensor before it takes what that says. */
+    private void waitForThem() {
+        if (sensors == null) {
+            return;
+        }
         var task = getRuntimeContext().getTaskInfo();
         List<byte[]> mine = new ArrayList<>();
         for (String sensor : sensors) {
@@ -38,11 +46,20 @@ final class IntakeOperator extends ModuleOperator<SensorRecord> {
                 mine.add(utf8(sensor));
             }
         }
+        sensors = null;
         send(correlation.call("wait_for", Correlation.request(mine.toArray(new byte[0][]))));
+    }
+
+    /** Nor is a checkpoint without what is known of them. */
+    @Override
+    public void prepareSnapshotPreBarrier(long checkpoint) throws Exception {
+        super.prepareSnapshotPreBarrier(checkpoint);
+        waitForThem();
     }
 
     @Override
     public void processElement1(StreamRecord<SensorRecord> element) throws Exception {
+        waitForThem();
         SensorRecord record = element.getValue();
         take("intake", utf8(record.sensor()), record.value(), record.receivedMs() * 1_000_000);
     }
