@@ -22,6 +22,8 @@ pub(crate) struct Pair {
     meters: Arc<EngineMeters>,
     /// Whether the second one's turn comes first.
     turned: bool,
+    /// Had nothing while the other one had something: it may wait to be polled, which the engine does when neither has.
+    starved: [bool; 2],
     /// The last wait ended because a device failed.
     has_failed: bool,
 }
@@ -45,28 +47,38 @@ impl Pair {
             source.wait_fd().ok_or_else(none)
         };
         let waits = [wait(&first)?, wait(&second)?];
-        Ok(Self { first, second, waits, meters, turned: false, has_failed: false })
+        Ok(Self { first, second, waits, meters, turned: false, starved: [false; 2], has_failed: false })
     }
 }
 
 impl Source for Pair {
     fn receive(&mut self) -> Burst<'_> {
-        let Self { first, second, meters, turned, .. } = self;
+        let Self { first, second, meters, turned, starved: [of_first, of_second], .. } = self;
         *turned = !*turned;
         if *turned {
+            if std::mem::take(of_first) {
+                first.poll_device();
+            }
             let burst = first.receive();
             if !burst.is_empty() {
                 return burst;
             }
             drop(burst);
-            second.receive().of_second_port(meters)
+            let burst = second.receive().of_second_port(meters);
+            *of_first = !burst.is_empty();
+            burst
         } else {
+            if std::mem::take(of_second) {
+                second.poll_device();
+            }
             let burst = second.receive();
             if !burst.is_empty() {
                 return burst.of_second_port(meters);
             }
             drop(burst);
-            first.receive()
+            let burst = first.receive();
+            *of_second = !burst.is_empty();
+            burst
         }
     }
 
@@ -126,5 +138,69 @@ impl Source for Pair {
 
     fn invalid_descriptors(&self) -> u64 {
         self.first.invalid_descriptors() + self.second.invalid_descriptors()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::sys::event::Event;
+    use crate::testing::{Arrival, Ending, MemorySource, Script};
+
+    /// Counts how often it is polled.
+    struct Polled<S>(S, Arc<AtomicU64>, Arc<OwnedFd>);
+
+    impl<S: Source> Source for Polled<S> {
+        fn receive(&mut self) -> Burst<'_> {
+            self.0.receive()
+        }
+
+        fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
+            self.0.wait_for_interrupt(stop, limit)
+        }
+
+        fn poll_device(&mut self) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn stamp_clock(&self) -> StampClock {
+            self.0.stamp_clock()
+        }
+
+        fn description(&self) -> Description {
+            self.0.description()
+        }
+
+        fn wait_fd(&self) -> Option<Arc<OwnedFd>> {
+            Some(Arc::clone(&self.2))
+        }
+    }
+
+    fn source(packets: usize) -> (AnySource, Arc<AtomicU64>) {
+        let arrivals = (0..packets).map(|_| Arrival::there(&b"packet"[..]));
+        let script = Script { ending: Ending::Silence, ..Script::of(arrivals) };
+        let polls = Arc::<AtomicU64>::default();
+        let fd = Arc::new(Event::new().unwrap().as_fd().try_clone_to_owned().unwrap());
+        let inner = MemorySource::new("test", SystemClock, script).unwrap();
+        (Box::new(Polled(inner, Arc::clone(&polls), fd)), polls)
+    }
+
+    #[test]
+    fn a_flood_on_one_leaves_the_other_its_polls() {
+        for flooded in 0..2 {
+            let mut sources = [0, 1].map(|at| source(if at == flooded { 10_000 } else { 0 }));
+            let polls = [0, 1].map(|at| Arc::clone(&sources[at].1));
+            let [(first, _), (second, _)] = std::mem::replace(&mut sources, [source(0), source(0)]);
+            let mut pair = Pair::of(first, second, Arc::default()).unwrap();
+            for _ in 0..20 {
+                let burst = pair.receive();
+                assert!(!burst.is_empty(), "a flood");
+            }
+            let polls = polls.map(|count| count.load(Ordering::Relaxed));
+            assert!(polls[1 - flooded] >= 8 && polls[flooded] == 0, "{flooded}: {polls:?}");
+        }
     }
 }
