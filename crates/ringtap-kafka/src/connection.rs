@@ -117,7 +117,7 @@ impl Connection {
         let body = self.ask(Api::SASL_HANDSHAKE, &messages::sasl_handshake(wanted))?;
         let (code, there) = messages::sasl_mechanisms(&body)?;
         if code != 0 {
-            let there = ringtap_printable(&there.join(", "));
+            let there = printable(&there.join(", "));
             return Err(Failure::Other(format!("the broker has no {wanted}, but {there}")));
         }
         if sasl.mechanism == Mechanism::Plain {
@@ -214,7 +214,7 @@ impl Connection {
 }
 
 /// Text of a broker without what would steer a terminal.
-fn ringtap_printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 

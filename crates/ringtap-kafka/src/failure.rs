@@ -4,6 +4,8 @@
 use std::fmt;
 use std::io;
 
+use crate::connection::printable;
+
 /// Bytes that are no message of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub(crate) &'static str);
@@ -48,8 +50,34 @@ impl fmt::Display for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::Network(error)
+        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        tls.and_then(certificates).map_or(Self::Network(error), Self::Other)
     }
+}
+
+/// What of TLS is for people to mend, in words.
+fn certificates(error: &rustls::Error) -> Option<String> {
+    use rustls::{AlertDescription, CertificateError, Error};
+    Some(match error {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "nobody in tls-ca has signed its certificate".to_owned()
+        }
+        Error::InvalidCertificate(why) => {
+            format!("its certificate is refused: {}", printable(&why.to_string()))
+        }
+        Error::InvalidMessage(_) => "it does not speak TLS at this port".to_owned(),
+        // Java says of one that is missing that it is bad.
+        Error::AlertReceived(
+            why @ (AlertDescription::CertificateRequired
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA),
+        ) => format!("it wants a certificate of ours that it believes: tls-certificate and tls-key ({why:?})"),
+        _ => return None,
+    })
 }
 
 impl From<Malformed> for Failure {

@@ -1,4 +1,5 @@
 //! A broker in a folder of its own, ended with the test.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,22 @@ use std::process::Command;
 /// scripts/kafka.
 pub fn script() -> Command {
     Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/kafka"))
+}
+
+/// Keys and values of a topic, by Kafka's own tool: partition by partition, each in its order.
+pub fn records(at: &str, topic: &str) -> Vec<(String, String)> {
+    let tool = script()
+        .args(["run", "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", at, "--topic", topic])
+        .args(["--from-beginning", "--timeout-ms", "5000", "--formatter-property", "print.key=true"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(tool.stdout).unwrap();
+    let said = || String::from_utf8_lossy(&tool.stderr).into_owned();
+    let record = |line: &str| {
+        let (key, value) = line.split_once('\t').unwrap_or_else(|| panic!("{line}: {}", said()));
+        (key.to_owned(), value.to_owned())
+    };
+    text.lines().map(record).collect()
 }
 
 /// A running broker.
@@ -52,7 +69,12 @@ impl Broker {
     }
 
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        self.address_of(0)
+    }
+
+    /// Of the listener `beside` ports on.
+    pub fn address_of(&self, beside: u16) -> String {
+        format!("127.0.0.1:{}", self.port + beside)
     }
 
     pub fn topic(&self, name: &str, partitions: u32) {
@@ -61,8 +83,7 @@ impl Broker {
 
     /// The same, asked for at the listener `beside` ports on.
     pub fn topic_at(&self, beside: u16, name: &str, partitions: u32) {
-        let at = format!("127.0.0.1:{}", self.port + beside);
-        let done = script().args(["topic", &at, name, &partitions.to_string()]).output().unwrap();
+        let done = script().args(["topic", &self.address_of(beside), name, &partitions.to_string()]).output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
