@@ -111,7 +111,7 @@ fn occupants(interface: &Interface) -> Vec<(String, Occupant)> {
         let beneath = links.iter().filter(move |link| link.master == Some(index) || Some(link.index) == lower);
         beneath.map(|link| (link.index, link.name.clone()))
     });
-    let on = |(index, name): (u32, String)| Some((name.clone(), steer::occupant(&name, index).ok()??));
+    let on = |(index, name): (u32, String)| Some((name.clone(), steer::lasting_occupant(&name, index).ok()??));
     ways.into_iter().filter_map(on).collect()
 }
 

@@ -12,7 +12,6 @@ use std::os::fd::AsRawFd;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use aya::maps::{Array, MapData, MapError, PerCpuArray, XskMap};
 use aya::programs::{ProgramError, Xdp, XdpMode};
@@ -21,6 +20,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::sys::grace_period;
+pub(crate) use occupant::lasting_occupant;
 pub use occupant::{Occupant, occupant};
 
 const MATCH_VLAN: u32 = 0x01;
@@ -33,8 +33,6 @@ const FROM_DESTINATION: u32 = 0x40;
 const MATCH_WHOLE: u32 = 0x80;
 /// Name of the program in steer.bpf.c.
 const PROGRAM: &str = "ringtap_steer";
-/// Longest wait for a program of ours that nobody holds any more.
-const RELEASE: Duration = Duration::from_millis(500);
 /// MAX_RULES of steer.bpf.c.
 pub const MOST_RULES: usize = 32;
 /// MAX_QUEUES of steer.bpf.c.
@@ -373,17 +371,8 @@ fn is_occupied(error: &ProgramError) -> bool {
 }
 
 /// An XDP program on an interface excludes ours: says which it is and who holds it.
-///
-/// One of ours that nobody holds is about to go: a child that was forked while it was held keeps it until it runs its own program.
 fn refuse_if_occupied(interface: &str, ifindex: u32) -> Result<()> {
-    let since = Instant::now();
-    let occupant = loop {
-        let Some(found) = occupant(interface, ifindex)? else { return Ok(()) };
-        if found.name != PROGRAM || !found.holders.is_empty() || since.elapsed() > RELEASE {
-            break found;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
+    let Some(occupant) = lasting_occupant(interface, ifindex)? else { return Ok(()) };
     let rest = if occupant.feeds_sockets { " for what it leaves to the host" } else { "" };
     let way_out = format!("{}, or use --backend packet{rest}", occupant.way_out(interface));
     Err(Error::failed("attach XDP program to", interface, format!("there is already {occupant}")).way_out(way_out))

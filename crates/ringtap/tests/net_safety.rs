@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use net_support::forked::child_for;
 use net_support::{Bench, Keep, Way, bench, config, eventually};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -358,6 +359,20 @@ fn net_a_long_pause_on_the_engines_cpu_replaces_its_timer() {
         assert_eq!(settings(&bench), before);
     }
     bench.testbed.unpin_napi().unwrap();
+}
+
+/// A child that was forked meanwhile holds the program until it runs its own.
+#[test]
+fn net_what_is_about_to_go_stands_in_nobody_s_way() {
+    let bench = bench("net_what_is_about_to_go_stands_in_nobody_s_way");
+    for next in [Way::Native, Way::Packet] {
+        let taker = bench.open(config(&bench, Way::Native)).unwrap();
+        let child = child_for(Duration::from_millis(150));
+        drop(taker);
+        let opened = bench.open(config(&bench, next)).unwrap();
+        assert!(!opened.warnings().iter().any(|it| it.contains("not seen here")), "{next:?}: {:?}", opened.warnings());
+        child.join().unwrap();
+    }
 }
 
 #[test]

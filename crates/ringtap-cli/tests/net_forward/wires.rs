@@ -10,13 +10,16 @@ use ringtap::Source;
 use ringtap::netlink;
 use ringtap::source::packet::{Fanout, PacketRingConfig, PacketSource};
 use ringtap_testbed::{
-    FarHost, FrameSpec, Generator, GeneratorConfig, Host, Pattern, Profile, Stamp, Testbed, TestbedConfig,
+    DeviceCounters, FarHost, FrameSpec, Generator, GeneratorConfig, Host, Pattern, Profile, Stamp, Testbed,
+    TestbedConfig,
 };
 
 use crate::capture_support::{Capture, RINGTAP, testbed};
 
 /// Numbers that would otherwise be calibrated.
-pub const NUMBERS: [&str; 6] = ["--period", "500us", "--threshold", "10k", "--ring", "16384"];
+pub const NUMBERS: [&str; 6] = ["--period", "500us", "--threshold", "10k", "--ring", RING];
+/// Slots of each ring: it holds all that a test sends in one direction, however long its reader is kept from its CPU.
+const RING: &str = "32768";
 
 pub struct Wires {
     testbed: Testbed,
@@ -94,6 +97,20 @@ impl Wires {
         finish(far.run(|| Generator::start(config)).unwrap().unwrap(), count);
     }
 
+    /// What the veths' queues of 256 did not take since they were made: from the forwarder to the far host, and to the sender. Nobody
+    /// who sends hears of it.
+    pub fn lost_behind(&self) -> [u64; 2] {
+        let of = |host: &Host, interface: &str| {
+            host.run(|| DeviceCounters::read_here(interface)).unwrap().unwrap_or_else(|error| panic!("{error}"))
+        };
+        let lost = |from: (&Host, &str), to: &Host| {
+            let (from, to) = (of(from.0, from.1), of(to, to.interface()));
+            from.driver("tx_xdp_xmit_errors").unwrap_or(0) + to.driver("rx_drops").unwrap_or(0)
+        };
+        let (there, back) = (lost((self.host(), self.near()), self.far.host()), (self.host(), self.host().interface()));
+        [there, lost(back, self.testbed.sender())]
+    }
+
     /// All that matters of both interfaces.
     pub fn state(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -136,7 +153,7 @@ pub struct Seen {
     pub others: Vec<Vec<u8>>,
 }
 
-/// Reads all that arrives at a host. Its ring holds all that the tests send.
+/// Reads all that arrives at a host, and loses nothing itself.
 pub struct Sink {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Seen>,
@@ -147,7 +164,7 @@ impl Sink {
         let config = PacketRingConfig {
             ifindex: host.link().index,
             interface: host.interface().to_owned(),
-            ring_slots: 1 << 15,
+            ring_slots: RING.parse().unwrap(),
             transmit_slots: 0,
             frame_size: 4096,
             fetch_oversize: false,
@@ -173,6 +190,9 @@ impl Sink {
                 }
                 if burst.is_empty() {
                     if is_last {
+                        drop(burst);
+                        let counts = source.counters().and_then(|mut it| it.read()).expect("a socket counts");
+                        assert_eq!(counts.ring_full, 0, "the sink's own ring was full");
                         return seen;
                     }
                     drop(burst);

@@ -91,6 +91,8 @@ impl Listener {
                         last = Instant::now();
                     }
                     Err(pcap::Error::TimeoutExpired) if stopped.load(Ordering::Relaxed) && last.elapsed() > QUIET => {
+                        let lost = capture.stats().expect("libpcap counts").dropped;
+                        assert_eq!(lost, 0, "the listener itself lost packets");
                         return packets;
                     }
                     Err(pcap::Error::TimeoutExpired) => std::thread::sleep(Duration::from_millis(1)),

@@ -46,17 +46,20 @@ impl ReportLimit {
 
     /// Whether a Report may go to `source` now; it then counts as sent. `now_ns` is monotonic.
     fn allows(&mut self, source: IpAddr, now_ns: u64) -> bool {
-        let network = match source.to_canonical() {
-            IpAddr::V4(address) => (4u8, u64::from(u32::from(address) >> 8)),
-            IpAddr::V6(address) => (6, (u128::from(address) >> 64) as u64),
-        };
-        let bucket = self.sources.of(network);
+        let bucket = self.sources.of(network(source));
         let allowed = bucket.has(SOURCE, now_ns) && self.all.has(ALL, now_ns);
         if allowed {
             bucket.take(SOURCE);
             self.all.take(ALL);
         }
         allowed
+    }
+}
+
+fn network(source: IpAddr) -> (u8, u64) {
+    match source.to_canonical() {
+        IpAddr::V4(address) => (4, u64::from(u32::from(address) >> 8)),
+        IpAddr::V6(address) => (6, (u128::from(address) >> 64) as u64),
     }
 }
 
@@ -70,9 +73,21 @@ mod tests {
         (0..tries).filter(|_| limit.allows(source.parse().unwrap(), now_ns)).count()
     }
 
+    /// One whose key gives these networks buckets of their own: one key in 4096 does not.
+    fn with_buckets_apart(sources: [&str; 2]) -> ReportLimit {
+        loop {
+            let mut limit = ReportLimit::default();
+            let [one, other] =
+                sources.map(|source| std::ptr::from_mut(limit.sources.of(network(source.parse().unwrap()))));
+            if one != other {
+                return limit;
+            }
+        }
+    }
+
     #[test]
     fn a_network_gets_a_burst_and_then_a_trickle_and_the_others_are_served() {
-        let mut limit = ReportLimit::default();
+        let mut limit = with_buckets_apart(["192.0.2.1", "2001:db8::1"]);
         assert_eq!(allowed(&mut limit, "192.0.2.1", S, 1000), 100);
         assert_eq!(allowed(&mut limit, "192.0.2.200", S, 1000), 0, "the same network");
         assert_eq!(allowed(&mut limit, "::ffff:192.0.2.200", S, 1000), 0, "written otherwise");

@@ -3,6 +3,7 @@
 //! Owns looking; what follows from it is decided by those who ask.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use aya::maps::{MapInfo, MapType};
 use aya::programs::loaded_programs;
@@ -10,6 +11,9 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::sys::netlink;
+
+/// How long a program of ours may take to go once nobody uses it.
+const RELEASE: Duration = Duration::from_millis(500);
 
 /// The XDP program on an interface.
 #[derive(Debug, Clone, Serialize)]
@@ -23,6 +27,10 @@ pub struct Occupant {
     pub feeds_sockets: bool,
     /// Processes that hold the program or its link: `NAME (pid N)`. Those of other users only root can see.
     pub holders: Vec<String>,
+    /// Whether somebody means to keep it: it is not ours, or held by more than children of this process that have yet to run a
+    /// program of their own (execve(2) closes what they were forked with).
+    #[serde(skip)]
+    is_kept: bool,
 }
 
 impl fmt::Display for Occupant {
@@ -45,7 +53,22 @@ pub fn occupant(interface: &str, ifindex: u32) -> Result<Option<Occupant>> {
     let is_sockets =
         |&map: &u32| MapInfo::from_id(map).and_then(|map| map.map_type()).is_ok_and(|it| it == MapType::XskMap);
     let feeds_sockets = maps.iter().any(is_sockets);
-    Ok(Some(Occupant { id, name, feeds_sockets, holders: holders_of_program(id) }))
+    let holders = holders_of_program(id);
+    let is_kept = name != super::PROGRAM || holders.iter().any(|&pid| !is_child(pid));
+    let holders = holders.into_iter().map(|pid| format!("{} (pid {pid})", comm(pid))).collect();
+    Ok(Some(Occupant { id, name, feeds_sockets, holders, is_kept }))
+}
+
+/// As [`occupant`], once a program of ours that is about to go has gone.
+pub(crate) fn lasting_occupant(interface: &str, ifindex: u32) -> Result<Option<Occupant>> {
+    let since = Instant::now();
+    loop {
+        let found = occupant(interface, ifindex)?;
+        if found.as_ref().is_none_or(|found| found.is_kept) || since.elapsed() > RELEASE {
+            return Ok(found);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 impl Occupant {
@@ -59,18 +82,25 @@ impl Occupant {
 }
 
 /// Processes with a file descriptor of the program or of its link (proc_pid_fdinfo(5) shows `prog_id`).
-fn holders_of_program(id: u32) -> Vec<String> {
+fn holders_of_program(id: u32) -> Vec<u32> {
     let wanted = format!("prog_id:\t{id}");
-    let mut holders = Vec::new();
-    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Ok(pid) = process.file_name().to_string_lossy().parse::<u32>() else { continue };
-        let holds = std::fs::read_dir(process.path().join("fdinfo")).into_iter().flatten().flatten().any(|entry| {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|process| process.file_name().to_string_lossy().parse().ok());
+    pids.filter(|pid| {
+        std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten().any(|entry| {
             std::fs::read_to_string(entry.path()).is_ok_and(|text| text.lines().any(|line| line == wanted))
-        });
-        if holds {
-            let name = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-            holders.push(format!("{} (pid {pid})", name.trim()));
-        }
-    }
-    holders
+        })
+    })
+    .collect()
+}
+
+fn comm(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+/// Whether the process was forked by this one (proc_pid_status(5)).
+fn is_child(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    parent.and_then(|parent| parent.trim().parse().ok()) == Some(std::process::id())
 }

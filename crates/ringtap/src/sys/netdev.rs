@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::netlink::{answers, attributes, datagram, open, u16_at, u32_at};
+use super::netlink::{answers, attributes, datagram, open, u16_at, u32_at, until_whole};
 
 const GENL_ID_CTRL: u16 = 0x10;
 const CTRL_CMD_GETFAMILY: u8 = 3;
@@ -77,13 +77,15 @@ fn ask<T>(
     body.extend(attribute.to_ne_bytes());
     body.extend(value);
     body.resize(body.len().next_multiple_of(4), 0);
-    datagram(socket, family, flags, &body)?;
-    let mut all = Vec::new();
-    answers(socket, |message| {
-        all.extend(message.get(HEADERS..).and_then(&found));
-        Ok(())
-    })?;
-    Ok(all)
+    until_whole(|| {
+        datagram(socket, family, flags, &body)?;
+        let mut all = Vec::new();
+        answers(socket, |message| {
+            all.extend(message.get(HEADERS..).and_then(&found));
+            Ok(())
+        })?;
+        Ok(all)
+    })
 }
 
 #[cfg(test)]

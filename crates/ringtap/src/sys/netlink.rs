@@ -92,13 +92,28 @@ const REPLY_BYTES: usize = 32 * 1024;
 /// # Errors
 /// The kernel does not answer.
 pub fn links() -> io::Result<Vec<Link>> {
-    let socket = ask(0, libc::NLM_F_DUMP)?;
-    let mut links = Vec::new();
-    answers(&socket, |message| {
-        links.push(parse_reply(message)?);
-        Ok(())
-    })?;
-    Ok(links)
+    until_whole(|| {
+        let socket = ask(0, libc::NLM_F_DUMP)?;
+        let mut links = Vec::new();
+        answers(&socket, |message| {
+            links.push(parse_reply(message)?);
+            Ok(())
+        })?;
+        Ok(links)
+    })
+}
+
+/// Asks again for a table that changed while the kernel told it.
+pub(super) fn until_whole<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    const TRIES: usize = 100;
+    let mut told = ask();
+    for _ in 1..TRIES {
+        if !told.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {
+            break;
+        }
+        told = ask();
+    }
+    told
 }
 
 /// All that can be reached from `first` by `next`, nearest first, `first` among it: for devices that stand on one another, of which the
@@ -124,19 +139,25 @@ pub fn reached<T: Clone + PartialEq, N: IntoIterator<Item = T>>(
 /// by the acknowledgment that NLM_F_ACK asks for.
 ///
 /// # Errors
-/// What the kernel or `each` says; InvalidData for a message that is cut.
+/// What the kernel or `each` says; InvalidData for a message that is cut; Interrupted when the table changed meanwhile, so that
+/// entries may be missing or told twice.
 pub(super) fn answers(socket: &OwnedFd, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    /// Of linux/netlink.h.
+    const NLM_F_DUMP_INTR: u16 = 0x10;
     let mut reply = vec![0u8; REPLY_BYTES];
+    let mut changed = false;
     loop {
         let got = receive(socket, &mut reply)?;
         let mut rest = &reply[..got];
         while let Some(len) = u32_at(rest, 0).map(|len| len as usize).filter(|&len| len >= size_of::<libc::nlmsghdr>())
         {
             let message = rest.get(..len).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+            changed |= u16_at(message, 6).is_some_and(|flags| flags & NLM_F_DUMP_INTR != 0);
             match u16_at(message, 4).map(i32::from) {
                 // Both carry an error number; it is 0 when all went well.
                 Some(libc::NLMSG_DONE | libc::NLMSG_ERROR) => {
                     return match u32_at(message, size_of::<libc::nlmsghdr>()).unwrap_or(0) as i32 {
+                        0 if changed => Err(io::ErrorKind::Interrupted.into()),
                         0 => Ok(()),
                         code => Err(io::Error::from_raw_os_error(code.saturating_neg())),
                     };

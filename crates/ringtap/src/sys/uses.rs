@@ -1,27 +1,29 @@
 //! The kernel's tables that say what a host does with an interface: addresses, routes, tc, second MAC addresses, IPsec, PPPoE.
 //!
-//! Owns the questions (rtnetlink(7), linux/pkt_sched.h, linux/xfrm.h) and the reading of the answers, in the network namespace of
+//! Owns the questions (rtnetlink(7), linux/pkt_sched.h, linux/xfrm.h) and the reading of the answers, until_whole, in the network namespace of
 //! the calling thread. What follows from them is `host_use`'s business.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 
-use super::netlink::{answers, attributes, datagram, open, u32_at};
+use super::netlink::{answers, attributes, datagram, open, u32_at, until_whole};
 
 const HEADER: usize = size_of::<libc::nlmsghdr>();
 /// Of linux/netlink.h: dumps are filtered by what the request's header and attributes say (Linux 4.20).
 const NETLINK_GET_STRICT_CHK: libc::c_int = 12;
 
-/// Asks for a table and hands each entry's body to `each`.
+/// Asks for a table and hands each entry's body to `each`, some of them again where the table changes meanwhile.
 pub(super) fn dump(protocol: libc::c_int, kind: u16, request: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<()> {
-    let socket = open(protocol)?;
-    // An older kernel gives more than was asked for, and `each` looks at what it gets.
-    let _ = super::setsockopt(socket.as_fd(), libc::SOL_NETLINK, NETLINK_GET_STRICT_CHK, &1i32);
-    datagram(&socket, kind, libc::NLM_F_DUMP, request)?;
-    answers(&socket, |message| {
-        each(message.get(HEADER..).unwrap_or(&[]));
-        Ok(())
+    until_whole(|| {
+        let socket = open(protocol)?;
+        // An older kernel gives more than was asked for, and `each` looks at what it gets.
+        let _ = super::setsockopt(socket.as_fd(), libc::SOL_NETLINK, NETLINK_GET_STRICT_CHK, &1i32);
+        datagram(&socket, kind, libc::NLM_F_DUMP, request)?;
+        answers(&socket, |message| {
+            each(message.get(HEADER..).unwrap_or(&[]));
+            Ok(())
+        })
     })
 }
 

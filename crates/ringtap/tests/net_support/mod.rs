@@ -21,6 +21,7 @@ use ringtap_testbed::{
     GeneratorConfig, GeneratorReport, Host, Pattern, Profile, SequenceChecker, Stamp, Testbed, TestbedConfig,
 };
 
+pub mod forked;
 pub mod frames;
 pub mod redirect;
 
