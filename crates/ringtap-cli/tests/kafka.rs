@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use broker::{Broker, script};
+use broker::{Broker, records, script};
 use capture_support::RINGTAP;
 use capture_support::frames::{ipv4, udp};
 use nix::sys::signal::{Signal, kill};
@@ -54,14 +54,9 @@ fn produce(at: &str, topic: &str, lines: &str, folder: &Path) {
     assert!(tool.status.success(), "{}", String::from_utf8_lossy(&tool.stderr));
 }
 
-/// All values of a topic, by Kafka's own tool.
+/// All values of a topic.
 fn consume(at: &str, topic: &str) -> Vec<Value> {
-    let tool = script()
-        .args(["run", "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", at, "--topic", topic])
-        .args(["--from-beginning", "--timeout-ms", "5000"])
-        .output()
-        .unwrap();
-    String::from_utf8(tool.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    records(at, topic).iter().map(|(_, value)| serde_json::from_str(value).unwrap()).collect()
 }
 
 fn correlate(arguments: &[&str], out: &Path) -> Child {

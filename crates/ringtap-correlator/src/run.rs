@@ -308,6 +308,9 @@ impl Running {
     /// Until the files or the sensor end (true), a signal, or the deadline.
     fn watch(&mut self, options: &Options, asked: Asked<'_>, show: &mut impl FnMut(Event<'_>)) -> bool {
         self.correlator.begin(now());
+        if !self.is_current {
+            self.correlator.hold(now());
+        }
         let started = Instant::now();
         let (mut synced, mut received) = (started, started);
         let mut next_stats = options.stats.map(|every| started + every);
@@ -417,7 +420,10 @@ impl Running {
             Came::Beat { sensor, beat } => self.correlator.beat(sensor, &beat, now()),
             Came::Read { stream, next } => self.correlator.reads(stream, next),
             Came::BeginsAgain { stream, next } => self.correlator.begins_again(stream, next),
-            Came::Current(is_current) => self.is_current = is_current,
+            Came::Current(is_current) => {
+                self.is_current = is_current;
+                if is_current { self.correlator.let_go() } else { self.correlator.hold(now()) }
+            }
         }
     }
 

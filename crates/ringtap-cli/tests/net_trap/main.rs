@@ -2,9 +2,12 @@
 //! what operators do.
 
 mod addresses;
+#[path = "../../../ringtap-kafka/tests/support/mod.rs"]
+mod broker;
 mod crash;
 mod disk;
 mod forward;
+mod kafka;
 mod operation;
 mod operators;
 mod outputs;

@@ -2,6 +2,7 @@
 //! is a folder for them.
 //! Does not: read inputs, tell the outside, or look at a clock: whoever runs it says when it is time.
 
+mod disk;
 mod late;
 mod rebuild;
 mod registered;
@@ -25,6 +26,7 @@ use crate::identity::Numbers;
 use crate::log::Log;
 use crate::sensors::{Gaps, Now, Registered, SensorState, Sensors, Timing, What};
 use crate::store::{Batch, Judged, Retention, Store};
+use disk::Disk;
 pub use late::Late;
 pub use ringtap_event::incident::Found;
 use ringtap_event::incident::rests_on;
@@ -36,8 +38,6 @@ use watermark::Watermark;
 const PER_WATERMARK: u32 = 4096;
 /// Changes of incidents that wait for a store which can't be written.
 const MAX_BATCH: usize = 1 << 16;
-/// Writes of the store between two looks at what may go.
-const PER_RETENTION: u32 = 32;
 /// The log reaches so much farther back than any rule looks, so that late events and incidents can be looked at, ns.
 const KEEP_NS: i64 = 24 * 3600 * 1_000_000_000;
 /// Sensors that are told apart in counts; senders may make up any number.
@@ -201,6 +201,8 @@ pub struct Correlator {
     streams: Streams,
     /// When an event of another input came last, monotonic ns.
     others_heard_ns: Option<i64>,
+    /// What comes is of the past, or nothing can come: the clock says nothing.
+    is_held: bool,
     gaps: Gaps,
     /// What is missing of registered sensors, to be told.
     lacking: BTreeMap<u64, registered::Lacking>,
@@ -209,16 +211,6 @@ pub struct Correlator {
     batch: Batch,
     told: Vec<Told>,
     counts: Counts,
-}
-
-/// Log and store.
-struct Disk {
-    log: Log,
-    store: Store,
-    since_watermark: u32,
-    judged: Judged,
-    /// Writes since the store was last looked at for what may go.
-    since_retention: u32,
 }
 
 impl Correlator {
@@ -238,6 +230,7 @@ impl Correlator {
             places,
             streams: Streams::default(),
             others_heard_ns: None,
+            is_held: false,
             gaps: Gaps::default(),
             lacking: BTreeMap::new(),
             engine: Engine::new(automaton, settings.bounds, settings.early),
@@ -266,7 +259,7 @@ impl Correlator {
             this.counts.set_back_ns = judged.watermark.saturating_sub(now_ns).max(0);
             judged.watermark = judged.watermark.min(now_ns);
             judged.greatest_ns = judged.greatest_ns.min(now_ns);
-            this.disk = Some(Disk { log, store, since_watermark: 0, judged, since_retention: 0 });
+            this.disk = Some(Disk::new(log, store, judged));
             let named = this.settings.sensors.iter().map(|it| (it.number, Arc::clone(&it.name)));
             this.batch.sensors.extend(named);
             // Also without a mark of the store: a crash may have come before the first.
@@ -506,62 +499,6 @@ impl Correlator {
     /// tells it twice, with the same id, and never not at all.
     pub fn take_told(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.told)
-    }
-
-    /// Judges late events again, and puts log and store on the disk: every 100 ms or so.
-    ///
-    /// # Errors
-    /// The disk is full or broken. What was not stored is stored with the next call; it can go on.
-    pub fn sync(&mut self) -> Result<()> {
-        self.judge_late(!self.settings.early)?;
-        let watermark = self.engine.watermark();
-        self.write(watermark)
-    }
-
-    fn write(&mut self, watermark: i64) -> Result<()> {
-        let Some(disk) = &mut self.disk else { return Ok(()) };
-        if std::mem::take(&mut disk.since_watermark) > 0 {
-            disk.log.watermark(watermark);
-        }
-        let logged = disk.log.sync();
-        if logged.is_ok() {
-            self.streams.are_logged();
-        }
-        self.batch
-            .progress
-            .extend(self.engine.take_progress().into_iter().map(|(id, told, matches)| (id, (told, matches))));
-        // What was found is on the disk at once; else how far it went is enough now and then.
-        let judged = Judged {
-            watermark,
-            late: if self.late.is_empty() { disk.log.place() } else { disk.judged.late },
-            greatest_ns: self.watermark.greatest_ns().unwrap_or(i64::MIN),
-        };
-        // A segment that is full may be passed over by its events' times: how far streams were read must not be in it alone.
-        let is_new_segment = !self.streams.next().is_empty() && disk.log.place().segment > disk.judged.late.segment;
-        let is_due = is_new_segment || watermark.saturating_sub(disk.judged.watermark) > 60_000_000_000;
-        if !self.batch.is_empty() || is_due {
-            disk.store.write(self.engine.automaton(), &self.batch, judged, self.streams.logged())?;
-            disk.judged = judged;
-            self.batch = Batch::default();
-            self.retain()?;
-        }
-        logged
-    }
-
-    /// Lets go of what is too old, or too much.
-    fn retain(&mut self) -> Result<()> {
-        let (reach, wall_ns) = (self.reach(), self.now.wall_ns);
-        let horizon = self.engine.automaton().horizon_ns();
-        let Some(disk) = &mut self.disk else { return Ok(()) };
-        self.counts.log_cut += disk.log.prune(reach, self.settings.log_bytes);
-        disk.since_retention += 1;
-        if disk.since_retention >= PER_RETENTION {
-            disk.since_retention = 0;
-            // What may still be told again keeps its id.
-            let known_ns = disk.judged.watermark.min(wall_ns).saturating_sub(horizon);
-            disk.store.retain(self.settings.retention, wall_ns, known_ns)?;
-        }
-        Ok(())
     }
 
     /// The inputs have ended: nothing follows, and everything is certain.

@@ -75,12 +75,8 @@ impl Correlator {
                     self.engine.advance(at, &mut self.findings);
                     self.watermark.push(at);
                 }
-                Record::Sensor { what: What::Missing { from_ns, to_ns, .. }, .. } => self.gaps.add(from_ns, to_ns),
-                Record::Sensor { number, what: What::Began { epoch } } => {
-                    let place = self.places.get(&number).copied();
-                    note(&mut self.sensors, place, epoch, None, reached);
-                }
-                Record::Sensor { .. } | Record::Silence { .. } | Record::End(_) => {}
+                Record::Sensor { number, what } => self.note_sensor(number, what, reached),
+                Record::Silence { .. } | Record::End(_) => {}
             }
         }
         if !has_crossed {
@@ -96,6 +92,20 @@ impl Correlator {
         self.collect();
         self.count_open();
         Ok(())
+    }
+
+    /// Notes what the log says of a registered sensor; its time: `reached_ns` at least.
+    fn note_sensor(&mut self, number: u64, what: What, reached_ns: i64) {
+        let place = self.places.get(&number).copied();
+        match what {
+            What::Missing { from_ns, to_ns, .. } => self.gaps.add(from_ns, to_ns),
+            What::Began { epoch } => note(&mut self.sensors, place, epoch, None, reached_ns),
+            what => {
+                if let Some((sensors, place)) = self.sensors.as_mut().zip(place) {
+                    sensors.note_left_out(place, what);
+                }
+            }
+        }
     }
 
     /// Closes what the store has open, up to this watermark, of rules that are used no longer.

@@ -102,13 +102,20 @@ impl Correlator {
         }
     }
 
-    /// Inputs are broken, or still bring what is of the past: nobody is silent until now, and the clock decides nothing.
+    /// Inputs are broken, or still bring what is of the past: nobody is silent until now, and the clock decides nothing until
+    /// [`let_go`](Self::let_go).
     pub fn hold(&mut self, now: Now) {
         self.now = now;
+        self.is_held = true;
         if let Some(sensors) = &mut self.sensors {
             sensors.hold(now);
         }
         self.others_heard_ns = self.others_heard_ns.map(|_| now.monotonic_ns);
+    }
+
+    /// Inputs bring what happens now: the clock counts.
+    pub fn let_go(&mut self) {
+        self.is_held = false;
     }
 
     /// Whether there are registered sensors.
@@ -174,7 +181,10 @@ impl Correlator {
         let Some(sensors) = &self.sensors else { return self.watermark.now() };
         let Now { wall_ns, monotonic_ns } = self.now;
         let silence_ns = self.settings.timing.silence_ns;
-        let by_clock = wall_ns.saturating_sub(silence_ns).saturating_sub(self.settings.disorder_ns);
+        let by_clock = match self.is_held {
+            true => i64::MIN,
+            false => wall_ns.saturating_sub(silence_ns).saturating_sub(self.settings.disorder_ns),
+        };
         let is_heard = self.others_heard_ns.is_some_and(|heard| monotonic_ns.saturating_sub(heard) < silence_ns);
         let others = is_heard.then(|| self.watermark.now().max(by_clock));
         let least = match sensors.least() {

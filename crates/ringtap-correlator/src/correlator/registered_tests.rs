@@ -5,6 +5,7 @@ use ringtap_sigma::{Clock, Limits, RuleSet};
 
 use super::*;
 use crate::input::parse::{Parser, Wanted};
+use crate::log::Record;
 use crate::render;
 use crate::sensors::Beat;
 
@@ -257,6 +258,99 @@ fn a_silent_sensor_is_told_and_what_it_sends_on_its_return_is_late() {
     let found = opened(&mut correlator);
     assert!(found.len() == 2 && found.iter().all(|(_, found)| found.late), "{found:?}");
     assert_eq!(correlator.counts().sensors[&2].late, 3);
+}
+
+/// The second sensor says nothing from 100 ms on, the first one does until 20 s.
+fn with_a_silent_one(folder: &Path) -> Correlator {
+    let mut correlator = open(Some(folder), 0);
+    correlator.beat(1, &beat(0, 100), now(101));
+    for step in 1..200 {
+        correlator.beat(0, &beat(0, step * 100), now(step * 100 + 1));
+        correlator.tick(now(step * 100 + 2));
+    }
+    assert_eq!(silences(&mut correlator), [Some(START + 100 * MS)]);
+    correlator
+}
+
+/// Silences that were told, with the last promise.
+fn silences(correlator: &mut Correlator) -> Vec<Option<i64>> {
+    let silence = |told| match told {
+        Told::Sensor(_, What::SilentSince { h_ns }) => Some(h_ns),
+        _ => None,
+    };
+    correlator.take_told().into_iter().filter_map(silence).collect()
+}
+
+#[test]
+fn who_was_silent_is_not_waited_for_again_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut correlator = with_a_silent_one(folder.path());
+    correlator.sync().unwrap();
+    drop(correlator);
+    let mut again = open(Some(folder.path()), 21_000);
+    again.begin(now(21_000));
+    for (number, kind) in (0..).zip(["a", "b", "c"]) {
+        let event = event(1, number + 1, 21_000 + number as i64, kind);
+        again.alarm(0, event.clone(), event.mark.time_ns, now(21_010));
+    }
+    again.beat(0, &beat(3, 21_100), now(21_101));
+    again.tick(now(21_150));
+    // Certain without it, which could have told something.
+    let found = opened(&mut again);
+    assert!(found.len() == 2 && found.iter().all(|(_, found)| found.incomplete && !found.late), "{found:?}");
+    let states = |correlator: &Correlator| correlator.registered().map(|(_, it)| it.is_silent).collect::<Vec<_>>();
+    assert_eq!(states(&again), [false, true]);
+    again.beat(1, &beat(0, 21_200), now(21_201));
+    again.sync().unwrap();
+    let gap = |ms: i64| again.gaps.touch(START + ms * MS, START + ms * MS);
+    assert!(!gap(100) && gap(101) && gap(20_000) && gap(21_200) && !gap(21_201), "since its last promise");
+    drop(again);
+    // And so the log says.
+    assert_eq!(states(&open(Some(folder.path()), 24_000)), [false, false]);
+}
+
+#[test]
+fn each_segment_of_the_log_says_who_is_silent() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut correlator = with_a_silent_one(folder.path());
+    correlator.sync().unwrap();
+    let log = Log::with_segments(folder.path(), 1000).unwrap();
+    correlator.disk.as_mut().unwrap().log = log;
+    for sequence in 1..100 {
+        let at = 20_000 + sequence as i64;
+        let event = event(1, sequence, at, "a");
+        correlator.alarm(0, event.clone(), event.mark.time_ns, now(at + 1));
+        correlator.sync().unwrap();
+    }
+    let disk = correlator.disk.as_mut().unwrap();
+    let last = disk.log.place().segment;
+    assert!(last > 3);
+    let records = disk.log.read_from_segment(i64::MAX, last);
+    let silent =
+        records.filter(|(_, record)| matches!(record, Record::Sensor { number: 2, what: What::SilentSince { .. } }));
+    assert_eq!(silent.count(), 1);
+}
+
+#[test]
+fn while_inputs_bring_the_past_the_clock_makes_nothing_late() {
+    let mut correlator = open(None, 0);
+    for sensor in 0..2 {
+        correlator.beat(sensor, &beat(0, 100), now(101));
+    }
+    correlator.tick(now(20_000));
+    assert_eq!(silences(&mut correlator).len(), 2);
+    // The way was broken for an hour; what waited there comes now.
+    correlator.hold(now(20_001));
+    correlator.tick(now(3_600_000));
+    abc(&mut correlator, 1, 30_000);
+    correlator.hold(now(3_600_000));
+    assert_eq!(correlator.counts().sensors[&1].late, 0);
+    assert_eq!(opened(&mut correlator).len(), 2);
+    // From then on nobody is waited for for ever.
+    correlator.let_go();
+    correlator.tick(now(3_700_000));
+    correlator.tick(now(3_800_000));
+    assert!(silences(&mut correlator).len() == 2 && correlator.engine().watermark() > now(3_700_000).wall_ns);
 }
 
 #[test]

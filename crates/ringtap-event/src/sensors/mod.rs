@@ -9,6 +9,7 @@
 mod epoch;
 mod gaps;
 mod ranges;
+mod restart;
 #[cfg(test)]
 mod tests;
 
@@ -228,20 +229,6 @@ impl Sensors {
             }
         }
         self.find_least();
-    }
-
-    /// Notes an alarm of the log, after a restart, or that an epoch was heard (no sequence); `time_ns`: not later than when
-    /// its first message was built, as far as the log can say.
-    pub fn note(&mut self, sensor: usize, epoch: u64, sequence: Option<u64>, time_ns: i64) {
-        let epoch = self.sensors[sensor].noted(epoch, time_ns);
-        if let Some(sequence) = sequence {
-            epoch.note(sequence);
-        }
-    }
-
-    /// Goes on where an earlier run had come to: what a sensor saw from there on may be missing.
-    pub fn go_on_from(&mut self, watermark_ns: i64) {
-        self.sensors.iter_mut().for_each(|it| it.promised_ns = it.promised_ns.max(Some(watermark_ns)));
     }
 
     /// Takes an alarm.
