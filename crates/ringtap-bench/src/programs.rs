@@ -13,6 +13,7 @@ pub(crate) mod station;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ringtap::{Error, Result};
 use ringtap_testbed::{CoreUseReport, Topology};
@@ -68,6 +69,15 @@ pub(crate) fn ringtap(programs: &Programs) -> Result<PathBuf> {
         Some(path) => Ok(path.clone()),
         None => std::env::current_exe().map_err(|error| Error::os("find", "this program", &error)),
     }
+}
+
+/// In [`Sample::measures`]: CPU time of all threads of the program on whatever core, milliseconds, from before the first packet until all
+/// had been handled.
+const CPU_MS: &str = "program_cpu_ms";
+
+/// The time between two readings of a program's, as [`CPU_MS`] has it.
+fn cpu_ms(before: Option<Duration>, after: Option<Duration>) -> Option<f64> {
+    Some(after?.saturating_sub(before?).as_secs_f64() * 1e3)
 }
 
 /// What a program has written so far; its offset is left alone.

@@ -135,6 +135,18 @@ impl RunningProgram {
         &mut self.child
     }
 
+    /// CPU time of all its threads that live, on whatever core: the first field of each one's `schedstat`
+    /// (Documentation/scheduler/sched-stats.rst). `None` where the kernel tells none.
+    pub fn cpu_time(&self) -> Option<Duration> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()?;
+        let ran_ns = |thread: std::fs::DirEntry| {
+            let told = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            told.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        let all: Vec<u64> = threads.filter_map(|thread| ran_ns(thread.ok()?)).collect();
+        (!all.is_empty()).then(|| Duration::from_nanos(all.iter().sum()))
+    }
+
     /// Asks the program to end (SIGINT, as by Ctrl-C) and waits for it, 30 s at most; then it is killed.
     ///
     /// # Errors

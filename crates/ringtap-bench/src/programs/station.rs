@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use ringtap::{Error, Result};
 use ringtap_testbed::{CoreUse, CoreUseReport, GeneratorReport, RunningProgram, Testbed, TestbedConfig, Topology};
 
-use super::Point;
+use super::{CPU_MS, Point, cpu_ms};
 use crate::bench::{Bench, cost_seconds};
 use crate::book::{Claims, Finding, Sample};
 use crate::definition::{Definitions, StationPoints};
@@ -148,6 +148,7 @@ struct Seen {
     core: CoreUseReport,
     /// From the last message sent to the last one out.
     out_after: Duration,
+    cpu_ms: Option<f64>,
     outcome: Outcome,
 }
 
@@ -162,7 +163,7 @@ impl Run<'_> {
     fn sample(&self, count: u64) -> Result<Sample> {
         let testbed = Testbed::new(TestbedConfig::default())?;
         let frames = Arc::new(Frames::make(&testbed, self.load, count)?);
-        let Seen { sent, core, out_after, outcome } = self.watch(&testbed, &frames)?;
+        let Seen { sent, core, out_after, cpu_ms, outcome } = self.watch(&testbed, &frames)?;
         let Outcome { numbers, reported, alarms } = outcome;
         let distinct: BTreeSet<u64> = numbers.iter().copied().filter(|&number| number < count).collect();
         let received = distinct.len() as u64;
@@ -190,6 +191,7 @@ impl Run<'_> {
             ("generator_late".to_owned(), sent.lateness.over_100_us as f64),
         ]);
         measures.extend(sent.queue_full.map(|count| ("generator_queue_full".to_owned(), count as f64)));
+        measures.extend(cpu_ms.map(|spent| (CPU_MS.to_owned(), spent)));
         measures.extend(wrong_alarms.map(|count| ("wrong_alarms".to_owned(), count as f64)));
         Ok(Sample {
             frame_bytes: frames.mean_len().round() as usize,
@@ -216,6 +218,7 @@ impl Run<'_> {
         let programs = &self.definitions.programs;
         let running = Running::start(testbed, programs, self.receiver, self.load, folder.path())?;
         let napi = testbed.place_napi(self.receiver != Receiver::RingtapXdp)?;
+        let idle = running.cpu_time();
         let meter = CoreUse::start(testbed.config().receiver_core)?;
         let generator = frames.send(testbed, self.pps)?;
         while !generator.is_finished() {
@@ -233,9 +236,10 @@ impl Run<'_> {
             }
         }
         let out_after = last_change.duration_since(ended);
+        let cpu_ms = cpu_ms(idle, running.cpu_time());
         let outcome = running.finish(folder.path())?;
         drop(napi);
-        Ok(Seen { sent, core, out_after, outcome })
+        Ok(Seen { sent, core, out_after, cpu_ms, outcome })
     }
 }
 

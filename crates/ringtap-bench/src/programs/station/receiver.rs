@@ -178,6 +178,11 @@ impl Running {
         }
     }
 
+    /// As [`RunningProgram::cpu_time`].
+    pub(super) fn cpu_time(&self) -> Option<Duration> {
+        self.program.cpu_time()
+    }
+
     /// How far it is: notifications in the store, or bytes of the file.
     pub(super) fn progress(&self) -> u64 {
         if self.receiver.is_ringtap() {
