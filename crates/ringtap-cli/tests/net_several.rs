@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use capture_support::frames::{ipv4, udp};
 use capture_support::{
-    Capture, assert_clean, folder, ip, packets_in, send_frames, send_frames_by, send_numbered, testbed, tool,
+    Capture, Wire, assert_clean, folder, ip, packets_in, send_frames, send_frames_by, send_numbered, testbed, tool,
 };
 use nix::sys::signal::Signal;
 use ringtap_samples::apps;
@@ -160,6 +160,8 @@ fn rules(folder: &Path) -> std::path::PathBuf {
 }
 
 const SESSIONS: u8 = 8;
+/// Between two frames of a session that come by different queues: many times the latency that the sensor is asked for.
+const APART: Duration = Duration::from_millis(20);
 
 /// Sessions in the order of the wire, each frame with whether it goes the other way. In each a TCP connection with an answer, and
 /// datagrams of which the last one comes in two fragments, the second one as if it went the other way.
@@ -197,12 +199,15 @@ fn net_sensor_sees_whole_flows_of_two_interfaces() {
         let folder = tempfile::tempdir().unwrap();
         let sensor = sensor(testbed.receiver(), &rules(folder.path()), &["-i", SECOND, "--backend", backend]);
         testbed.enable_receiver_napi().unwrap();
+        let mut there = Wire::open(testbed.sender(), testbed.sender().interface());
+        let mut back = Wire::open(testbed.receiver(), SECOND_SENDER);
         for (other_way, frame) in sessions() {
             if other_way {
-                send_frames_by(testbed.receiver(), SECOND_SENDER, &[frame]);
+                back.send(&[frame])
             } else {
-                send_frames(&testbed, &[frame]);
+                there.send(&[frame])
             }
+            std::thread::sleep(APART);
         }
         let ended = sensor.interrupt();
         assert_eq!(ended.code(), 0, "{}", ended.stderr);
@@ -237,8 +242,10 @@ fn net_sensor_sees_whole_flows_of_several_queues() {
         let folder = tempfile::tempdir().unwrap();
         let sensor = sensor(testbed.receiver(), &rules(folder.path()), &["--backend", backend, "--queues", "4"]);
         testbed.enable_receiver_napi().unwrap();
+        let mut wire = Wire::open(testbed.sender(), testbed.sender().interface());
         for (other_way, frame) in sessions() {
-            on_cpu(other_way.into(), || send_frames(&testbed, &[frame]));
+            on_cpu(other_way.into(), || wire.send(&[frame]));
+            std::thread::sleep(APART);
         }
         let ended = sensor.interrupt();
         assert_eq!(ended.code(), 0, "{}", ended.stderr);

@@ -16,6 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use ringtap::netlink;
 use ringtap::source::packet::{Fanout, PacketRingConfig, PacketSource};
+use ringtap::transmit::TransmitRing;
 use ringtap_testbed::peer::resident_bytes;
 use ringtap_testbed::{GeneratorConfig, Host, Pattern, Profile, RunningProgram, Testbed, TestbedConfig};
 use serde_json::Value;
@@ -215,36 +216,53 @@ pub fn send_frames(testbed: &Testbed, frames: &[Vec<u8>]) {
 
 /// Sends these frames from an interface of a host.
 pub fn send_frames_by(host: &Host, interface: &str, frames: &[Vec<u8>]) {
-    let config = PacketRingConfig {
-        interface: interface.to_owned(),
-        ifindex: host.run(|| netlink::link_by_name(interface)).unwrap().unwrap().index,
-        ring_slots: 64,
-        transmit_slots: 64,
-        frame_size: 16384,
-        fetch_oversize: false,
-        incoming_only: true,
-        filter: None,
-    };
-    let opened = host.run(|| PacketSource::open(&config, Fanout::None)).unwrap().unwrap();
-    let (_source, transmit, _) = opened;
-    let mut transmit = transmit.unwrap();
-    for frame in frames {
-        let mut patience = 1000;
-        while transmit
-            .send(|room| {
-                room[..frame.len()].copy_from_slice(frame);
-                frame.len()
-            })
-            .is_none()
-        {
-            transmit.kick();
-            std::thread::sleep(Duration::from_millis(1));
-            patience -= 1;
-            assert!(patience > 0, "the device takes no more");
-        }
-        transmit.kick();
-    }
+    let mut wire = Wire::open(host, interface);
+    wire.send(frames);
     std::thread::sleep(Duration::from_millis(50));
+}
+
+/// One end of a wire, to send from; opening and closing it takes longer than sending.
+pub struct Wire {
+    transmit: TransmitRing,
+    _source: PacketSource,
+}
+
+impl Wire {
+    pub fn open(host: &Host, interface: &str) -> Self {
+        let config = PacketRingConfig {
+            interface: interface.to_owned(),
+            ifindex: host.run(|| netlink::link_by_name(interface)).unwrap().unwrap().index,
+            ring_slots: 64,
+            transmit_slots: 64,
+            frame_size: 16384,
+            fetch_oversize: false,
+            incoming_only: true,
+            filter: None,
+        };
+        let (source, transmit, _) = host.run(|| PacketSource::open(&config, Fanout::None)).unwrap().unwrap();
+        Self { transmit: transmit.unwrap(), _source: source }
+    }
+
+    /// Sends these frames from the calling thread's CPU.
+    pub fn send(&mut self, frames: &[Vec<u8>]) {
+        for frame in frames {
+            let mut patience = 1000;
+            while self
+                .transmit
+                .send(|room| {
+                    room[..frame.len()].copy_from_slice(frame);
+                    frame.len()
+                })
+                .is_none()
+            {
+                self.transmit.kick();
+                std::thread::sleep(Duration::from_millis(1));
+                patience -= 1;
+                assert!(patience > 0, "the device takes no more");
+            }
+            self.transmit.kick();
+        }
+    }
 }
 
 /// Nothing of a capture is left on the receiver's interface: no XDP program.
