@@ -109,12 +109,14 @@ fn net_a_quick_benchmark_accounts_for_every_packet_of_everybody() {
 }
 
 /// The studies that `--quick` leaves out, with two receivers: each makes its runs, and nothing is missing.
-fn other_studies(name: &str, arguments: &[&str]) {
+#[test]
+#[ignore = "two minutes: make test-long"]
+fn net_the_other_studies_have_all_their_points() {
     let folder = tempfile::tempdir().unwrap();
     let studies = ["ring", "sizes", "arrivals", "pause", "napi", "storms"];
     let only = studies.join(",");
     let asked = ["--only", &only, "--receivers", "hybrid 1ms,udp-socket"];
-    let book = bench(name, folder.path(), &[&asked, arguments].concat());
+    let book = bench("net_the_other_studies_have_all_their_points", folder.path(), &asked);
     // Only the machine's first network namespace has these settings.
     let settings = Path::new("/proc/sys/net/core");
     let has_budget = settings.join("netdev_budget").exists();
@@ -137,28 +139,6 @@ fn other_studies(name: &str, arguments: &[&str]) {
         let now = std::fs::read_to_string(settings.join(setting)).unwrap();
         assert_eq!(now.trim(), usual, "{setting}");
     }
-}
-
-#[test]
-fn net_the_other_studies_run_as_well() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("few-points.toml");
-    let mut points = include_str!("../../ringtap-bench/definitions.toml").to_owned();
-    for (all, few) in [
-        ("pauses-us = [0, 20, 50, 100, 133, 200]\nrates = [20e3, 148e3, 500e3]", "pauses-us = [0, 50]\nrates = [20e3]"),
-        ("rates = [20e3, 148e3, 300e3, 500e3]", "rates = [20e3]"),
-    ] {
-        assert!(points.contains(all), "{all}");
-        points = points.replace(all, few);
-    }
-    std::fs::write(&path, points).unwrap();
-    other_studies("net_the_other_studies_run_as_well", &["--define", path.to_str().unwrap()]);
-}
-
-#[test]
-#[ignore = "two minutes: make test-long"]
-fn net_the_other_studies_have_all_their_points() {
-    other_studies("net_the_other_studies_have_all_their_points", &[]);
 }
 
 #[test]
