@@ -290,7 +290,8 @@ fn explain(operation: &str, directory: &Path, error: &rusqlite::Error, when_full
     match code {
         Some(DiskFull) => failed(error.to_string(), when_full),
         Some(NotADatabase | DatabaseCorrupt) => {
-            failed(error.to_string(), "move the directory away and begin a new store")
+            let way_out = "stop the station, move the directory away and start it again: it begins a new store";
+            failed(error.to_string(), way_out)
         }
         Some(PermissionDenied | CannotOpen | ReadOnly) => failed(error.to_string(), "run as its owner"),
         _ => Error::failed(operation, object, error),

@@ -6,6 +6,7 @@ mod addresses;
 mod broker;
 mod crash;
 mod disk;
+mod faults;
 mod forward;
 mod kafka;
 mod operation;

@@ -42,7 +42,8 @@ struct Limits {
 const LIMITS: Limits = Limits { all: 1024, network: 256, address: 128 };
 /// A connection that was silent for so long gives its place to another.
 const IDLE: Duration = Duration::from_secs(60);
-/// Before the next try when the kernel gave no connection, such as for want of descriptors (EMFILE).
+/// When the kernel gives no connection, such as for want of descriptors (EMFILE): those that were silent for so long give their places,
+/// and when there is none, so long before the next try.
 const REST: Duration = Duration::from_secs(1);
 /// How long, at the end, what peers go on sending is read.
 const LAST: Duration = Duration::from_secs(2);
@@ -183,13 +184,15 @@ impl Server {
                     Err(error) => {
                         if self.counts.not_accepted.fetch_add(1, Ordering::Relaxed) == 0 {
                             eprintln!(
-                                "ringtap: accept a connection of syslog: {error}; it waits, and is tried again each second: \
+                                "ringtap: accept a connection of syslog: {error}; it waits for one that is silent to end: \
                                  `ulimit -n` is how many files a program may have open"
                             );
                         }
-                        self.close_idle(|_| true, now, Duration::ZERO);
-                        self.rests_until = Some(now + REST);
-                        return;
+                        // What was just accepted has yet to be read.
+                        if !self.close_idle(|_| true, now, REST) {
+                            self.rests_until = Some(now + REST);
+                            return;
+                        }
                     }
                 }
             }
