@@ -63,6 +63,13 @@ fn values_that_are_none_are_told_from_those_there_are() {
     refused("trap --listen here", 2, &["--listen", "'here'", "no ADDRESS:PORT", "192.0.2.1:5514"]);
     refused("trap --metrics here", 2, &["--metrics", "'here'", "no ADDRESS:PORT"]);
     refused("generate -i lo --to 1.2.3", 2, &["--to", "'1.2.3'", "no address", "2001:db8::1"]);
+    refused("alarms list --network 300.0.0.5", 2, &["--network", "no network", "192.0.2.0/24"]);
+    let within = "alarms maintenance add --for 1h --network 10.0.0.5/8";
+    refused(within, 2, &["--network", "an address within its network; give 10.0.0.0/8 or 10.0.0.5"]);
+    let then = "alarms maintenance add --for 1h --node a --from yesterday";
+    refused(then, 2, &["--from", "no time with its zone", "2026-11-25T22:00:00Z"]);
+    let over = "alarms maintenance add --node a --from 2026-11-25T22:00:00Z --until 2026-11-25T21:00:00Z --store .";
+    refused(over, 2, &["over before it begins", "a later --until, or how long with --for"]);
     refused("capture -i lo --cpu 999", 2, &["--cpu 999", "may not use that CPU", "choose among 0"]);
     refused("plan --cpu 999", 2, &["--cpu 999", "may not use that CPU", "choose among 0"]);
     for command in ["capture -i lo", "plan"] {

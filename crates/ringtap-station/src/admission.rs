@@ -24,7 +24,7 @@ pub struct Admission {
     network: Option<Limit>,
 }
 
-/// A network as one writes it: ADDRESS/BITS, or one address.
+/// A network of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Net(pub(crate) IpNet);
@@ -33,18 +33,26 @@ impl TryFrom<String> for Net {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        if let Ok(address) = text.parse::<IpAddr>() {
-            return Ok(Self(address.to_canonical().into()));
-        }
-        let net: IpNet = text.parse().map_err(|_| {
-            format!("{text:?} is no network: write ADDRESS/BITS, such as 192.0.2.0/24 or 2001:db8::/32, or an address")
-        })?;
-        let (whole, address) = (net.trunc(), net.addr());
-        if whole != net {
-            return Err(format!("{text:?} names an address within its network: write {whole} or {address}"));
-        }
-        Ok(Self(net))
+        network_of(&text).map(Self)
     }
+}
+
+/// A network as one writes it: ADDRESS/BITS, or one address.
+///
+/// # Errors
+/// It is neither, or names an address within its network.
+pub fn network_of(text: &str) -> Result<IpNet, String> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(address.to_canonical().into());
+    }
+    let net: IpNet = text.parse().map_err(|_| {
+        format!("{text:?} is no network; give ADDRESS/BITS such as 192.0.2.0/24 or 2001:db8::/32, or an address")
+    })?;
+    let (whole, address) = (net.trunc(), net.addr());
+    if whole != net {
+        return Err(format!("{text:?} names an address within its network; give {whole} or {address}"));
+    }
+    Ok(net)
 }
 
 /// Who may send, as configured.

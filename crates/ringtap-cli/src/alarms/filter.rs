@@ -1,10 +1,10 @@
 //! Which alarms are meant, as options.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use ringtap_run::units;
+use ringtap_station::admission::network_of;
 use ringtap_station::alarm::Severity;
 use ringtap_station::filter::Filter;
 use ringtap_station::pattern::Pattern;
@@ -18,7 +18,7 @@ pub struct FilterArgs {
     #[arg(long, value_name = "SEVERITY", value_parser = severity)]
     pub severity: Option<Severity>,
     /// Nodes with an address in this network, and what is sent from there (may be given several times)
-    #[arg(long, value_name = "ADDR[/BITS]", value_parser = network)]
+    #[arg(long, value_name = "ADDR[/BITS]", value_parser = network_of)]
     network: Vec<IpNet>,
     /// This node, as alarms have it; * is any number of characters (may be given several times)
     #[arg(long, value_name = "NAME")]
@@ -72,12 +72,4 @@ impl FilterArgs {
 
 fn severity(text: &str) -> Result<Severity, String> {
     Severity::from_name(text).ok_or_else(|| "give one of indeterminate, warning, minor, major, critical".to_owned())
-}
-
-/// Reads ADDRESS/BITS, or one address.
-pub fn network(text: &str) -> Result<IpNet, String> {
-    let address = text.parse::<IpAddr>().map(|address| address.to_canonical().into());
-    address.or_else(|_| text.parse::<IpNet>().map(|net| net.trunc())).map_err(|_| {
-        format!("{text:?} is no network; give ADDRESS/BITS such as 192.0.2.0/24 or 2001:db8::/32, or an address")
-    })
 }

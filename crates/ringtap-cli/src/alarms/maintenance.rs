@@ -9,7 +9,7 @@ use ringtap_run::units;
 use ringtap_station::maintenance::{Scope, Window};
 use ringtap_station::pattern::Pattern;
 
-use super::filter::network;
+use ringtap_station::admission::network_of;
 
 /// What is done with windows of maintenance.
 #[derive(Debug, Subcommand)]
@@ -39,7 +39,7 @@ pub struct AddArgs {
     #[arg(long, value_name = "NAME", required_unless_present = "network")]
     node: Vec<String>,
     /// Nodes with an address in this network, and what is sent from there (may be given several times)
-    #[arg(long, value_name = "ADDR[/BITS]", value_parser = network)]
+    #[arg(long, value_name = "ADDR[/BITS]", value_parser = network_of)]
     network: Vec<IpNet>,
     /// From then on, such as 2026-11-25T22:00:00Z [default: now]
     #[arg(long, value_name = "INSTANT", value_parser = units::instant)]

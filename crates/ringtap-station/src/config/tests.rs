@@ -54,7 +54,7 @@ fn networks_are_addresses_with_a_length_or_single_ones() {
     assert_eq!(texts(sources), ["192.0.2.0/24", "10.0.0.9/32"]);
     assert_eq!(texts(known), ["10.0.0.1/32", "2001:db8::1/128"]);
     for (net, cause) in [
-        ("10.0.0.1/8", "write 10.0.0.0/8 or 10.0.0.1"),
+        ("10.0.0.1/8", "give 10.0.0.0/8 or 10.0.0.1"),
         ("10.0.0.0/33", "ADDRESS/BITS"),
         ("router.example", "ADDRESS/BITS"),
     ] {
