@@ -125,6 +125,11 @@ impl Port {
         }
         ring.pending().into()
     }
+
+    /// How many frames the kernel took and refused to send.
+    pub(crate) fn refused(&self) -> u64 {
+        if let Way::Ring(ring, _) = &self.way { ring.refused() } else { 0 }
+    }
 }
 
 fn into_ring(

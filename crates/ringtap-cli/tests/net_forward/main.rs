@@ -2,6 +2,7 @@
 
 #[path = "../capture_support/mod.rs"]
 mod capture_support;
+mod ends;
 mod wires;
 
 use std::process::Command;

@@ -24,7 +24,6 @@ use super::accounts::{LaneCounts, Tally};
 use super::handler::{Forwarder, Lane, Limit};
 use super::report::{Facts, Look, Reporter, Summary};
 use super::{Done, Ending, Options};
-use crate::counts::Cause;
 use crate::health::{Health, Words};
 use crate::loops;
 use crate::port::{PATIENCE, Port, Way, dropped_by, packet_ring};
@@ -151,31 +150,30 @@ impl Run<'_> {
         let (ending, mut failure) = self.watch(process, &reporter);
         let elapsed = self.started.elapsed();
         notes::clear_progress();
-        let last = self.look();
-        let Self { facts, running, counts, .. } = self;
-        let (mut ledgers, mut engine_percent) = (Vec::new(), Vec::new());
-        let mut left = vec![0; facts.directions];
-        let mut counters = last.counters;
+        let up = self.up();
+        let Self { facts, running, counts, indices, dropped, .. } = self;
+        let (mut ledgers, mut counters, mut engine_percent) = (Vec::new(), Vec::new(), Vec::new());
         let outcomes = running.finish()?;
+        let mut tallies = tallies(&counts);
         // One deadline for all that did not leave.
         let settled_by = Instant::now() + PATIENCE;
-        for (device, DeviceOutcome { outcome, .. }) in outcomes.into_iter().enumerate() {
+        for DeviceOutcome { outcome, .. } in outcomes {
             ledgers.push(outcome.ledger);
+            counters.push(outcome.counters);
             for engine in outcome.engines {
                 engine_percent.push(engine.thread_share * 100.0);
                 let mut forwarder = engine.handler;
-                left.iter_mut().zip(forwarder.settle(settled_by)).for_each(|(sum, count)| *sum += count);
-            }
-            if device == 0 {
-                counters = outcome.counters;
+                for (tally, left) in tallies.iter_mut().zip(forwarder.settle(settled_by)) {
+                    left.into_iter().for_each(|(cause, count)| tally.output.lose(cause, count));
+                }
             }
             warnings
                 .extend(outcome.warnings.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
             failure = failure.or(outcome.blind);
         }
-        let mut tallies: Vec<Tally> = counts.iter().map(|engines| Tally::of(engines.iter().map(|it| &**it))).collect();
-        tallies.iter_mut().zip(left).for_each(|(tally, count)| tally.output.lose(Cause::NotSent, count));
-        let look = Look { elapsed, tallies, ledgers, counters, device_dropped: last.device_dropped, up: last.up };
+        // What the devices dropped of the last frames, too.
+        let device_dropped = dropped_since(indices, dropped);
+        let look = Look { elapsed, tallies, ledgers, counters, device_dropped, up };
         Ok(Done { summary: Summary { facts, ending, look, engine_percent, warnings }, failure })
     }
 
@@ -236,17 +234,29 @@ impl Run<'_> {
     }
 
     fn look(&mut self) -> Look {
-        let since = |port: usize| Some(dropped_by(self.indices[port])?.saturating_sub(self.dropped[port]?));
-        let device_dropped = [since(0), since(1)];
         let mut ledgers = self.running.ledgers();
         ledgers.resize_with(self.facts.directions, Ledger::default);
         Look {
             elapsed: self.started.elapsed(),
-            tallies: self.counts.iter().map(|engines| Tally::of(engines.iter().map(|it| &**it))).collect(),
+            tallies: tallies(&self.counts),
             ledgers,
-            counters: self.running.counters(),
-            device_dropped,
-            up: [0, 1].map(|port| self.health.is_up(port)),
+            counters: self.running.device_counters(),
+            device_dropped: dropped_since(self.indices, self.dropped),
+            up: self.up(),
         }
     }
+
+    fn up(&self) -> [bool; 2] {
+        [0, 1].map(|port| self.health.is_up(port))
+    }
+}
+
+/// What was counted of each direction.
+fn tallies(counts: &[Vec<Arc<LaneCounts>>]) -> Vec<Tally> {
+    counts.iter().map(|engines| Tally::of(engines.iter().map(|it| &**it))).collect()
+}
+
+/// What each device has dropped on the way out since it had dropped so many.
+fn dropped_since(indices: [u32; 2], before: [Option<u64>; 2]) -> [Option<u64>; 2] {
+    [0, 1].map(|port: usize| Some(dropped_by(indices[port])?.saturating_sub(before[port]?)))
 }
