@@ -3,6 +3,7 @@
 #[path = "../capture_support/mod.rs"]
 mod capture_support;
 mod ends;
+mod mtu;
 mod wires;
 
 use std::process::Command;

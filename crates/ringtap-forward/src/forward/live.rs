@@ -122,8 +122,7 @@ fn open(options: &Options) -> Result<Opened> {
     warnings.extend(notes);
     let stamps = devices.iter().next().and_then(|device| device.stamp_clock()).unwrap_or(StampClock::Realtime);
     let lends = rings.iter().flatten().flatten().any(TransmitRing::lends);
-    let watched = ports.each_ref().map(|port| Some((port.name.clone(), port.index)));
-    let health = Health::start(&watched, &WORDS)?;
+    let health = Health::start(&ports.each_ref().map(Some), &WORDS)?;
     let limit = options.count.map(|most| Arc::new(Limit::new(most)));
     let directions = if options.both { 2 } else { 1 };
     let mut counts = vec![Vec::new(); directions];
@@ -134,7 +133,7 @@ fn open(options: &Options) -> Result<Opened> {
             let (output, own) = (1 - direction, Arc::new(LaneCounts::default()));
             let ring = ring.map_or_else(|| packet_ring(&ports[output], options.slots), Ok)?;
             counts[direction].push(Arc::clone(&own));
-            lanes.push(Lane { port: Port::new(Way::Ring(ring, ports[output].mtu as usize)), counts: own, output });
+            lanes.push(Lane { port: Port::new(Way::Ring(ring), health.mtu(output)), counts: own, output });
         }
         let (up, limit) = (health.up(), limit.clone());
         forwarders.push(Forwarder { lanes, up, limit, stamps, again: None, since_flush: 0 });
