@@ -185,7 +185,7 @@ impl TransmitRing {
         matches!(self.ring, Ring::Packet(_))
     }
 
-    /// Frames handed over that the device has not sent yet.
+    /// Frames handed over that the device has not taken yet.
     pub fn pending(&mut self) -> u32 {
         match &mut self.ring {
             Ring::Xdp(ring) => ring.pending(),
