@@ -3,7 +3,10 @@
 #[path = "../capture_support/mod.rs"]
 mod capture_support;
 mod ends;
+mod loops;
+mod merged;
 mod mtu;
+mod rings;
 mod wires;
 
 use std::process::Command;
