@@ -2,6 +2,7 @@
 //!
 //! Owns the options and where the summary goes. Forwarding is `ringtap-forward`'s.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -41,6 +42,10 @@ pub struct Args {
     /// Take packets away from the host, where it uses an interface itself
     #[arg(long, help_heading = "Taking packets")]
     take: bool,
+
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<SocketAddr>,
 
     #[command(flatten)]
     live: LiveArgs,
@@ -92,6 +97,7 @@ fn options(args: Args) -> Options {
         duration: args.duration,
         stats: args.report.stats,
         objects: args.report.json,
+        metrics: args.metrics,
         user: args.live.user,
         no_sandbox: args.live.no_sandbox,
         ..Options::new(first, args.second)

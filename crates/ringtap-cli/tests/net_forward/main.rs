@@ -5,6 +5,7 @@ mod capture_support;
 mod ends;
 mod loops;
 mod merged;
+mod metrics;
 mod mtu;
 mod rings;
 mod wires;

@@ -14,6 +14,7 @@ use ringtap::receiver::{
 use ringtap::source::StampClock;
 use ringtap::transmit::TransmitRing;
 use ringtap::{Error, Result};
+use ringtap_output::metrics as serve;
 use ringtap_run::live::{Configured, Live};
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
@@ -22,6 +23,7 @@ use ringtap_run::signals::{Hangup, Heard};
 
 use super::accounts::{LaneCounts, Tally};
 use super::handler::{Forwarder, Lane, Limit};
+use super::metrics::{Now, Shown};
 use super::report::{Facts, Look, Reporter, Summary};
 use super::{Done, Ending, Options};
 use crate::health::{Health, Words};
@@ -64,6 +66,8 @@ struct Run<'o> {
     /// What each device had dropped before.
     dropped: [Option<u64>; 2],
     started: Instant,
+    /// Where metrics are asked for.
+    shown: Option<Arc<Shown>>,
 }
 
 pub(super) fn run(options: &Options) -> Result<Done> {
@@ -74,14 +78,23 @@ pub(super) fn run(options: &Options) -> Result<Done> {
         user: options.user.as_deref(),
         keeps_privileges: options.no_sandbox,
     })?;
+    let metrics = options.metrics.map(serve::bind).transpose()?;
     let Opened { devices, forwarders, counts, limit, health, facts, indices, mut warnings } = open(options)?;
     let dropped = indices.map(dropped_by);
     let running = process.start(devices, forwarders, Needs { rings: true, ..Needs::default() }, &mut warnings)?;
     warnings.iter().for_each(|warning| notes::warn(warning));
     notes::say(&format!("forwarding {} ({}, {})", facts.wire(), facts.backend(), facts.manner()));
     let started = Instant::now();
-    let run = Run { options, facts, running, counts, limit, health, indices, dropped, started };
+    let shown = metrics.map(|listener| begin_to_show(listener, &facts)).transpose()?;
+    let run = Run { options, facts, running, counts, limit, health, indices, dropped, started, shown };
     run.complete(&process, warnings)
+}
+
+fn begin_to_show(listener: serve::Listener, facts: &Facts) -> Result<Arc<Shown>> {
+    let shown = Arc::new(Shown::new(facts.clone()));
+    let asked = Arc::clone(&shown);
+    serve::start(listener, move || asked.text())?;
+    Ok(shown)
 }
 
 /// Both interfaces, which have to be two ends of different wires.
@@ -197,6 +210,9 @@ impl Run<'_> {
             self.health.take_news().iter().for_each(|line| notes::say(line));
             if let Some(error) = self.gone() {
                 return (Ending::PortGone, Some(error));
+            }
+            if let Some(shown) = self.shown.clone() {
+                shown.show(Now { look: self.look(), engine_cpu: self.running.engine_cpu() });
             }
             if signals.take_report() {
                 let look = self.look();

@@ -19,7 +19,7 @@ use super::accounts::Tally;
 use crate::counts::Cause;
 
 /// What is known from the start on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Facts {
     /// The interfaces.
     pub(crate) names: [String; 2],

@@ -114,6 +114,11 @@ impl<H: Handler + Send + 'static> Running<H> {
         EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot())
     }
 
+    /// CPU time of each engine's thread, in their order; `None` of one that has ended.
+    pub fn engine_cpu(&self) -> Vec<Option<Duration>> {
+        self.shares.iter().map(ThreadShare::cpu).collect()
+    }
+
     /// The ledger as of now. While packets are on their way it is off by as many as are in the rings.
     ///
     /// Who asks once per interval also learns in the end of an engine that came up against RT throttling in one of them.

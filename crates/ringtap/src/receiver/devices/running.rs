@@ -1,6 +1,7 @@
 //! Devices at work: which of them still run, what all of them counted, and the end of one while the others go on.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::Device;
 use crate::engine::Handler;
@@ -176,6 +177,11 @@ impl<H: Handler + Send + 'static> RunningDevices<H> {
             EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot())
         };
         (0..self.names.len()).map(of).collect()
+    }
+
+    /// CPU time of each engine's thread, of devices that are not known to have ended.
+    pub fn engine_cpu(&self) -> Vec<Option<Duration>> {
+        self.running().flat_map(|(_, running)| running.engine_cpu()).collect()
     }
 
     /// The ledger of each device as of now, in their order.
