@@ -2,6 +2,7 @@
 //!
 //! Owns the options and where the summary goes. Forwarding is `ringtap-forward`'s.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -42,6 +43,10 @@ pub struct Args {
     #[arg(long, help_heading = "Taking packets")]
     take: bool,
 
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<SocketAddr>,
+
     #[command(flatten)]
     live: LiveArgs,
     #[command(flatten)]
@@ -60,11 +65,11 @@ Examples:
 
 The account of each direction: received = forwarded + lost + beyond --count. Forwarded packets were handed to the other interface's
 device. Lost ones: link_down (it is down, or has no carrier), ring_full (it sends more slowly than packets come), too_long (for its
-MTU), too_short (less than an Ethernet header), cut (reception did not give all of it), not_sent (still in the ring at the end). What a
-device drops by itself afterwards it counts as device_dropped, whoever sent it.
+MTU), too_short (less than an Ethernet header), cut (reception did not give all of it), not_sent (still in the ring at the end),
+invalid_descriptor (the kernel refused it). What a device drops by itself afterwards it counts as device_dropped, whoever sent it.
 
-Frames leave as they came, MAC addresses included, past the queueing discipline. The interfaces may not be one, two ends of a pair, or
-stand on one another: packets would come back. What this host itself sends by an interface is not forwarded.
+Frames leave as they came, MAC addresses included, past the queueing discipline. The interfaces may not be one, two ends of a pair,
+ports of one bridge or bond, or stand on one another: packets would come back. An MTU that changes meanwhile holds at once. What this host itself sends by an interface is not forwarded.
 
 With AF_XDP the host itself does not see forwarded packets. On interfaces that the host uses, auto copies them, unless --take says
 otherwise. An interface that is removed ends the run; one that goes down is waited for.";
@@ -92,6 +97,7 @@ fn options(args: Args) -> Options {
         duration: args.duration,
         stats: args.report.stats,
         objects: args.report.json,
+        metrics: args.metrics,
         user: args.live.user,
         no_sandbox: args.live.no_sandbox,
         ..Options::new(first, args.second)

@@ -25,10 +25,12 @@ pub(crate) enum Cause {
     OutputFailed,
     /// In the transmit ring when the run ended: the device did not take it.
     NotSent,
+    /// The kernel refused its descriptor.
+    InvalidDescriptor,
 }
 
 impl Cause {
-    pub(crate) const ALL: [(Self, &str); 8] = [
+    pub(crate) const ALL: [(Self, &str); 9] = [
         (Self::LinkDown, "link_down"),
         (Self::RingFull, "ring_full"),
         (Self::TooLong, "too_long"),
@@ -37,6 +39,7 @@ impl Cause {
         (Self::SlowOutput, "slow_output"),
         (Self::OutputFailed, "output_failed"),
         (Self::NotSent, "not_sent"),
+        (Self::InvalidDescriptor, "invalid_descriptor"),
     ];
 }
 

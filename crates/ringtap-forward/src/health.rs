@@ -1,14 +1,16 @@
-//! Which outputs are up: interfaces by the kernel's announcements, files until they can't be written.
+//! Which outputs are up, and how long a packet may be for each: interfaces by the kernel's announcements, files until they can't be
+//! written.
 //!
-//! Owns the set that engines read, and the thread that keeps it. Does not: touch a ring.
+//! Owns the set and the MTUs that engines read, and the thread that keeps them. Does not: touch a ring.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::libc::ENODEV;
+use ringtap::interface::Interface;
 use ringtap::netlink::{self, LinkEvents};
 use ringtap::{Error, Result, Stop};
 
@@ -27,13 +29,13 @@ enum State {
 }
 
 impl State {
-    /// `None`: the kernel does not answer.
-    fn of(index: u32) -> Option<Self> {
+    /// With the MTU, where it is there; `None`: the kernel does not answer.
+    fn of(index: u32) -> Option<(Self, Option<u32>)> {
         match netlink::link_by_index(index) {
-            Ok(link) if !link.up => Some(Self::Down),
-            Ok(link) if !link.carrier => Some(Self::NoCarrier),
-            Ok(_) => Some(Self::Up),
-            Err(error) => (error.raw_os_error() == Some(ENODEV)).then_some(Self::Gone),
+            Ok(link) if !link.up => Some((Self::Down, Some(link.mtu))),
+            Ok(link) if !link.carrier => Some((Self::NoCarrier, Some(link.mtu))),
+            Ok(link) => Some((Self::Up, Some(link.mtu))),
+            Err(error) => (error.raw_os_error() == Some(ENODEV)).then_some((Self::Gone, None)),
         }
     }
 
@@ -63,49 +65,57 @@ struct Watched {
     name: String,
     index: u32,
     state: State,
+    mtu: Arc<AtomicU32>,
+}
+
+/// What is known of all outputs.
+#[derive(Debug, Clone)]
+struct Known {
+    up: Arc<AtomicU64>,
+    /// Outputs that won't come back.
+    lost: Arc<AtomicU64>,
+    /// Of each output; of a file 0.
+    mtus: Vec<Arc<AtomicU32>>,
+    lines: Arc<Mutex<Vec<String>>>,
 }
 
 /// The set of outputs that are up, and who keeps it.
 #[derive(Debug)]
 pub(crate) struct Health {
-    up: Arc<AtomicU64>,
-    /// Outputs that won't come back.
-    lost: Arc<AtomicU64>,
+    known: Known,
     all: u64,
-    lines: Arc<Mutex<Vec<String>>>,
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Health {
-    /// Looks at the outputs, of which some are interfaces (by name and index), and goes on doing so.
+    /// Looks at the outputs, of which some are interfaces, and goes on doing so.
     ///
     /// # Errors
     /// The kernel refuses to announce, or a thread can't be started.
-    pub(crate) fn start(outputs: &[Option<(String, u32)>], words: &'static Words) -> Result<Self> {
+    pub(crate) fn start(outputs: &[Option<&Interface>], words: &'static Words) -> Result<Self> {
         let events = LinkEvents::open().map_err(|error| Error::os("watch", "the outputs", &error))?;
         let all = (0..outputs.len()).fold(0, |set, number| set | 1 << number);
-        let mut this = Self {
+        let known = Known {
             up: Arc::new(AtomicU64::new(all)),
             lost: Arc::default(),
-            all,
+            mtus: outputs.iter().map(|output| Arc::new(AtomicU32::new(output.map_or(0, |it| it.mtu)))).collect(),
             lines: Arc::default(),
-            stop: Arc::new(Stop::new()?),
-            thread: None,
         };
+        let mut this = Self { known: known.clone(), all, stop: Arc::new(Stop::new()?), thread: None };
         let interfaces = outputs.iter().enumerate().filter_map(|(number, output)| {
-            let (name, index) = output.clone()?;
-            Some(Watched { number, name, index, state: State::Up })
+            let Interface { name, index, .. } = output.as_ref()?;
+            let mtu = Arc::clone(&known.mtus[number]);
+            Some(Watched { number, name: name.clone(), index: *index, state: State::Up, mtu })
         });
         let mut interfaces: Vec<Watched> = interfaces.collect();
-        look(&mut interfaces, &this.up, &this.lost, &this.lines, words);
-        let (up, lost, lines, stop) =
-            (Arc::clone(&this.up), Arc::clone(&this.lost), Arc::clone(&this.lines), Arc::clone(&this.stop));
+        look(&mut interfaces, &known, words);
+        let stop = Arc::clone(&this.stop);
         let watch = move || {
             while !stop.is_pulled() {
                 stop.wait_readable(events.as_fd(), Some(LOOK));
                 events.drain();
-                look(&mut interfaces, &up, &lost, &lines, words);
+                look(&mut interfaces, &known, words);
             }
         };
         let thread =
@@ -116,32 +126,37 @@ impl Health {
 
     /// The set, for engines to read.
     pub(crate) fn up(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.up)
+        Arc::clone(&self.known.up)
+    }
+
+    /// The MTU of an interface, for engines to read.
+    pub(crate) fn mtu(&self, number: usize) -> Arc<AtomicU32> {
+        Arc::clone(&self.known.mtus[number])
     }
 
     pub(crate) fn is_up(&self, number: usize) -> bool {
-        self.up.load(Ordering::Relaxed) >> number & 1 == 1
+        self.known.up.load(Ordering::Relaxed) >> number & 1 == 1
     }
 
     /// An output that is none of the kernel's can't be written any more. `true` the first time.
     pub(crate) fn lose(&self, number: usize) -> bool {
-        self.up.fetch_and(!(1 << number), Ordering::Relaxed);
-        self.lost.fetch_or(1 << number, Ordering::Relaxed) >> number & 1 == 0
+        self.known.up.fetch_and(!(1 << number), Ordering::Relaxed);
+        self.known.lost.fetch_or(1 << number, Ordering::Relaxed) >> number & 1 == 0
     }
 
     /// Whether this one won't come back.
     pub(crate) fn is_lost(&self, number: usize) -> bool {
-        self.lost.load(Ordering::Relaxed) >> number & 1 == 1
+        self.known.lost.load(Ordering::Relaxed) >> number & 1 == 1
     }
 
     /// Whether none is left that could come back.
     pub(crate) fn all_lost(&self) -> bool {
-        self.lost.load(Ordering::Relaxed) == self.all
+        self.known.lost.load(Ordering::Relaxed) == self.all
     }
 
     /// What changed since it was asked last, one line each.
     pub(crate) fn take_news(&self) -> Vec<String> {
-        std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.known.lines.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -152,18 +167,28 @@ impl Drop for Health {
     }
 }
 
-fn look(interfaces: &mut [Watched], up: &AtomicU64, lost: &AtomicU64, lines: &Mutex<Vec<String>>, words: &Words) {
+fn look(interfaces: &mut [Watched], known: &Known, words: &Words) {
+    let say = |line| known.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     for output in interfaces.iter_mut().filter(|output| output.state != State::Gone) {
-        let Some(state) = State::of(output.index).filter(|state| *state != output.state) else { continue };
+        let Some((state, mtu)) = State::of(output.index) else { continue };
+        if let Some(mtu) = mtu.filter(|mtu| *mtu != output.mtu.swap(*mtu, Ordering::Relaxed)) {
+            say(format!(
+                "{}: its MTU is {mtu} now, and longer frames that were to leave by it are lost as too_long",
+                output.name
+            ));
+        }
+        if state == output.state {
+            continue;
+        }
         output.state = state;
         let bit = 1 << output.number;
         match state {
-            State::Up => up.fetch_or(bit, Ordering::Relaxed),
-            _ => up.fetch_and(!bit, Ordering::Relaxed),
+            State::Up => known.up.fetch_or(bit, Ordering::Relaxed),
+            _ => known.up.fetch_and(!bit, Ordering::Relaxed),
         };
         if state == State::Gone {
-            lost.fetch_or(bit, Ordering::Relaxed);
+            known.lost.fetch_or(bit, Ordering::Relaxed);
         }
-        lines.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{} {}", output.name, state.words(words)));
+        say(format!("{} {}", output.name, state.words(words)));
     }
 }

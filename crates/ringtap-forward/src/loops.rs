@@ -25,6 +25,13 @@ pub(crate) fn refuse(name: &str, output: &Interface, input: &Interface, role: &s
         return refuse(cause, "name the end of another pair");
     }
     let links = netlink::links().map_err(|error| Error::os("look at", "the interfaces", &error))?;
+    if let Some(aggregate) = aggregate_of_both(&links, output.index, input.index) {
+        let cause = format!(
+            "it and {role}{} are ports of {aggregate}, which sends frames on by itself: they would leave twice, or come back",
+            input.name
+        );
+        return refuse(cause, "name an interface outside of it");
+    }
     let peer = |index| netlink::veth_peer_here(index).ok().flatten();
     if reaches(&links, peer, output.index, input.index) {
         let cause = format!(
@@ -70,6 +77,14 @@ fn next(links: &[Link], peer: &impl Fn(u32) -> Option<u32>, (device, comes_in): 
     places
 }
 
+/// Name of the device of which both are ports, where it carries frames between its ports, or is one link for who is at their other ends.
+fn aggregate_of_both(links: &[Link], a: u32, b: u32) -> Option<&str> {
+    let master =
+        find(links, a)?.master.filter(|master| find(links, b).is_some_and(|link| link.master == Some(*master)))?;
+    let carries = |link: &&Link| matches!(link.kind.as_deref(), Some("bridge" | "bond" | "team" | "openvswitch"));
+    find(links, master).filter(carries).map(|link| link.name.as_str())
+}
+
 /// Whether a device stands on another, or is a port of it, over however many others.
 fn stands_on(links: &[Link], device: u32, on: u32) -> bool {
     let below =
@@ -93,6 +108,19 @@ mod tests {
     fn link(index: u32, kind: &str, lower: u32, master: u32) -> Link {
         let given = |index: u32| (index > 0).then_some(index);
         Link { index, kind: Some(kind.to_owned()), lower: given(lower), master: given(master), ..Link::default() }
+    }
+
+    #[test]
+    fn two_ports_of_one_aggregate_are_no_two_wires() {
+        for (kind, is_refused) in
+            [("bridge", true), ("bond", true), ("team", true), ("openvswitch", true), ("vrf", false)]
+        {
+            let aggregate = Link { name: "all0".to_owned(), ..link(10, kind, 0, 0) };
+            let links = [aggregate, link(11, "veth", 0, 10), link(12, "", 0, 10), link(13, "", 0, 0)];
+            let of_both = |a, b| aggregate_of_both(&links, a, b);
+            assert_eq!(of_both(11, 12), is_refused.then_some("all0"), "{kind}");
+            assert_eq!((of_both(11, 13), of_both(13, 11), of_both(10, 11), of_both(13, 99)), (None, None, None, None));
+        }
     }
 
     #[test]

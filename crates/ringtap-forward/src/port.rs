@@ -3,6 +3,8 @@
 //! Owns what can be sent there, and when the ring is handed to the kernel: at a cycle's end, and each [`BATCH`] frames of a long one.
 //! Which packets come here is the caller's business, whether the output is up `health`'s.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use ringtap::Result;
@@ -48,8 +50,8 @@ pub(crate) fn packet_ring(interface: &Interface, slots: u32) -> Result<TransmitR
 
 /// Where frames go.
 pub(crate) enum Way {
-    /// To an interface of this MTU.
-    Ring(TransmitRing, usize),
+    /// To an interface.
+    Ring(TransmitRing),
     /// To a file's writer.
     Spool(SpoolProducer),
 }
@@ -57,20 +59,22 @@ pub(crate) enum Way {
 /// The end.
 pub(crate) struct Port {
     way: Way,
+    /// The interface's, as it is at the moment.
+    mtu: Arc<AtomicU32>,
     waiting: usize,
     /// Arrival stamps of what waits.
     stamps: [u64; BATCH],
 }
 
 impl Port {
-    pub(crate) fn new(way: Way) -> Self {
-        Self { way, waiting: 0, stamps: [0; BATCH] }
+    pub(crate) fn new(way: Way, mtu: Arc<AtomicU32>) -> Self {
+        Self { way, mtu, waiting: 0, stamps: [0; BATCH] }
     }
 
     /// Takes a packet, or counts why it can't. `true`: it is time to [flush](Self::flush).
     pub(crate) fn send(&mut self, packet: &Packet<'_>, counts: &PortCounts) -> bool {
         let sent = match &mut self.way {
-            Way::Ring(ring, mtu) => into_ring(ring, *mtu, packet, counts),
+            Way::Ring(ring) => into_ring(ring, self.mtu.load(Ordering::Relaxed) as usize, packet, counts),
             Way::Spool(spool) => {
                 let has_room = spool.push(0, packet.arrival_ns, packet.wire_len, packet.data);
                 has_room.then_some(()).ok_or(Cause::SlowOutput)
@@ -95,7 +99,7 @@ impl Port {
     /// Hands over what waits, and notes how long it was here. Returns when to do so again, where the device did not take all.
     pub(crate) fn flush(&mut self, stamps: StampClock, inside: &Histogram) -> Option<Duration> {
         let again = match &mut self.way {
-            Way::Ring(ring, _) => ring.kick(),
+            Way::Ring(ring) => ring.kick(),
             Way::Spool(spool) => {
                 spool.wake();
                 None
@@ -117,13 +121,18 @@ impl Port {
 
     /// Waits for what the device has not taken yet, until then; how many frames it never did.
     pub(crate) fn settle(&mut self, until: Instant) -> u64 {
-        let Way::Ring(ring, _) = &mut self.way else { return 0 };
+        let Way::Ring(ring) = &mut self.way else { return 0 };
         ring.kick();
         while ring.pending() > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
             ring.kick();
         }
         ring.pending().into()
+    }
+
+    /// How many frames the kernel took and refused to send.
+    pub(crate) fn refused(&self) -> u64 {
+        if let Way::Ring(ring) = &self.way { ring.refused() } else { 0 }
     }
 }
 
@@ -152,7 +161,7 @@ fn into_ring(
         return ring.forward(data).map(drop).ok_or(Cause::RingFull);
     }
     let queued = ring.send(|frame| {
-        // A ring's frames hold what the MTU allows.
+        // A ring's frames hold what the MTU allowed when it was opened.
         let Some(frame) = frame.get_mut(..data.len()) else { return 0 };
         frame.copy_from_slice(data);
         if packet.checksum_pending && complete(frame) {

@@ -251,6 +251,7 @@ impl<S: Source, H: Handler> Engine<S, H> {
     fn cycle_end(&mut self) -> Option<Duration> {
         let mut outbox = Outbox { ring: self.transmit.as_mut(), meters: &self.meters };
         self.handler.cycle_end(&mut outbox);
+        self.source.count_invalid(&self.meters);
         let kick = self.transmit.as_mut().and_then(TransmitRing::kick);
         [kick, self.handler.next_turn()].into_iter().flatten().min()
     }

@@ -13,6 +13,8 @@ pub struct EngineMeters {
     pub(crate) bytes: AtomicU64,
     pub(crate) cut: AtomicU64,
     pub(crate) left_at_limit: AtomicU64,
+    pub(crate) invalid_descriptors: AtomicU64,
+    pub(crate) invalid_completions: AtomicU64,
     pub(crate) cycles: AtomicU64,
     pub(crate) timer_wakes: AtomicU64,
     pub(crate) interrupt_wakes: AtomicU64,
@@ -42,6 +44,10 @@ pub struct EngineSnapshot {
     pub cut: u64,
     /// Packets taken off the ring after the packet limit was reached, not given to the handler.
     pub left_at_limit: u64,
+    /// Descriptors or frame heads that made no sense ([`Source::invalid_descriptors`](crate::Source::invalid_descriptors)).
+    pub invalid_descriptors: u64,
+    /// Frames given back as sent that were not out ([`Source::invalid_completions`](crate::Source::invalid_completions)).
+    pub invalid_completions: u64,
     /// Cycles that found at least one packet.
     pub cycles: u64,
     /// Wake-ups by the timer.
@@ -98,6 +104,8 @@ impl EngineMeters {
             bytes: read(&self.bytes),
             cut: read(&self.cut),
             left_at_limit: read(&self.left_at_limit),
+            invalid_descriptors: read(&self.invalid_descriptors),
+            invalid_completions: read(&self.invalid_completions),
             cycles: read(&self.cycles),
             timer_wakes: read(&self.timer_wakes),
             interrupt_wakes: read(&self.interrupt_wakes),
@@ -128,6 +136,8 @@ impl EngineSnapshot {
             bytes: a.bytes + b.bytes,
             cut: a.cut + b.cut,
             left_at_limit: a.left_at_limit + b.left_at_limit,
+            invalid_descriptors: a.invalid_descriptors + b.invalid_descriptors,
+            invalid_completions: a.invalid_completions + b.invalid_completions,
             cycles: a.cycles + b.cycles,
             timer_wakes: a.timer_wakes + b.timer_wakes,
             interrupt_wakes: a.interrupt_wakes + b.interrupt_wakes,
@@ -155,6 +165,8 @@ impl EngineSnapshot {
             packets: self.packets - earlier.packets,
             bytes: self.bytes - earlier.bytes,
             left_at_limit: self.left_at_limit - earlier.left_at_limit,
+            invalid_descriptors: self.invalid_descriptors - earlier.invalid_descriptors,
+            invalid_completions: self.invalid_completions - earlier.invalid_completions,
             cycles: self.cycles - earlier.cycles,
             timer_wakes: self.timer_wakes - earlier.timer_wakes,
             interrupt_wakes: self.interrupt_wakes - earlier.interrupt_wakes,

@@ -144,6 +144,11 @@ impl ThreadShare {
         (self.at_ns, self.cpu_ns) = (now_ns, cpu_ns);
     }
 
+    /// CPU time that the thread has used; `None`: it has ended, or nobody says.
+    pub(crate) fn cpu(&self) -> Option<Duration> {
+        self.clock.and_then(ThreadClock::nanoseconds).map(Duration::from_nanos)
+    }
+
     /// The greatest share (0–1) seen.
     pub(crate) fn greatest(&self) -> f64 {
         self.greatest

@@ -360,7 +360,6 @@ fn run<H: Handler>(
         handler: engine.handler,
         wall_ns,
         end,
-        invalid: engine.source.invalid_descriptors(),
         failure: engine.source.failure().map(str::to_owned),
         thread_share,
     }

@@ -170,12 +170,22 @@ impl TransmitRing {
         self.left = self.left.after(frames, std::mem::take(&mut self.fresh));
     }
 
+    /// Frames that the kernel took off the ring without sending them, as their descriptors made no sense to it (tx_invalid_descs of
+    /// XDP_STATISTICS, af_xdp.rst); a frame that was lent then does not come back. 0 where nobody counts that.
+    pub fn refused(&self) -> u64 {
+        match &self.ring {
+            Ring::Xdp(ring) => ring.refused(),
+            Ring::Lend(ring) => ring.refused(),
+            Ring::Packet(_) | Ring::Card(_) => 0,
+        }
+    }
+
     /// Whether it is a packet socket's.
     pub fn is_packet(&self) -> bool {
         matches!(self.ring, Ring::Packet(_))
     }
 
-    /// Frames handed over that the device has not sent yet.
+    /// Frames handed over that the device has not taken yet.
     pub fn pending(&mut self) -> u32 {
         match &mut self.ring {
             Ring::Xdp(ring) => ring.pending(),

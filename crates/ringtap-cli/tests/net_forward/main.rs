@@ -2,6 +2,12 @@
 
 #[path = "../capture_support/mod.rs"]
 mod capture_support;
+mod ends;
+mod loops;
+mod merged;
+mod metrics;
+mod mtu;
+mod rings;
 mod wires;
 
 use std::process::Command;

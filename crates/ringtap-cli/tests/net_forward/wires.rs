@@ -14,7 +14,7 @@ use ringtap_testbed::{
     TestbedConfig,
 };
 
-use crate::capture_support::{Capture, RINGTAP, testbed};
+use crate::capture_support::{Capture, RINGTAP, ip, testbed};
 
 /// Numbers that would otherwise be calibrated.
 pub const NUMBERS: [&str; 6] = ["--period", "500us", "--threshold", "10k", "--ring", RING];
@@ -89,12 +89,37 @@ impl Wires {
 
     /// The same from the far host.
     pub fn send_back(&self, first: u64, count: u64, pps: f64) {
+        let config = self.far_config(first, count, pps);
+        finish(self.far.host().run(|| Generator::start(config)).unwrap().unwrap(), count);
+    }
+
+    fn far_config(&self, first: u64, count: u64, pps: f64) -> GeneratorConfig {
         let far = self.far.host();
         let frame = FrameSpec::ipv4(far.link(), self.testbed.sender().link(), 64);
         let core = Some(self.testbed.config().generator_core);
         let config = GeneratorConfig { core, ..GeneratorConfig::new(far.interface(), frame, profile(count, pps)) };
-        let config = numbered(config.count(count), first);
-        finish(far.run(|| Generator::start(config)).unwrap().unwrap(), count);
+        numbered(config.count(count), first)
+    }
+
+    /// As [`Wires::send_there`], on a CPU, with source ports from this one on.
+    pub fn send_there_from(&self, core: usize, port: u16, first: u64, count: u64, pps: f64) {
+        let config = GeneratorConfig::for_testbed(&self.testbed, 64, profile(count, pps)).count(count);
+        let mut config = GeneratorConfig { core: Some(core), ..numbered(config, first) };
+        config.frame.source_port = port;
+        finish(self.testbed.generate(config).unwrap(), count);
+    }
+
+    /// The same from the far host.
+    pub fn send_back_from(&self, core: usize, port: u16, first: u64, count: u64, pps: f64) {
+        let mut config = GeneratorConfig { core: Some(core), ..self.far_config(first, count, pps) };
+        config.frame.source_port = port;
+        finish(self.far.host().run(|| Generator::start(config)).unwrap().unwrap(), count);
+    }
+
+    /// A far host anew, whose wire was removed.
+    pub fn renew(&mut self) {
+        self.far = FarHost::behind(&self.testbed).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
     }
 
     /// What the veths' queues of 256 did not take since they were made: from the forwarder to the far host, and to the sender. Nobody
@@ -128,6 +153,13 @@ impl Wires {
         }
         lines
     }
+}
+
+/// A bridge `br0` that is up, without ports, and says nothing of itself.
+pub fn quiet_bridge(host: &Host) {
+    ip(host, "link add br0 type bridge mcast_snooping 0");
+    host.run(|| std::fs::write("/proc/sys/net/ipv6/conf/br0/disable_ipv6", "1").unwrap()).unwrap();
+    ip(host, "link set br0 up");
 }
 
 fn profile(count: u64, pps: f64) -> Profile {

@@ -64,9 +64,14 @@ pub(crate) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Waits until both devices have taken what is in their rings, or the time has come; how many frames each direction's never took.
-    pub(crate) fn settle(&mut self, until: Instant) -> Vec<u64> {
-        self.lanes.iter_mut().map(|lane| lane.port.settle(until)).collect()
+    /// Waits until both devices have taken what is in their rings, or the time has come; how many frames of each direction did not leave,
+    /// and why.
+    pub(crate) fn settle(&mut self, until: Instant) -> Vec<[(Cause, u64); 2]> {
+        let of = |lane: &mut Lane| {
+            let not_sent = lane.port.settle(until);
+            [(Cause::NotSent, not_sent), (Cause::InvalidDescriptor, lane.port.refused())]
+        };
+        self.lanes.iter_mut().map(of).collect()
     }
 }
 

@@ -14,6 +14,7 @@ use ringtap::receiver::{
 use ringtap::source::StampClock;
 use ringtap::transmit::TransmitRing;
 use ringtap::{Error, Result};
+use ringtap_output::metrics as serve;
 use ringtap_run::live::{Configured, Live};
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
@@ -22,9 +23,9 @@ use ringtap_run::signals::{Hangup, Heard};
 
 use super::accounts::{LaneCounts, Tally};
 use super::handler::{Forwarder, Lane, Limit};
+use super::metrics::{Now, Shown};
 use super::report::{Facts, Look, Reporter, Summary};
 use super::{Done, Ending, Options};
-use crate::counts::Cause;
 use crate::health::{Health, Words};
 use crate::loops;
 use crate::port::{PATIENCE, Port, Way, dropped_by, packet_ring};
@@ -65,6 +66,8 @@ struct Run<'o> {
     /// What each device had dropped before.
     dropped: [Option<u64>; 2],
     started: Instant,
+    /// Where metrics are asked for.
+    shown: Option<Arc<Shown>>,
 }
 
 pub(super) fn run(options: &Options) -> Result<Done> {
@@ -75,14 +78,23 @@ pub(super) fn run(options: &Options) -> Result<Done> {
         user: options.user.as_deref(),
         keeps_privileges: options.no_sandbox,
     })?;
+    let metrics = options.metrics.map(serve::bind).transpose()?;
     let Opened { devices, forwarders, counts, limit, health, facts, indices, mut warnings } = open(options)?;
     let dropped = indices.map(dropped_by);
     let running = process.start(devices, forwarders, Needs { rings: true, ..Needs::default() }, &mut warnings)?;
     warnings.iter().for_each(|warning| notes::warn(warning));
     notes::say(&format!("forwarding {} ({}, {})", facts.wire(), facts.backend(), facts.manner()));
     let started = Instant::now();
-    let run = Run { options, facts, running, counts, limit, health, indices, dropped, started };
+    let shown = metrics.map(|listener| begin_to_show(listener, &facts)).transpose()?;
+    let run = Run { options, facts, running, counts, limit, health, indices, dropped, started, shown };
     run.complete(&process, warnings)
+}
+
+fn begin_to_show(listener: serve::Listener, facts: &Facts) -> Result<Arc<Shown>> {
+    let shown = Arc::new(Shown::new(facts.clone()));
+    let asked = Arc::clone(&shown);
+    serve::start(listener, move || asked.text())?;
+    Ok(shown)
 }
 
 /// Both interfaces, which have to be two ends of different wires.
@@ -123,8 +135,7 @@ fn open(options: &Options) -> Result<Opened> {
     warnings.extend(notes);
     let stamps = devices.iter().next().and_then(|device| device.stamp_clock()).unwrap_or(StampClock::Realtime);
     let lends = rings.iter().flatten().flatten().any(TransmitRing::lends);
-    let watched = ports.each_ref().map(|port| Some((port.name.clone(), port.index)));
-    let health = Health::start(&watched, &WORDS)?;
+    let health = Health::start(&ports.each_ref().map(Some), &WORDS)?;
     let limit = options.count.map(|most| Arc::new(Limit::new(most)));
     let directions = if options.both { 2 } else { 1 };
     let mut counts = vec![Vec::new(); directions];
@@ -135,7 +146,7 @@ fn open(options: &Options) -> Result<Opened> {
             let (output, own) = (1 - direction, Arc::new(LaneCounts::default()));
             let ring = ring.map_or_else(|| packet_ring(&ports[output], options.slots), Ok)?;
             counts[direction].push(Arc::clone(&own));
-            lanes.push(Lane { port: Port::new(Way::Ring(ring, ports[output].mtu as usize)), counts: own, output });
+            lanes.push(Lane { port: Port::new(Way::Ring(ring), health.mtu(output)), counts: own, output });
         }
         let (up, limit) = (health.up(), limit.clone());
         forwarders.push(Forwarder { lanes, up, limit, stamps, again: None, since_flush: 0 });
@@ -151,31 +162,30 @@ impl Run<'_> {
         let (ending, mut failure) = self.watch(process, &reporter);
         let elapsed = self.started.elapsed();
         notes::clear_progress();
-        let last = self.look();
-        let Self { facts, running, counts, .. } = self;
-        let (mut ledgers, mut engine_percent) = (Vec::new(), Vec::new());
-        let mut left = vec![0; facts.directions];
-        let mut counters = last.counters;
+        let up = self.up();
+        let Self { facts, running, counts, indices, dropped, .. } = self;
+        let (mut ledgers, mut counters, mut engine_percent) = (Vec::new(), Vec::new(), Vec::new());
         let outcomes = running.finish()?;
+        let mut tallies = tallies(&counts);
         // One deadline for all that did not leave.
         let settled_by = Instant::now() + PATIENCE;
-        for (device, DeviceOutcome { outcome, .. }) in outcomes.into_iter().enumerate() {
+        for DeviceOutcome { outcome, .. } in outcomes {
             ledgers.push(outcome.ledger);
+            counters.push(outcome.counters);
             for engine in outcome.engines {
                 engine_percent.push(engine.thread_share * 100.0);
                 let mut forwarder = engine.handler;
-                left.iter_mut().zip(forwarder.settle(settled_by)).for_each(|(sum, count)| *sum += count);
-            }
-            if device == 0 {
-                counters = outcome.counters;
+                for (tally, left) in tallies.iter_mut().zip(forwarder.settle(settled_by)) {
+                    left.into_iter().for_each(|(cause, count)| tally.output.lose(cause, count));
+                }
             }
             warnings
                 .extend(outcome.warnings.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
             failure = failure.or(outcome.blind);
         }
-        let mut tallies: Vec<Tally> = counts.iter().map(|engines| Tally::of(engines.iter().map(|it| &**it))).collect();
-        tallies.iter_mut().zip(left).for_each(|(tally, count)| tally.output.lose(Cause::NotSent, count));
-        let look = Look { elapsed, tallies, ledgers, counters, device_dropped: last.device_dropped, up: last.up };
+        // What the devices dropped of the last frames, too.
+        let device_dropped = dropped_since(indices, dropped);
+        let look = Look { elapsed, tallies, ledgers, counters, device_dropped, up };
         Ok(Done { summary: Summary { facts, ending, look, engine_percent, warnings }, failure })
     }
 
@@ -200,6 +210,9 @@ impl Run<'_> {
             self.health.take_news().iter().for_each(|line| notes::say(line));
             if let Some(error) = self.gone() {
                 return (Ending::PortGone, Some(error));
+            }
+            if let Some(shown) = self.shown.clone() {
+                shown.show(Now { look: self.look(), engine_cpu: self.running.engine_cpu() });
             }
             if signals.take_report() {
                 let look = self.look();
@@ -236,17 +249,29 @@ impl Run<'_> {
     }
 
     fn look(&mut self) -> Look {
-        let since = |port: usize| Some(dropped_by(self.indices[port])?.saturating_sub(self.dropped[port]?));
-        let device_dropped = [since(0), since(1)];
         let mut ledgers = self.running.ledgers();
         ledgers.resize_with(self.facts.directions, Ledger::default);
         Look {
             elapsed: self.started.elapsed(),
-            tallies: self.counts.iter().map(|engines| Tally::of(engines.iter().map(|it| &**it))).collect(),
+            tallies: tallies(&self.counts),
             ledgers,
-            counters: self.running.counters(),
-            device_dropped,
-            up: [0, 1].map(|port| self.health.is_up(port)),
+            counters: self.running.device_counters(),
+            device_dropped: dropped_since(self.indices, self.dropped),
+            up: self.up(),
         }
     }
+
+    fn up(&self) -> [bool; 2] {
+        [0, 1].map(|port| self.health.is_up(port))
+    }
+}
+
+/// What was counted of each direction.
+fn tallies(counts: &[Vec<Arc<LaneCounts>>]) -> Vec<Tally> {
+    counts.iter().map(|engines| Tally::of(engines.iter().map(|it| &**it))).collect()
+}
+
+/// What each device has dropped on the way out since it had dropped so many.
+fn dropped_since(indices: [u32; 2], before: [Option<u64>; 2]) -> [Option<u64>; 2] {
+    [0, 1].map(|port: usize| Some(dropped_by(indices[port])?.saturating_sub(before[port]?)))
 }

@@ -2,15 +2,17 @@
 //!
 //! Owns what is asked for ([`Options`]) and what is left at the end ([`Done`]). A packet's way: engine → `handler` → the transmit ring of
 //! the other interface. By AF_XDP both interfaces share one UMEM, and a packet is handed over by its descriptor; by packet rings it is
-//! copied once. One engine, with one wait, serves both. `live` runs, `accounts` and `report` tell.
+//! copied once. One engine, with one wait, serves both. `live` runs, `accounts`, `report` and `metrics` tell.
 
 mod accounts;
 mod handler;
 mod live;
+mod metrics;
 mod report;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ringtap::receiver::Backend;
@@ -39,6 +41,8 @@ pub struct Options {
     pub stats: Option<Duration>,
     /// Reports are JSON objects.
     pub objects: bool,
+    /// Address and port to serve metrics at.
+    pub metrics: Option<SocketAddr>,
     /// User to go on as.
     pub user: Option<String>,
     /// Keep all privileges.
@@ -57,6 +61,7 @@ impl Options {
             duration: None,
             stats: None,
             objects: false,
+            metrics: None,
             user: None,
             no_sandbox: false,
         }

@@ -6,6 +6,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write as _};
 use std::time::Duration;
 
+use ringtap::histogram::{Histogram, HistogramSnapshot};
 use ringtap::ledger::Ledger;
 use ringtap::meters::EngineSnapshot;
 use ringtap::source::Description;
@@ -18,7 +19,7 @@ use super::accounts::Tally;
 use crate::counts::Cause;
 
 /// What is known from the start on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Facts {
     /// The interfaces.
     pub(crate) names: [String; 2],
@@ -58,8 +59,8 @@ pub(crate) struct Look {
     pub(crate) tallies: Vec<Tally>,
     /// Of each direction's reception.
     pub(crate) ledgers: Vec<Ledger>,
-    /// Of the engines.
-    pub(crate) counters: EngineSnapshot,
+    /// Of each direction's packets; the engines' own are with the first.
+    pub(crate) counters: Vec<EngineSnapshot>,
     /// What each interface says it dropped on the way out since the start, of whoever sent there.
     pub(crate) device_dropped: [Option<u64>; 2],
     /// Which interfaces are up.
@@ -69,6 +70,17 @@ pub(crate) struct Look {
 impl Look {
     pub(crate) fn received(&self) -> u64 {
         self.tallies.iter().map(|tally| tally.received).sum()
+    }
+
+    /// From arrival to handling, of both directions.
+    pub(crate) fn latency(&self) -> HistogramSnapshot {
+        let none = Histogram::default().snapshot();
+        self.counters.iter().fold(none, |sum, counters| sum.merged(&counters.latency))
+    }
+
+    /// Frames of a direction that the other port's device gave back as sent and that were not out.
+    pub(crate) fn invalid_completions(&self, direction: usize) -> u64 {
+        self.counters.get(direction).map_or(0, |counters| counters.invalid_completions)
     }
 
     fn lost(&self) -> u64 {
@@ -90,6 +102,7 @@ impl Look {
                 "drops": tally.output.causes(),
                 "device_dropped": self.device_dropped[1 - direction],
                 "checksums_completed": tally.output.completed,
+                "invalid_completions": self.invalid_completions(direction),
                 "time_inside_us": tally.inside.quantiles_us(),
                 "time_inside_histogram_ns":
                     if ended { json!(tally.inside.buckets().collect::<Vec<_>>()) } else { Value::Null },
@@ -105,7 +118,7 @@ impl Look {
             "packets": self.received(),
             "packets_per_second": pps,
             "directions": directions.collect::<Vec<_>>(),
-            "latency_us": self.counters.latency.quantiles_us(),
+            "latency_us": self.latency().quantiles_us(),
             "sources": facts.sources,
         })
     }
@@ -223,6 +236,10 @@ impl fmt::Display for Summary {
             }
             if tally.output.completed > 0 {
                 let _ = write!(words, ", checksums completed {}", grouped(tally.output.completed));
+            }
+            let invalid = look.invalid_completions(direction);
+            if invalid > 0 {
+                let _ = write!(words, ", completions that named no frame of ours {}", grouped(invalid));
             }
             line(&format!("-> {to}"), words)?;
             let inside = tally.inside.quantiles_us();

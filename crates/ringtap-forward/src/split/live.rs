@@ -77,8 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<Done> {
         keeps_privileges: options.no_sandbox,
     })?;
     let Opened { mut devices, outputs, mut opened, rule, stamps, mut warnings } = open(options, &process)?;
-    let interfaces: Vec<_> =
-        outputs.iter().map(|output| output.interface().map(|it| (it.name.clone(), it.index))).collect();
+    let interfaces: Vec<_> = outputs.iter().map(Output::interface).collect();
     let health = Health::start(&interfaces, &WORDS)?;
     let engines = devices.source_count();
     let counts: Vec<Arc<EngineCounts>> =
@@ -95,7 +94,7 @@ pub(crate) fn run(options: &Options) -> Result<Done> {
     let described: Vec<String> = facts.outputs.iter().map(|(name, backend)| format!("{name} ({backend})")).collect();
     let backend = facts.sources.first().map_or("", |source| source.backend);
     notes::say(&format!("splitting {} ({backend}) by {} to {}", facts.input, facts.by, described.join(", ")));
-    let devices = interfaces.iter().map(|it| it.as_ref().and_then(|(_, index)| Some((*index, dropped_by(*index)?))));
+    let devices = interfaces.iter().map(|it| it.and_then(|it| Some((it.index, dropped_by(it.index)?))));
     let run = Run {
         options,
         facts,
@@ -175,7 +174,11 @@ fn splitters(
     let splitter = |counts: &Arc<EngineCounts>| Splitter {
         rule: Arc::clone(rule),
         up: health.up(),
-        ports: ways.iter_mut().filter_map(|ways| ways.next().map(Port::new)).collect(),
+        ports: ways
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(number, ways)| Some(Port::new(ways.next()?, health.mtu(number))))
+            .collect(),
         counts: Arc::clone(counts),
         stamps,
         again: None,

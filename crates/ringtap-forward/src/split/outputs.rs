@@ -189,8 +189,7 @@ pub(crate) fn open(output: &Output, manner: Manner, source: &InterfaceInfo, note
         }
         Kind::Interface(interface) => {
             let (rings, backend) = open_rings(interface, manner, notes)?;
-            let mtu = interface.mtu as usize;
-            let ways = rings.into_iter().map(|ring| Way::Ring(ring, mtu)).collect();
+            let ways = rings.into_iter().map(Way::Ring).collect();
             Ok(Opened { ways, backend, recorder: None })
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
 use proptest::prelude::*;
@@ -299,6 +299,7 @@ fn checksums_that_were_left_open_are_completed() {
 /// Engine, ports and what they counted.
 struct Bench {
     up: Arc<AtomicU64>,
+    mtu: Arc<AtomicU32>,
     counts: Arc<EngineCounts>,
     splitter: Splitter,
 }
@@ -306,16 +307,17 @@ struct Bench {
 fn bench(rule: Rule, ways: Vec<Way>) -> Bench {
     let counts = Arc::new(EngineCounts::new(rule.classes.len(), ways.len()));
     let up = Arc::new(AtomicU64::new(all(ways.len())));
+    let mtu = Arc::new(AtomicU32::new(1500));
     let splitter = Splitter {
         rule: Arc::new(rule),
         up: Arc::clone(&up),
-        ports: ways.into_iter().map(Port::new).collect(),
+        ports: ways.into_iter().map(|way| Port::new(way, Arc::clone(&mtu))).collect(),
         counts: Arc::clone(&counts),
         stamps: StampClock::Monotonic,
         again: None,
         since_flush: 0,
     };
-    Bench { up, counts, splitter }
+    Bench { up, mtu, counts, splitter }
 }
 
 /// Runs the frames through an engine, all there from the beginning.
@@ -333,7 +335,7 @@ fn through_as(splitter: Splitter, arrivals: impl IntoIterator<Item = Arrival>) -
 
 fn ring(slots: u32) -> (Way, XdpKernel) {
     let (_, transmit, kernel) = RingSource::xdp(slots, false);
-    (Way::Ring(transmit, 1500), kernel)
+    (Way::Ring(transmit), kernel)
 }
 
 fn balance(tally: &Tally) -> i64 {
@@ -375,7 +377,7 @@ fn rings_get_each_packet_once_in_order_and_the_account_is_even() {
 #[test]
 fn each_loss_has_its_cause() {
     let (way, mut kernel) = ring(64);
-    let Bench { up, counts, mut splitter } = bench(rule(&By::Flow, 1), vec![way]);
+    let Bench { up, mtu, counts, mut splitter } = bench(rule(&By::Flow, 1), vec![way]);
     let long = |bytes: usize| Ends::new("198.51.100.7", "203.0.113.9").udp_frame([9, 9], &vec![1; bytes]);
     let tagged = |bytes: usize| {
         let frame = long(bytes);
@@ -387,6 +389,10 @@ fn each_loss_has_its_cause() {
     let lost = |cause| Tally::of([&*counts]).outputs[0].lost_by(cause);
     assert_eq!((lost(Cause::TooLong), lost(Cause::TooShort)), (2, 1));
     assert_eq!(kernel.send(u32::MAX).len(), 2);
+    // The MTU is changed meanwhile.
+    mtu.store(1400, Ordering::Relaxed);
+    splitter = through(splitter, vec![long(1372), long(1373)]);
+    assert_eq!((lost(Cause::TooLong), kernel.send(u32::MAX).len()), (3, 1));
     up.store(0, Ordering::Relaxed);
     splitter = through(splitter, vec![flow(1); 5]);
     assert_eq!(lost(Cause::LinkDown), 5);
@@ -397,10 +403,10 @@ fn each_loss_has_its_cause() {
     assert!(splitter.again.is_some(), "what the device left is offered again");
     assert_eq!(splitter.settle(Instant::now()), [64], "and it never took it");
     let tally = Tally::of([&*counts]);
-    assert_eq!((tally.received, tally.forwarded(), balance(&tally)), (110, 66, 0));
+    assert_eq!((tally.received, tally.forwarded(), balance(&tally)), (112, 67, 0));
     assert_eq!(
         tally.outputs[0].causes().into_iter().collect::<Vec<_>>(),
-        [("link_down", 5), ("ring_full", 36), ("too_long", 2), ("too_short", 1)]
+        [("link_down", 5), ("ring_full", 36), ("too_long", 3), ("too_short", 1)]
     );
 }
 
@@ -414,7 +420,7 @@ fn a_packet_ring_gets_no_service_tag_beyond_the_mtu() {
     let frames = vec![tagged(0x8100, 1472), tagged(0x88a8, 1468), tagged(0x88a8, 1469), tagged(0x88a8, 1472)];
     let (_, packet, ..) = RingSource::packet(64);
     let (xdp, _kernel) = ring(64);
-    for (way, too_long) in [(Way::Ring(packet, 1500), 2), (xdp, 0)] {
+    for (way, too_long) in [(Way::Ring(packet), 2), (xdp, 0)] {
         let Bench { counts, splitter, .. } = bench(rule(&By::Flow, 1), vec![way]);
         through(splitter, frames.clone());
         assert_eq!(Tally::of([&*counts]).outputs[0].lost_by(Cause::TooLong), too_long);

@@ -40,8 +40,6 @@ pub struct Finished<H> {
     pub handler: H,
     /// Why the engine ended.
     pub end: End,
-    /// Descriptors that made no sense.
-    pub(super) invalid: u64,
     /// Why the device gave no more packets, where it said so.
     pub(super) failure: Option<String>,
     /// How long the engine ran, nanoseconds.
@@ -116,6 +114,11 @@ impl<H: Handler + Send + 'static> Running<H> {
         EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot())
     }
 
+    /// CPU time of each engine's thread, in their order; `None` of one that has ended.
+    pub fn engine_cpu(&self) -> Vec<Option<Duration>> {
+        self.shares.iter().map(ThreadShare::cpu).collect()
+    }
+
     /// The ledger as of now. While packets are on their way it is off by as many as are in the rings.
     ///
     /// Who asks once per interval also learns in the end of an engine that came up against RT throttling in one of them.
@@ -139,6 +142,11 @@ impl<H: Handler + Send + 'static> Running<H> {
         let lines = std::mem::take(&mut *lock(&self.news));
         self.warnings.extend(lines.iter().cloned());
         lines
+    }
+
+    /// Whether another interface's engines serve it.
+    pub(super) fn is_carried(&self) -> bool {
+        self.threads.is_empty() && !self.meters.is_empty()
     }
 
     /// Whether packets are taken out of the host's stack.
@@ -169,7 +177,7 @@ impl<H: Handler + Send + 'static> Running<H> {
         let counters = EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot());
         let mut ledger = Ledger { cut: counters.cut, ..self.shared.ledger(counters.packets) };
         ledger.drop(Cause::LeftAtLimit, Some(counters.left_at_limit));
-        ledger.drop(Cause::InvalidDescriptor, Some(engines.iter().map(|engine| engine.invalid).sum()));
+        ledger.drop(Cause::InvalidDescriptor, Some(counters.invalid_descriptors));
         let mut warnings = std::mem::take(&mut self.warnings);
         let name = &self.interface.name;
         let failures = engines.iter().filter_map(|engine| engine.failure.as_ref());

@@ -4,6 +4,7 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -11,6 +12,7 @@ use serde::Serialize;
 use crate::burst::Burst;
 use crate::error::Result;
 use crate::interface::Interface;
+use crate::meters::EngineMeters;
 use crate::sys::event::{Event, PollEnd, Stop};
 use crate::sys::{netlink, socket_error};
 use crate::transmit::TransmitRing;
@@ -201,6 +203,17 @@ pub trait Source {
     fn invalid_descriptors(&self) -> u64 {
         0
     }
+
+    /// Frames that came back as sent by another device's ring ([`Source::lend_to`]) and were not out: no packets, and none is lost.
+    fn invalid_completions(&self) -> u64 {
+        0
+    }
+
+    /// Has `meters` tell what made no sense so far, each device's where its packets are counted.
+    fn count_invalid(&self, meters: &EngineMeters) {
+        meters.invalid_descriptors.store(self.invalid_descriptors(), Ordering::Relaxed);
+        meters.invalid_completions.store(self.invalid_completions(), Ordering::Relaxed);
+    }
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
@@ -278,6 +291,14 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn invalid_descriptors(&self) -> u64 {
         (**self).invalid_descriptors()
+    }
+
+    fn invalid_completions(&self) -> u64 {
+        (**self).invalid_completions()
+    }
+
+    fn count_invalid(&self, meters: &EngineMeters) {
+        (**self).count_invalid(meters);
     }
 }
 

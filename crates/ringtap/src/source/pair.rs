@@ -136,8 +136,18 @@ impl Source for Pair {
         self.first.failure().or_else(|| self.second.failure())
     }
 
+    /// Of both; which is whose, the meters tell.
     fn invalid_descriptors(&self) -> u64 {
         self.first.invalid_descriptors() + self.second.invalid_descriptors()
+    }
+
+    fn invalid_completions(&self) -> u64 {
+        self.first.invalid_completions() + self.second.invalid_completions()
+    }
+
+    fn count_invalid(&self, meters: &EngineMeters) {
+        self.first.count_invalid(meters);
+        self.second.count_invalid(&self.meters);
     }
 }
 
@@ -146,12 +156,15 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
+    use crate::burst::Packet;
     use crate::clock::SystemClock;
     use crate::sys::event::Event;
-    use crate::testing::{Arrival, Ending, MemorySource, Script};
+    use crate::testing::{self, Arrival, Ending, MemorySource, Script};
+    use crate::transmit::Outbox;
+    use crate::{End, Engine, Handler};
 
-    /// Counts how often it is polled.
-    struct Polled<S>(S, Arc<AtomicU64>, Arc<OwnedFd>);
+    /// Counts how often it is polled, and has seen so many descriptors that made no sense.
+    struct Polled<S>(S, Arc<AtomicU64>, Arc<OwnedFd>, u64);
 
     impl<S: Source> Source for Polled<S> {
         fn receive(&mut self) -> Burst<'_> {
@@ -166,6 +179,10 @@ mod tests {
             self.1.fetch_add(1, Ordering::Relaxed);
         }
 
+        fn quiesce(&mut self) -> bool {
+            self.0.quiesce()
+        }
+
         fn stamp_clock(&self) -> StampClock {
             self.0.stamp_clock()
         }
@@ -177,15 +194,46 @@ mod tests {
         fn wait_fd(&self) -> Option<Arc<OwnedFd>> {
             Some(Arc::clone(&self.2))
         }
+
+        fn invalid_descriptors(&self) -> u64 {
+            self.3
+        }
+
+        fn invalid_completions(&self) -> u64 {
+            10 * self.3
+        }
     }
 
     fn source(packets: usize) -> (AnySource, Arc<AtomicU64>) {
+        source_with(packets, 0)
+    }
+
+    fn source_with(packets: usize, invalid: u64) -> (AnySource, Arc<AtomicU64>) {
         let arrivals = (0..packets).map(|_| Arrival::there(&b"packet"[..]));
         let script = Script { ending: Ending::Silence, ..Script::of(arrivals) };
         let polls = Arc::<AtomicU64>::default();
         let fd = Arc::new(Event::new().unwrap().as_fd().try_clone_to_owned().unwrap());
         let inner = MemorySource::new("test", SystemClock, script).unwrap();
-        (Box::new(Polled(inner, Arc::clone(&polls), fd)), polls)
+        (Box::new(Polled(inner, Arc::clone(&polls), fd, invalid)), polls)
+    }
+
+    #[test]
+    fn what_made_no_sense_is_counted_where_the_devices_packets_are() {
+        let of_second = Arc::<EngineMeters>::default();
+        let pair = Pair::of(source_with(20, 3).0, source_with(30, 5).0, Arc::clone(&of_second)).unwrap();
+        let stop = Arc::new(Stop::new().unwrap());
+        stop.pull();
+        let mut engine = Engine { stop, ..testing::engine(pair, Ignore).unwrap() };
+        assert_eq!(engine.run(), End::Stopped);
+        let told = [engine.meters.snapshot(), of_second.snapshot()];
+        let told = told.map(|told| (told.packets, told.invalid_descriptors, told.invalid_completions));
+        assert_eq!(told, [(20, 3, 30), (30, 5, 50)]);
+    }
+
+    struct Ignore;
+
+    impl Handler for Ignore {
+        fn packet(&mut self, _packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {}
     }
 
     #[test]

@@ -260,6 +260,10 @@ impl Source for XdpSource {
     fn invalid_descriptors(&self) -> u64 {
         self.rings.socket.invalid_descriptors
     }
+
+    fn invalid_completions(&self) -> u64 {
+        self.rings.socket.invalid_completions
+    }
 }
 
 /// XDP_STATISTICS of one socket.

@@ -85,6 +85,8 @@ pub(crate) struct XskSocket {
     /// Packets whose descriptors did not name receive frames, or in packed frames not one behind the other. Frames that were named
     /// rightly are used again.
     pub(crate) invalid_descriptors: u64,
+    /// Addresses in the other port's completion ring that named no frame which was out.
+    pub(crate) invalid_completions: u64,
 }
 
 impl XskSocket {
@@ -185,6 +187,7 @@ impl XskSocket {
             refused: Refused::new(),
             lending: None,
             invalid_descriptors: 0,
+            invalid_completions: 0,
         }
     }
 
@@ -203,7 +206,7 @@ impl XskSocket {
             any = true;
             match lent.come_back(address) {
                 Some(frame) => self.fill.put(self.frames.address(frame)),
-                None => self.invalid_descriptors += 1,
+                None => self.invalid_completions += 1,
             }
         }
         if any {

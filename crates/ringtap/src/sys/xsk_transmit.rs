@@ -2,7 +2,7 @@
 //!
 //! Owns which of these frames is free, being built, or out with the kernel.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use super::memory::Region;
@@ -96,6 +96,11 @@ impl XskTransmit {
         Some(len)
     }
 
+    /// As [`TxQueue::refused`].
+    pub(crate) fn refused(&self) -> u64 {
+        self.queue.refused()
+    }
+
     /// Its ring, without its frames.
     #[cfg(test)]
     pub(super) fn into_parts(self) -> (TxQueue, Arc<Region>, Consumer<u64>) {
@@ -145,6 +150,11 @@ impl TxQueue {
             // SAFETY: one descriptor, writable for the result, and no time to wait.
             unsafe { libc::poll(&raw mut socket, 1, 0) };
         }
+    }
+
+    /// Frames that the kernel took and did not send, as their descriptors made no sense to it.
+    pub(super) fn refused(&self) -> u64 {
+        super::xsk::statistics(self.fd.as_fd()).map_or(0, |counted| counted.tx_invalid_descs)
     }
 
     fn wants_kick(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Devices at work: which of them still run, what all of them counted, and the end of one while the others go on.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::Device;
 use crate::engine::Handler;
@@ -31,8 +32,8 @@ struct Part<H> {
 
 enum State<H> {
     Running(Box<Running<H>>),
-    /// It came to its end before the others.
-    Ended(DeviceEnd, Box<Outcome<H>>),
+    /// It came to its end before the others: by itself, or with the device whose engines serve it too.
+    Ended(Option<DeviceEnd>, Box<Outcome<H>>),
     Failed(Error),
 }
 
@@ -168,6 +169,21 @@ impl<H: Handler + Send + 'static> RunningDevices<H> {
         EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot())
     }
 
+    /// The counters of each device's packets, in their order; the loop's are with the device whose engines serve it.
+    pub fn device_counters(&self) -> Vec<EngineSnapshot> {
+        let of = |device: usize| {
+            let parts = self.parts.iter().filter(|part| part.device == device);
+            let snapshots: Vec<EngineSnapshot> = parts.filter_map(|part| part.state.counters()).collect();
+            EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot())
+        };
+        (0..self.names.len()).map(of).collect()
+    }
+
+    /// CPU time of each engine's thread, of devices that are not known to have ended.
+    pub fn engine_cpu(&self) -> Vec<Option<Duration>> {
+        self.running().flat_map(|(_, running)| running.engine_cpu()).collect()
+    }
+
     /// The ledger of each device as of now, in their order.
     pub fn ledgers(&mut self) -> Vec<Ledger> {
         let parts: Vec<(usize, Ledger)> =
@@ -189,20 +205,18 @@ impl<H: Handler + Send + 'static> RunningDevices<H> {
     }
 
     /// Completes the accounts of devices that have come to their end by themselves since it was asked last, and tells of them. To be
-    /// asked some times a second: handlers of those that have ended get their turns then.
+    /// asked some times a second: handlers of those that have ended get their turns then. Two devices of one engine end together.
     pub fn take_ended(&mut self) -> Vec<Ended> {
+        let ends: Vec<Option<DeviceEnd>> = self.parts.iter().map(|part| part.state.end()).collect();
+        // An engine that goes on would deliver packets of a device whose account is closed.
+        let all_end = ends.iter().any(Option::is_some) && self.running().any(|(_, running)| running.is_carried());
+        if all_end {
+            self.running().for_each(|(_, running)| running.begin_end());
+        }
         let mut ended = Vec::new();
-        for part in &mut self.parts {
-            let State::Running(running) = &part.state else { continue };
-            let Some(end) = end_of(running) else { continue };
-            let empty = Error::failed("end", &part.name, "it is being ended");
-            if let State::Running(running) = std::mem::replace(&mut part.state, State::Failed(empty)) {
-                part.state = match running.finish() {
-                    Ok(outcome) => State::Ended(end.clone(), Box::new(outcome)),
-                    Err(error) => State::Failed(error),
-                };
-            }
-            ended.push(Ended { device: part.name.clone(), end });
+        for (part, end) in self.parts.iter_mut().zip(ends).filter(|(_, end)| all_end || end.is_some()) {
+            part.finish(end.clone());
+            ended.extend(end.map(|end| Ended { device: part.name.clone(), end }));
         }
         for part in &mut self.parts {
             if let State::Ended(_, outcome) = &mut part.state {
@@ -222,7 +236,7 @@ impl<H: Handler + Send + 'static> RunningDevices<H> {
         let finish = |part: Part<H>| {
             let (end, outcome) = match part.state {
                 State::Running(running) => (None, running.finish()?),
-                State::Ended(end, outcome) => (Some(end), *outcome),
+                State::Ended(end, outcome) => (end, *outcome),
                 State::Failed(error) => return Err(error),
             };
             Ok((part.device, DeviceOutcome { name: part.name, end, outcome, ports: Vec::new() }))
@@ -284,7 +298,29 @@ impl<H> DeviceOutcome<H> {
     }
 }
 
+impl<H: Handler + Send + 'static> Part<H> {
+    /// Completes its account.
+    fn finish(&mut self, end: Option<DeviceEnd>) {
+        let empty = Error::failed("end", &self.name, "it is being ended");
+        self.state = match std::mem::replace(&mut self.state, State::Failed(empty)) {
+            State::Running(running) => match running.finish() {
+                Ok(outcome) => State::Ended(end, Box::new(outcome)),
+                Err(error) => State::Failed(error),
+            },
+            ended => ended,
+        };
+    }
+}
+
 impl<H: Handler + Send + 'static> State<H> {
+    /// Why a device that is running has come to its end by itself, if it has.
+    fn end(&self) -> Option<DeviceEnd> {
+        match self {
+            Self::Running(running) => end_of(running),
+            Self::Ended(..) | Self::Failed(_) => None,
+        }
+    }
+
     fn counters(&self) -> Option<EngineSnapshot> {
         match self {
             Self::Running(running) => Some(running.counters()),

@@ -212,12 +212,7 @@ proptest! {
                     kernel.complete(frame, if choice % 5 == 0 { WRONG_FORMAT } else { 0 });
                 },
             }
-            // In order: what was done with behind one that was not is not counted off yet.
-            let oldest = (1..=COUNT).rev().find(|back| {
-                let frame = (next + COUNT - back) % COUNT;
-                queued.contains(&frame) || out.contains(&frame)
-            });
-            prop_assert_eq!(ring.pending() as usize, oldest.unwrap_or(0));
+            prop_assert_eq!(ring.pending() as usize, queued.len());
         }
         if !cfg!(miri) {
             ring.kick();

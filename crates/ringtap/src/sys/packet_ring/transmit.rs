@@ -18,6 +18,7 @@ pub(crate) struct PacketTransmit {
     fd: OwnedFd,
     frames: Frames,
     next: usize,
+    /// The first that is not known to be taken, and how many there are from it on.
     oldest: usize,
     queued: u32,
 }
@@ -76,11 +77,12 @@ impl PacketTransmit {
         unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
     }
 
-    /// Frames handed over that the kernel has not sent yet.
+    /// Frames handed over that the kernel has not taken yet, which it does in order. One that it has taken is the device's (and the
+    /// kernel's still, TP_STATUS_SENDING): it leaves when its turn comes, also after this ring's end.
     pub(crate) fn pending(&mut self) -> u32 {
         while self.queued > 0 {
             let status = self.frames.status(self.oldest).load(Ordering::Acquire);
-            if status & (TP_STATUS_SEND_REQUEST | TP_STATUS_SENDING) != 0 {
+            if status & TP_STATUS_SEND_REQUEST != 0 {
                 break;
             }
             self.oldest = if self.oldest + 1 == self.frames.count { 0 } else { self.oldest + 1 };

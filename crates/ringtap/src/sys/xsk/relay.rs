@@ -141,6 +141,10 @@ impl XskLend {
     pub(crate) fn pending(&self) -> u32 {
         self.queue.pending()
     }
+
+    pub(crate) fn refused(&self) -> u64 {
+        self.queue.refused()
+    }
 }
 
 #[cfg(test)]

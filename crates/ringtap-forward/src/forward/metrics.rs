@@ -1,0 +1,219 @@
+//! The account for Prometheus, in OpenMetrics text.
+//!
+//! Owns the names of the forwarder's metrics; they are served by `ringtap_output::metrics`.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::{Registry, Unit};
+use ringtap::histogram::HistogramSnapshot;
+use ringtap::meters::EngineSnapshot;
+use ringtap_output::metrics::{Latency, encoded, labelled};
+
+use super::report::{Facts, Look};
+use crate::counts::Cause;
+
+/// Labels of a metric and their values.
+type Labels = Vec<(String, String)>;
+
+/// What was seen last, for whoever asks.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) facts: Facts,
+    pub(crate) now: Mutex<Option<Now>>,
+}
+
+/// One look.
+#[derive(Debug)]
+pub(crate) struct Now {
+    pub(crate) look: Look,
+    /// What each engine's thread has used; `None`: can't be read.
+    pub(crate) engine_cpu: Vec<Option<Duration>>,
+}
+
+/// A counter of the engines: its name, what it counts, and where it is.
+type Row = (&'static str, &'static str, fn(&EngineSnapshot) -> u64);
+
+const ENGINES: &[Row] = &[
+    ("cycles", "Looks at the rings that found packets", |counters| counters.cycles),
+    ("interrupt_wakes", "Wake-ups by a device", |counters| counters.interrupt_wakes),
+    ("timer_wakes", "Wake-ups by the timer", |counters| counters.timer_wakes),
+    ("empty_wakes", "Wake-ups that found no packet", |counters| counters.empty_wakes),
+    ("mode_switches", "Changes between interrupt and timer", |counters| counters.mode_switches),
+];
+
+impl Shown {
+    pub(crate) fn new(facts: Facts) -> Self {
+        Self { facts, now: Mutex::default() }
+    }
+
+    pub(crate) fn show(&self, now: Now) {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut registry = Registry::with_prefix("ringtap_forward");
+        if let Some(now) = &*self.now.lock().unwrap_or_else(PoisonError::into_inner) {
+            directions(&mut registry, &self.facts, &now.look);
+            ports(&mut registry, &self.facts, &now.look);
+            engines(&mut registry, now);
+        }
+        encoded(&registry)
+    }
+}
+
+fn labels<const N: usize>(pairs: [(&str, &str); N]) -> Labels {
+    pairs.map(|(label, value)| (label.to_owned(), value.to_owned())).into()
+}
+
+fn directions(registry: &mut Registry, facts: &Facts, look: &Look) {
+    let wire = |direction: usize| {
+        let (from, to) = facts.ends(direction);
+        labels([("from", from), ("to", to)])
+    };
+    let with = |direction: usize, cause: &str| [wire(direction), labels([("cause", cause)])].concat();
+    let each = || look.tallies.iter().enumerate();
+    let mut counter = |name: &str, help: &str, values: &mut dyn Iterator<Item = (Labels, u64)>| {
+        registry.register(name, help, labelled(values));
+    };
+    counter("received", "Packets that came by an interface", &mut each().map(|(at, tally)| (wire(at), tally.received)));
+    counter("received_bytes", "Their bytes on the wire", &mut each().map(|(at, tally)| (wire(at), tally.bytes)));
+    let forwarded = each().map(|(at, tally)| (wire(at), tally.output.packets));
+    counter("forwarded", "Packets handed to the other interface's device", &mut { forwarded });
+    // No file is written.
+    let causes = Cause::ALL.iter().filter(|(cause, _)| !matches!(cause, Cause::SlowOutput | Cause::OutputFailed));
+    let dropped = each()
+        .flat_map(|(at, tally)| causes.clone().map(move |(cause, name)| (at, *name, tally.output.lost_by(*cause))));
+    let dropped = dropped.map(|(at, name, count)| (with(at, name), count));
+    counter("dropped", "Packets received and not forwarded, by cause", &mut { dropped });
+    let beyond = each().map(|(at, tally)| (wire(at), tally.beyond));
+    counter("beyond_count", "Packets that came when as many as asked for had been forwarded", &mut { beyond });
+    let completed = each().map(|(at, tally)| (wire(at), tally.output.completed));
+    counter("checksums_completed", "Packets whose checksum was completed", &mut { completed });
+    let invalid = each().map(|(at, _)| (wire(at), look.invalid_completions(at)));
+    counter("invalid_completions", "Frames given back as sent that were not out", &mut { invalid });
+    let ledgers = || look.ledgers.iter().enumerate();
+    let offered = ledgers().filter_map(|(at, ledger)| Some((wire(at), ledger.offered?)));
+    counter("offered", "Packets that came for the forwarder; left out while it can't be read", &mut { offered });
+    let lost = ledgers().flat_map(|(at, ledger)| {
+        ledger.drops.iter().filter_map(move |(cause, count)| Some((with(at, cause.name()), (*count)?)))
+    });
+    counter(
+        "lost_before",
+        "Packets lost before they were received, by cause; one that can't be read is left out",
+        &mut { lost },
+    );
+    let inside = each().map(|(at, tally)| (wire(at), tally.inside.clone())).collect();
+    let help = "From a packet's arrival until the system call that handed it over has returned";
+    registry.register_with_unit("time_inside", help, Unit::Seconds, LatencyBy(inside));
+}
+
+fn ports(registry: &mut Registry, facts: &Facts, look: &Look) {
+    let name = |port: usize| labels([("interface", &facts.names[port])]);
+    let up = Family::<Labels, Gauge>::default();
+    for (port, is_up) in look.up.into_iter().enumerate() {
+        up.get_or_create(&name(port)).set(i64::from(is_up));
+    }
+    registry.register("up", "1 while an interface is up and has a carrier", up);
+    let dropped = look.device_dropped.iter().enumerate();
+    let dropped = dropped.filter_map(|(port, count)| Some((name(port), (*count)?)));
+    registry.register(
+        "device_dropped",
+        "What a device dropped on the way out, by whomever it was sent",
+        labelled(dropped),
+    );
+}
+
+fn engines(registry: &mut Registry, now: &Now) {
+    let counters = EngineSnapshot::sum(&now.look.counters);
+    for (name, help, of) in ENGINES {
+        registry.register(*name, *help, ConstCounter::new(counters.as_ref().map_or(0, of)));
+    }
+    let in_timer_mode = counters.is_some_and(|counters| counters.timer_mode);
+    registry.register("timer_mode", "1 while an engine waits by timer", ConstGauge::new(i64::from(in_timer_mode)));
+    let cpu = Family::<Labels, Counter<f64, AtomicU64>>::default();
+    for (engine, used) in now.engine_cpu.iter().enumerate() {
+        if let Some(used) = used {
+            cpu.get_or_create(&labels([("engine", &engine.to_string())])).inc_by(used.as_secs_f64());
+        }
+    }
+    registry.register_with_unit("engine_cpu", "CPU time of each engine's thread", Unit::Seconds, cpu);
+    let help = "From a packet's arrival to its handling";
+    registry.register_with_unit("to_handling", help, Unit::Seconds, Latency(now.look.latency()));
+}
+
+/// A latency for each set of labels.
+#[derive(Debug)]
+struct LatencyBy(Vec<(Labels, HistogramSnapshot)>);
+
+impl EncodeMetric for LatencyBy {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|(labels, values)| Latency(values.clone()).encode(encoder.encode_family(labels)?))
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap::ledger::{Cause as InputCause, Ledger};
+    use ringtap::meters::EngineMeters;
+
+    use super::*;
+    use crate::forward::accounts::{LaneCounts, Tally};
+
+    #[test]
+    fn each_direction_and_cause_is_told_and_each_metric_has_one_type() {
+        let lanes = [LaneCounts::default(), LaneCounts::default()];
+        lanes[0].port.forward(60);
+        lanes[1].port.drop(Cause::RingFull);
+        lanes[1].inside.record(300_000);
+        let mut ledger = Ledger { offered: Some(7), ..Ledger::default() };
+        ledger.drop(InputCause::Nic, None);
+        ledger.drop(InputCause::RingFull, Some(4));
+        let look = Look {
+            elapsed: Duration::from_secs(1),
+            tallies: lanes.iter().map(|lane| Tally::of([lane])).collect(),
+            ledgers: vec![ledger, Ledger::default()],
+            counters: vec![EngineMeters::default().snapshot(), EngineMeters::default().snapshot()],
+            device_dropped: [Some(3), None],
+            up: [true, false],
+        };
+        let names = ["a0".to_owned(), "b0".to_owned()];
+        let shown = Shown::new(Facts { names, directions: 2, lends: true, sources: Vec::new() });
+        assert_eq!(shown.text(), "# EOF\n", "nothing was seen yet");
+        shown.show(Now { look, engine_cpu: vec![Some(Duration::from_millis(1500)), None] });
+        let text = shown.text();
+        for line in [
+            "ringtap_forward_forwarded_total{from=\"a0\",to=\"b0\"} 1",
+            "ringtap_forward_dropped_total{from=\"b0\",to=\"a0\",cause=\"ring_full\"} 1",
+            "ringtap_forward_lost_before_total{from=\"a0\",to=\"b0\",cause=\"ring_full\"} 4",
+            "ringtap_forward_offered_total{from=\"a0\",to=\"b0\"} 7",
+            "ringtap_forward_device_dropped_total{interface=\"a0\"} 3",
+            "ringtap_forward_up{interface=\"b0\"} 0",
+            "ringtap_forward_engine_cpu_seconds_total{engine=\"0\"} 1.5",
+            "ringtap_forward_time_inside_seconds_count{from=\"b0\",to=\"a0\"} 1",
+            "ringtap_forward_time_inside_seconds_bucket{le=\"0.0005\",from=\"b0\",to=\"a0\"} 1",
+        ] {
+            assert!(text.lines().any(|of| of == line), "{line}\n{text}");
+        }
+        for unknown in
+            ["cause=\"nic\"", "device_dropped_total{interface=\"b0\"", "engine=\"1\"", "offered_total{from=\"b0\""]
+        {
+            assert!(!text.contains(unknown), "{unknown}\n{text}");
+        }
+        let mut types: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+        let count = types.len();
+        types.sort_unstable();
+        types.dedup();
+        assert!(types.len() == count && text.ends_with("# EOF\n"), "{text}");
+    }
+}
