@@ -154,7 +154,7 @@ impl Defrag {
         // All but the last one are a multiple of eight bytes; Linux cuts off what is more.
         let payload = if fragment.more { &fragment.payload[..fragment.payload.len() & !7] } else { fragment.payload };
         let newer = self.policies.of(fragment.destination).of_fragments();
-        let inserted = self.reassembly.insert(&mut tracker.list, start, payload, newer);
+        let inserted = self.reassembly.insert(&mut tracker.list, start, payload, newer, 0);
         if inserted.overlap {
             events.add(if v4 { Event::Ipv4FragmentOverlap } else { Event::Ipv6FragmentOverlap });
         }
@@ -170,7 +170,7 @@ impl Defrag {
             return None;
         }
         out.clear();
-        self.reassembly.take(&mut tracker.list, 0, usize::MAX, out);
+        self.reassembly.take(&mut tracker.list, 0, usize::MAX, u64::MAX, out);
         out.truncate(total as usize);
         let protocol = tracker.protocol;
         self.reassembly.clear(&mut tracker.list);

@@ -160,6 +160,8 @@ pub struct Counters {
     pub gaps: u64,
     /// Segments for which there was no memory.
     pub segments_refused: u64,
+    /// Segments inspected before what the other side had said before them, for want of memory to wait in.
+    pub disordered: u64,
     /// Segments with a wrong checksum, left out of their streams.
     pub bad_checksums: u64,
     /// Segments that their receiver discards: wrong window, acknowledgement, time stamp, signature, flags.

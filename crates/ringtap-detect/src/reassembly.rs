@@ -10,12 +10,20 @@ const BLOCK: usize = 512;
 /// "No block", "no piece".
 const NONE: u32 = u32::MAX;
 
+/// What a piece was when it came.
+#[derive(Clone, Copy)]
+struct Came {
+    /// Its range: policies compare these.
+    whole: (u64, u64),
+    /// So much of another owner's came before it.
+    after: u64,
+}
+
 #[derive(Clone, Copy)]
 struct Node {
     start: u64,
     end: u64,
-    /// The range the piece had when it came: policies compare these.
-    whole: (u64, u64),
+    came: Came,
     /// First block, and bytes to skip in it.
     block: u32,
     skip: u32,
@@ -47,6 +55,8 @@ pub(crate) struct Inserted {
     pub(crate) different: bool,
     /// Part of it was lost: the memory or the owner's number of pieces was used up.
     pub(crate) refused: bool,
+    /// Pieces became one, between which something of the other owner's came.
+    pub(crate) disordered: bool,
 }
 
 /// Memory for all owners.
@@ -99,18 +109,40 @@ impl Reassembly {
     }
 
     /// Adds `data` at `start`. When there is no room for another piece, pieces side by side become one (policies then compare
-    /// with what they are together), and after that what lies furthest away gives way to what is nearer.
-    pub(crate) fn insert(&mut self, list: &mut Pending, start: u64, data: &[u8], newer: Newer) -> Inserted {
+    /// with what they are together), and after that what lies furthest away gives way to what is nearer. `after` is how much of
+    /// another owner's came before it ([`Reassembly::after`]).
+    pub(crate) fn insert(&mut self, list: &mut Pending, start: u64, data: &[u8], newer: Newer, after: u64) -> Inserted {
         let needed = data.len().div_ceil(BLOCK);
-        let mut dropped = false;
+        let (mut dropped, mut disordered) = (false, false);
         if self.is_full(list, needed) {
-            self.join(list);
+            // The order of pieces that are on their way out is given up before any of them is.
+            disordered = self.join(list, !list.is_draining);
+            if self.is_full(list, needed) && list.is_draining {
+                disordered = self.join(list, true);
+            }
             while self.is_full(list, needed) && self.drop_last(list, start) {
                 dropped = true;
             }
         }
-        let inserted = self.place(list, start, data, newer);
-        Inserted { refused: inserted.refused || dropped, ..inserted }
+        let inserted = self.place(list, start, data, newer, after);
+        Inserted { refused: inserted.refused || dropped, disordered: disordered && list.is_draining, ..inserted }
+    }
+
+    /// Whether an owner finds room for so many bytes more without another piece's loss.
+    pub(crate) fn takes(&self, list: &Pending, bytes: usize) -> bool {
+        !self.is_full(list, bytes.div_ceil(BLOCK))
+    }
+
+    /// How much of another owner's came before the first piece; 0 without a piece.
+    pub(crate) fn after(&self, list: &Pending) -> u64 {
+        if list.head == NONE { 0 } else { self.nodes[list.head as usize].came.after }
+    }
+
+    /// The first piece counts as one that came now, when there was so much of the other owner's.
+    pub(crate) fn delay(&mut self, list: &Pending, after: u64) {
+        if list.head != NONE {
+            self.nodes[list.head as usize].came.after = after;
+        }
     }
 
     /// Whether there is memory for so many bytes more.
@@ -134,26 +166,30 @@ impl Reassembly {
         self.blocks_used + needed + reserve > self.capacity
     }
 
-    /// Makes one piece of those that lie side by side.
-    fn join(&mut self, list: &mut Pending) {
-        let mut here = list.head;
+    /// Makes one piece of those that lie side by side: of all of them, or of those between which nothing of the other owner's came.
+    /// Whether something had come between any.
+    fn join(&mut self, list: &mut Pending, all: bool) -> bool {
+        let (mut here, mut disordered) = (list.head, false);
         while here != NONE {
             let (mut tail, mut filled) = self.tail(here);
             loop {
-                let Node { start, end, next, .. } = self.nodes[here as usize];
-                if next == NONE || self.nodes[next as usize].start != end {
+                let Node { start, end, came, next, .. } = self.nodes[here as usize];
+                let is_later = next != NONE && self.nodes[next as usize].came.after > came.after;
+                if next == NONE || self.nodes[next as usize].start != end || (is_later && !all) {
                     here = next;
                     break;
                 }
+                disordered |= is_later;
                 let behind = self.nodes[next as usize];
                 self.move_bytes(&behind, &mut tail, &mut filled);
                 let node = &mut self.nodes[here as usize];
-                (node.end, node.next, node.whole) = (behind.end, behind.next, (start, behind.end));
+                (node.end, node.next, node.came.whole) = (behind.end, behind.next, (start, behind.end));
                 self.nodes[next as usize].next = self.free_node;
                 self.free_node = next;
                 list.count -= 1;
             }
         }
+        disordered
     }
 
     /// The last block of a node that has some of its bytes, and up to where it is filled; what is behind is free again.
@@ -211,9 +247,10 @@ impl Reassembly {
         is_behind
     }
 
-    fn place(&mut self, list: &mut Pending, start: u64, data: &[u8], newer: Newer) -> Inserted {
+    fn place(&mut self, list: &mut Pending, start: u64, data: &[u8], newer: Newer, after: u64) -> Inserted {
         let mut inserted = Inserted::default();
         let whole = (start, start + data.len() as u64);
+        let came = Came { whole, after };
         // Where the next part of the new piece begins; and the link to the node behind it.
         let (mut at, mut previous, mut here) = (start, NONE, list.head);
         while at < whole.1 && here != NONE {
@@ -228,7 +265,7 @@ impl Reassembly {
             inserted.overlap = true;
             let (from, to) = (node.start.max(whole.0), node.end.min(whole.1));
             inserted.different |= self.differs(here, from, &data[(from - start) as usize..(to - start) as usize]);
-            if newer.wins(node.whole, whole) {
+            if newer.wins(node.came.whole, whole) {
                 // What stands out to the left stays; what stands out to the right becomes a piece of its own.
                 let right = node.end > whole.1;
                 if right {
@@ -245,7 +282,7 @@ impl Reassembly {
             } else {
                 if at < node.start {
                     let part = &data[(at - start) as usize..(node.start - start) as usize];
-                    match self.link(list, previous, here, at, whole, part) {
+                    match self.link(list, previous, here, at, came, part) {
                         Some(_) => {}
                         None => inserted.refused = true,
                     }
@@ -257,7 +294,7 @@ impl Reassembly {
         if at < whole.1 {
             // Up to the next piece, which begins behind the end.
             let part = &data[(at - start) as usize..];
-            inserted.refused |= self.link(list, previous, here, at, whole, part).is_none();
+            inserted.refused |= self.link(list, previous, here, at, came, part).is_none();
         }
         inserted
     }
@@ -298,7 +335,7 @@ impl Reassembly {
         previous: u32,
         next: u32,
         start: u64,
-        whole: (u64, u64),
+        came: Came,
         data: &[u8],
     ) -> Option<u32> {
         let has_node = self.free_node != NONE || self.nodes.len() < self.capacity;
@@ -306,7 +343,7 @@ impl Reassembly {
             return None;
         }
         let block = self.store(data)?;
-        let new = Node { start, end: start + data.len() as u64, whole, block, skip: 0, next };
+        let new = Node { start, end: start + data.len() as u64, came, block, skip: 0, next };
         let node = self.free_node;
         let node = if node == NONE {
             self.nodes.push(new);
@@ -336,7 +373,7 @@ impl Reassembly {
             filled += part.len();
         });
         let complete = len as u64 == node.end - at;
-        let linked = self.link(list, here, node.next, at, node.whole, &copy[..filled]).is_some();
+        let linked = self.link(list, here, node.next, at, node.came, &copy[..filled]).is_some();
         self.cut_end(here, at);
         linked && complete
     }
@@ -420,8 +457,16 @@ impl Reassembly {
     }
 
     /// Moves what there is at `from` and behind it without a gap to the end of `out`, up to `most` bytes and as far as `out` has
-    /// capacity; drops what lies before `from`. Returns the position behind it. The memory of what was moved is free again.
-    pub(crate) fn take(&mut self, list: &mut Pending, mut from: u64, most: usize, out: &mut Vec<u8>) -> u64 {
+    /// capacity, and not what came behind more of another owner's than `passed`; drops what lies before `from`. Returns the position
+    /// behind it. The memory of what was moved is free again.
+    pub(crate) fn take(
+        &mut self,
+        list: &mut Pending,
+        mut from: u64,
+        most: usize,
+        passed: u64,
+        out: &mut Vec<u8>,
+    ) -> u64 {
         let mut room = most.min(out.capacity() - out.len());
         while list.head != NONE {
             let node = self.nodes[list.head as usize];
@@ -430,7 +475,7 @@ impl Reassembly {
                 continue;
             }
             let len = ((node.end - from) as usize).min(room);
-            if node.start > from || len == 0 {
+            if node.start > from || len == 0 || node.came.after > passed {
                 break;
             }
             self.visit(list.head, from, len, |part| out.extend_from_slice(part));
@@ -518,14 +563,14 @@ mod tests {
             let mut reassembly = Reassembly::new(64 << 10, 200);
             let mut list = Pending::default();
             for (start, data) in &inserts {
-                let inserted = reassembly.insert(&mut list, *start, data, newer);
+                let inserted = reassembly.insert(&mut list, *start, data, newer, 0);
                 prop_assert!(!inserted.refused);
             }
             let expected = naive(&inserts, newer);
             let mut found = vec![None; 600];
             while let Some(first) = reassembly.first(&list) {
                 let mut out = Vec::with_capacity(1024);
-                let end = reassembly.take(&mut list, first, most, &mut out);
+                let end = reassembly.take(&mut list, first, most, u64::MAX, &mut out);
                 for (index, byte) in out.iter().enumerate() {
                     found[first as usize + index] = Some(*byte);
                 }
@@ -542,10 +587,10 @@ mod tests {
         let mut list = Pending::default();
         let bytes: Vec<u8> = (0..2000u32).map(|at| at as u8 ^ (at >> 8) as u8).collect();
         for (index, part) in bytes.chunks(7).enumerate().rev() {
-            assert!(!reassembly.insert(&mut list, index as u64 * 7, part, Newer::Never).refused, "{index}");
+            assert!(!reassembly.insert(&mut list, index as u64 * 7, part, Newer::Never, 0).refused, "{index}");
         }
         let mut out = Vec::with_capacity(4096);
-        assert_eq!(reassembly.take(&mut list, 0, usize::MAX, &mut out), 2000);
+        assert_eq!(reassembly.take(&mut list, 0, usize::MAX, u64::MAX, &mut out), 2000);
         assert_eq!(out, bytes);
         assert_eq!((reassembly.blocks_used, list.count), (0, 0));
     }
@@ -555,12 +600,12 @@ mod tests {
         let mut reassembly = Reassembly::new(64 * BLOCK, 4);
         let mut list = Pending::default();
         for at in [10, 20, 30, 40] {
-            assert!(!reassembly.insert(&mut list, at, b"far", Newer::Never).refused);
+            assert!(!reassembly.insert(&mut list, at, b"far", Newer::Never, 0).refused);
         }
-        assert!(reassembly.insert(&mut list, 5, b"near", Newer::Never).refused, "something was lost");
-        assert!(reassembly.insert(&mut list, 50, b"further", Newer::Never).refused, "the new one itself");
+        assert!(reassembly.insert(&mut list, 5, b"near", Newer::Never, 0).refused, "something was lost");
+        assert!(reassembly.insert(&mut list, 50, b"further", Newer::Never, 0).refused, "the new one itself");
         let mut out = Vec::with_capacity(64);
-        assert_eq!((reassembly.take(&mut list, 5, usize::MAX, &mut out), &out[..]), (9, &b"near"[..]));
+        assert_eq!((reassembly.take(&mut list, 5, usize::MAX, u64::MAX, &mut out), &out[..]), (9, &b"near"[..]));
         assert_eq!((reassembly.first(&list), list.count), (Some(10), 3));
     }
 
@@ -568,7 +613,7 @@ mod tests {
     fn who_has_something_leaves_room_for_those_that_have_nothing() {
         let mut reassembly = Reassembly::with_reserve(64 * BLOCK, 100);
         let mut fill = |list: &mut Pending| {
-            (0..100).take_while(|at| !reassembly.insert(list, at * 1000, &[1; BLOCK], Newer::Never).refused).count()
+            (0..100).take_while(|at| !reassembly.insert(list, at * 1000, &[1; BLOCK], Newer::Never, 0).refused).count()
         };
         assert_eq!(fill(&mut Pending::default()), 48);
         assert_eq!((0..20).map(|_| fill(&mut Pending::default())).sum::<usize>(), 16, "one each");
@@ -578,12 +623,12 @@ mod tests {
     fn what_does_not_fit_is_told() {
         let mut reassembly = Reassembly::new(1024, 4);
         let mut list = Pending::default();
-        assert!(!reassembly.insert(&mut list, 0, &[1; 1000], Newer::Never).refused);
-        assert!(reassembly.insert(&mut list, 5000, &[1; 1], Newer::Never).refused);
+        assert!(!reassembly.insert(&mut list, 0, &[1; 1000], Newer::Never, 0).refused);
+        assert!(reassembly.insert(&mut list, 5000, &[1; 1], Newer::Never, 0).refused);
         reassembly.clear(&mut list);
         assert_eq!((reassembly.blocks_used, list.count), (0, 0));
         for at in 0..4 {
-            assert_eq!(reassembly.insert(&mut list, at * 9, b"x", Newer::Never).refused, at >= 2, "two blocks");
+            assert_eq!(reassembly.insert(&mut list, at * 9, b"x", Newer::Never, 0).refused, at >= 2, "two blocks");
         }
     }
 }

@@ -2,103 +2,17 @@
 //! at the program's, all of them, once, whatever becomes of their connection meanwhile.
 
 mod support;
+mod waiting_support;
 
-use ringtap_detect::{Alert, Detector, Event, FlowEnd, FlowView, Limits, Sink};
+use ringtap_detect::{Event, FlowEnd, Limits};
 use ringtap_samples::evasions::{Conversation, Packet};
 use ringtap_samples::frames::{Ends, flag};
 use ringtap_wire::LinkType;
+use waiting_support::{END, SIZE, Sensor, WAITING, data, open, send_early, text};
 
-/// Bytes of a segment, and segments that wait for the first one.
-const SIZE: usize = 1400;
-const WAITING: usize = 250;
 /// So many bytes of them one packet takes.
 const AT_ONE_TIME: usize = 32 << 10;
 
-/// Alerts, ends of flows and what was odd, in order.
-#[derive(Default)]
-struct Finds {
-    alerts: Vec<u32>,
-    ends: Vec<(FlowEnd, u64)>,
-    events: Vec<Event>,
-}
-
-impl Sink for Finds {
-    fn alert(&mut self, alert: &Alert<'_>) {
-        self.alerts.push(alert.rule.meta.sid);
-    }
-
-    fn flow(&mut self, flow: &FlowView<'_>, end: FlowEnd) {
-        self.ends.push((end, flow.alerts()));
-    }
-
-    fn anomaly(&mut self, event: Event, _packet: &ringtap_detect::Decoded<'_>, _now_ns: u64) {
-        self.events.push(event);
-    }
-}
-
-struct Sensor {
-    detector: Detector,
-    finds: Finds,
-    now_ns: u64,
-}
-
-impl Sensor {
-    fn new(rules: &str, limits: Limits) -> Self {
-        Self { detector: Detector::new(support::program(rules), limits), finds: Finds::default(), now_ns: 1 << 60 }
-    }
-
-    fn feed(&mut self, talk: &mut Conversation) {
-        for frame in talk.frames.drain(..) {
-            self.now_ns += 1000;
-            self.detector.packet(&frame, LinkType::Ethernet, frame.len() as u32, self.now_ns, &mut self.finds);
-        }
-    }
-
-    /// A datagram of another flow each time.
-    fn pass_time(&mut self, port: u16) {
-        let ends = Ends::new("192.0.2.77", "192.0.2.78");
-        let frame = ends.udp_frame([port, 9], b"quiet");
-        self.now_ns += 1000;
-        self.detector.packet(&frame, LinkType::Ethernet, frame.len() as u32, self.now_ns, &mut self.finds);
-    }
-
-    /// Turns until nothing waits.
-    fn rest(&mut self) -> usize {
-        let turns = std::iter::from_fn(|| {
-            let is_behind = self.detector.is_behind();
-            is_behind.then(|| self.detector.expire(self.now_ns, &mut self.finds))
-        });
-        turns.count()
-    }
-}
-
-/// A connection with a wide window.
-fn open(port: u16) -> Conversation {
-    let mut talk = Conversation::open("192.0.2.7", "198.51.100.9", [port, 8080], &[2, 4, 5, 180, 1, 3, 3, 14]);
-    talk.send(&Packet { by_client: false, flags: flag::ACK, ..data(0, b"") });
-    talk
-}
-
-fn data(at: usize, bytes: &[u8]) -> Packet {
-    Packet { window: 65_535, ..Packet::data(at as i64, bytes) }
-}
-
-/// All of the text's segments but the first, which is returned.
-fn send_early(talk: &mut Conversation, text: &[u8]) -> Packet {
-    for (number, part) in text.chunks(SIZE).enumerate().skip(1) {
-        talk.send(&data(number * SIZE, part));
-    }
-    data(0, &text[..SIZE])
-}
-
-/// Text that has each word at its place.
-fn text(words: &[(usize, &str)]) -> Vec<u8> {
-    let mut text = vec![b'.'; SIZE * (WAITING + 1)];
-    words.iter().for_each(|(at, word)| text[*at..at + word.len()].copy_from_slice(word.as_bytes()));
-    text
-}
-
-const END: usize = SIZE * (WAITING + 1);
 const RULE: &str = r#"alert tcp any any -> any any (flow:established; content:"evil-attack"; sid:1;)"#;
 
 #[test]

@@ -63,38 +63,37 @@ impl Detector {
 
     /// Inspects what a flow owes, as far as there is time for it; whether that is all.
     pub(super) fn catch_up(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) -> bool {
-        for from in 0..2 {
-            if !self.follow(index, from, now_ns, sink) {
-                return false;
-            }
-        }
-        for from in 0..2 {
-            if !self.track.flows.get(index).owed.pause[from] {
-                continue;
-            }
-            if !self.work.may_go_on() {
-                return false;
-            }
-            let flow = self.track.flows.get_mut(index);
-            flow.owed.pause[from] = false;
-            let is_forward = (flow.client == ringtap_wire::Direction::Forward) == (from == 0);
-            let packet = Decoded::of_flow(&flow.key, flow.level, is_forward, 0);
-            self.pause(index, from, &packet, Origin::Stream, now_ns, sink);
-        }
-        !self.track.flows.get(index).owed.end || self.catch_up_to_the_end(index, now_ns, sink)
+        self.follow(index, now_ns, sink)
+            && (!self.track.flows.get(index).owed.end || self.catch_up_to_the_end(index, now_ns, sink))
     }
 
-    /// The same for one side's bytes.
-    fn follow(&mut self, index: usize, from: usize, now_ns: u64, sink: &mut impl Sink) -> bool {
-        while self.track.flows.get(index).session.streams[from].is_behind() {
+    /// The same for the bytes that wait and what is due behind them, in the order in which both sides said it.
+    fn follow(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) -> bool {
+        loop {
+            let flow = self.track.flows.get(index);
+            let (owed, session) = (&flow.owed, &flow.session);
+            let is_due = |of: &usize| {
+                owed.pause[*of].is_some_and(|after| session.passed(*of) == u64::MAX && after <= session.passed(1 - of))
+            };
+            let (paused, next) = ((0..2).find(is_due), session.next_side(&self.track.reassembly));
+            if paused.is_none() && next.is_none() {
+                return true;
+            }
             if !self.work.may_go_on() {
                 return false;
             }
-            let most = PIECE.min(self.work.waiting);
-            let bytes = self.next_piece(index, from, most, now_ns, sink);
-            self.work.waiting -= bytes.min(self.work.waiting);
+            if let Some(of) = paused {
+                let flow = self.track.flows.get_mut(index);
+                flow.owed.pause[of] = None;
+                let is_forward = (flow.client == ringtap_wire::Direction::Forward) == (of == 0);
+                let packet = Decoded::of_flow(&flow.key, flow.level, is_forward, 0);
+                self.pause(index, of, &packet, Origin::Stream, now_ns, sink);
+            } else if let Some(of) = next {
+                let most = PIECE.min(self.work.waiting);
+                let bytes = self.next_piece(index, of, most, now_ns, sink);
+                self.work.waiting -= bytes.min(self.work.waiting);
+            }
         }
-        true
     }
 
     /// What is left of both streams, gaps between or not, and of what their application said.
@@ -109,7 +108,7 @@ impl Detector {
                 if !flows.get(index).session.streams[from].is_behind() {
                     break;
                 }
-                if !self.follow(index, from, now_ns, sink) {
+                if !self.follow(index, now_ns, sink) {
                     return false;
                 }
             }

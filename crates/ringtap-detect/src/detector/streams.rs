@@ -89,6 +89,7 @@ impl Detector {
         let mut memory = Memory { reassembly: &mut track.reassembly, windows: &mut track.windows, is_tunnelled };
         let effect = flow.session.take(from, &segment, now_s, &mut memory, &mut packet.events, newer, &mut work.chunk);
         self.counters.segments_refused += u64::from(effect.refused);
+        self.counters.disordered += u64::from(effect.disordered);
         self.counters.segments_discarded += u64::from(effect.discarded);
         self.counters.gaps += effect.gaps.iter().flatten().count() as u64;
         let (before, kept) = self.begun_again(index, from, &old, kept);
@@ -120,7 +121,7 @@ impl Detector {
         let flow = self.track.flows.get_mut(index);
         if !effect.ended && flow.session.streams[from].end.is_some() && !had_end {
             if is_behind {
-                flow.owed.pause[from] = true;
+                flow.owed.pause[from] = Some(flow.session.streams[1 - from].received());
             } else {
                 self.pause(index, from, packet, origin, now_ns, sink);
             }

@@ -22,8 +22,8 @@ const SWEEP_NS: u64 = 10_000;
 /// What is still to be inspected of a flow, besides the bytes that its streams are behind by.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Owed {
-    /// What is there of a message, as its side has said that it sends no more.
-    pub(crate) pause: [bool; 2],
+    /// What is there of a message, as its side has said that it sends no more; so much of the other side's came before that.
+    pub(crate) pause: [Option<u64>; 2],
     /// All that is left: the session or the flow is over.
     pub(crate) end: bool,
     /// Of each side its first bytes were looked at, at its end: what follows lies behind gaps.
@@ -92,7 +92,7 @@ impl Flow {
 
     /// Whether anything of it is still to be inspected that has come.
     pub(crate) fn owes(&self) -> bool {
-        self.owed.end || self.owed.pause != [false; 2] || self.session.is_behind()
+        self.owed.end || self.owed.pause != [None; 2] || self.session.is_behind()
     }
 }
 

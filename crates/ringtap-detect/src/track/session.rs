@@ -7,7 +7,7 @@ pub(crate) use super::greeting::is_opening;
 use super::greeting::{Greeting, Greetings};
 use super::segment::Segment;
 pub(crate) use super::stream::SegmentEffect;
-use super::stream::{MOST_AHEAD, Stream};
+use super::stream::{MOST_AHEAD, Stream, Turn};
 use super::windows::Windows;
 use crate::event::{Event, EventSet};
 use crate::overlap::Newer;
@@ -121,13 +121,17 @@ impl Session {
             self.reset_of = None;
             events.add(Event::StreamSuspectedReset);
         }
-        let own = &mut self.streams[from];
-        if !segment.payload.is_empty() {
-            own.add(position, segment, memory, events, newer, out, &mut effect);
-            effect.gaps[from] = own.cross(memory.reassembly, events);
-        }
+        // Who says something has what it acknowledges: that is inspected first.
         self.acknowledge(from, segment, position, now_s);
-        effect.gaps[1 - from] = self.streams[1 - from].cross(memory.reassembly, events);
+        let has_said = self.streams[from].received();
+        effect.gaps[1 - from] = self.streams[1 - from].cross(has_said, memory.reassembly, events);
+        if !segment.payload.is_empty() {
+            let other = &self.streams[1 - from];
+            let turn = Turn { after: other.received(), waits: other.is_behind() };
+            let own = &mut self.streams[from];
+            own.add(position, segment, turn, memory, events, newer, out, &mut effect);
+            effect.gaps[from] = own.cross(turn.after, memory.reassembly, events);
+        }
         if segment.has(tcp_flag::FIN) {
             let end = position + segment.payload.len() as i64;
             self.streams[from].end = u64::try_from(end).ok();
@@ -338,9 +342,27 @@ impl Session {
         self.streams.iter().any(Stream::is_behind)
     }
 
-    /// Puts bytes that wait to be inspected at the end of `out`, up to `most`.
+    /// The side whose bytes are to be inspected next: those that came first of what waits.
+    pub(crate) fn next_side(&self, reassembly: &Reassembly) -> Option<usize> {
+        let is_behind = |side: usize| self.streams[side].is_behind();
+        let may_go =
+            |side: usize| is_behind(side) && reassembly.after(&self.streams[side].early) <= self.passed(1 - side);
+        // A stream that has begun again has other positions than the ones that were noted: then neither may.
+        (0..2).find(|&side| may_go(side)).or_else(|| (0..2).find(|&side| is_behind(side)))
+    }
+
+    /// How much of a side's bytes was inspected, of what was noted of them: all, if none waits.
+    pub(crate) fn passed(&self, side: usize) -> u64 {
+        let stream = &self.streams[side];
+        if stream.is_behind() { stream.next } else { u64::MAX }
+    }
+
+    /// Puts bytes of a side that wait to be inspected at the end of `out`, up to `most`, as far as the other side said nothing
+    /// between them that waits, too.
     pub(crate) fn follow(&mut self, of: usize, reassembly: &mut Reassembly, most: usize, out: &mut Vec<u8>) {
-        self.streams[of].follow(reassembly, most, out);
+        // The first ones go in any case.
+        let passed = self.passed(1 - of).max(reassembly.after(&self.streams[of].early));
+        self.streams[of].follow(reassembly, most, passed, out);
     }
 
     /// At the end: goes on behind a side's next gap, if there is anything.
