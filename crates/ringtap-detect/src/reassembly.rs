@@ -2,6 +2,8 @@
 //! Does not: know packets or streams, or whose bytes count where pieces overlap (`overlap.rs`). All memory is taken at start; what
 //! does not fit is refused and told.
 
+mod join;
+
 use crate::fixed_vec::{FixedVec, SpareVisitor};
 use crate::overlap::Newer;
 
@@ -164,71 +166,6 @@ impl Reassembly {
     fn lacks(&self, list: &Pending, needed: usize) -> bool {
         let reserve = if list.head == NONE || list.is_draining { 0 } else { self.reserve };
         self.blocks_used + needed + reserve > self.capacity
-    }
-
-    /// Makes one piece of those that lie side by side: of all of them, or of those between which nothing of the other owner's came.
-    /// Whether something had come between any.
-    fn join(&mut self, list: &mut Pending, all: bool) -> bool {
-        let (mut here, mut disordered) = (list.head, false);
-        while here != NONE {
-            let (mut tail, mut filled) = self.tail(here);
-            loop {
-                let Node { start, end, came, next, .. } = self.nodes[here as usize];
-                let is_later = next != NONE && self.nodes[next as usize].came.after > came.after;
-                if next == NONE || self.nodes[next as usize].start != end || (is_later && !all) {
-                    here = next;
-                    break;
-                }
-                disordered |= is_later;
-                let behind = self.nodes[next as usize];
-                self.move_bytes(&behind, &mut tail, &mut filled);
-                let node = &mut self.nodes[here as usize];
-                (node.end, node.next, node.came.whole) = (behind.end, behind.next, (start, behind.end));
-                self.nodes[next as usize].next = self.free_node;
-                self.free_node = next;
-                list.count -= 1;
-            }
-        }
-        disordered
-    }
-
-    /// The last block of a node that has some of its bytes, and up to where it is filled; what is behind is free again.
-    fn tail(&mut self, node: u32) -> (u32, usize) {
-        let node = self.nodes[node as usize];
-        let (mut block, mut filled) = (node.block, node.skip as usize + (node.end - node.start) as usize);
-        while filled > BLOCK {
-            block = self.next_block[block as usize];
-            filled -= BLOCK;
-        }
-        let rest = std::mem::replace(&mut self.next_block[block as usize], NONE);
-        self.free(rest);
-        (block, filled)
-    }
-
-    /// Moves a node's bytes to the end of another's, block by block: each is free before its bytes need room.
-    fn move_bytes(&mut self, node: &Node, tail: &mut u32, filled: &mut usize) {
-        let (mut block, mut skip, mut left) = (node.block, node.skip as usize, (node.end - node.start) as usize);
-        while block != NONE {
-            let mut copy = [0; BLOCK];
-            let from = skip.min(BLOCK);
-            let len = left.min(BLOCK - from);
-            copy[..len].copy_from_slice(&self.bytes[block as usize * BLOCK + from..][..len]);
-            let next = std::mem::replace(&mut self.next_block[block as usize], NONE);
-            self.free(block);
-            (block, skip, left) = (next, skip - from, left - len);
-            let mut bytes = &copy[..len];
-            while !bytes.is_empty() {
-                if *filled == BLOCK {
-                    let Some(new) = self.take_block() else { return };
-                    self.next_block[*tail as usize] = new;
-                    (*tail, *filled) = (new, 0);
-                }
-                let (part, rest) = bytes.split_at(bytes.len().min(BLOCK - *filled));
-                self.bytes[*tail as usize * BLOCK + *filled..][..part.len()].copy_from_slice(part);
-                *filled += part.len();
-                bytes = rest;
-            }
-        }
     }
 
     /// Gives up the last piece if it lies behind `start`; whether it did.
@@ -504,6 +441,20 @@ impl Reassembly {
             here = node.next;
         }
         true
+    }
+
+    /// Puts the bytes from position `from` to `to`, which the pieces all cover, at the end of `out`, as far as that has room.
+    pub(crate) fn copy(&self, list: &Pending, mut from: u64, to: u64, out: &mut Vec<u8>) {
+        let mut here = list.head;
+        while here != NONE && from < to {
+            let node = self.nodes[here as usize];
+            if node.start <= from && from < node.end {
+                let len = ((node.end.min(to) - from) as usize).min(out.capacity() - out.len());
+                self.visit(here, from, len, |part| out.extend_from_slice(part));
+                from = node.end;
+            }
+            here = node.next;
+        }
     }
 
     /// Up to where there is no gap behind `from`.

@@ -233,3 +233,45 @@ fn the_program_s_end_waits_for_nothing() {
     sensor.detector.finish(sensor.now_ns, &mut sensor.finds);
     assert_eq!((sensor.finds.alerts, sensor.detector.is_behind()), (vec![1, 1], false), "in order, and behind a gap");
 }
+
+/// Other bytes for some that wait are looked at with what lies before and behind them, be it inspected or still to come.
+#[test]
+fn other_bytes_for_those_that_wait_have_their_surroundings() {
+    let run = |place: usize, words: &[(usize, &str)], other: &str| {
+        let mut sensor = Sensor::new(RULE, Limits::default());
+        let mut talk = open(2000);
+        let words: Vec<(usize, &str)> = words.iter().map(|(at, word)| (place + at, *word)).collect();
+        let first = send_early(&mut talk, &text(&words));
+        talk.send(&first);
+        talk.send(&data(place, other.as_bytes()));
+        sensor.feed(&mut talk);
+        sensor.rest();
+        sensor.finds.alerts.len()
+    };
+    // What the packet that fills the gap and the next one leave begins there.
+    let edge = (4 << 10) + 2 * AT_ONE_TIME + SIZE;
+    for place in [END - 3000, edge - 700, edge, edge + 3] {
+        assert_eq!(run(place, &[], "...........evil-attack"), 1, "{place} by themselves");
+        assert_eq!(run(place, &[], "attack"), 0, "{place} nothing before");
+        assert_eq!(run(place, &[(0, "evil-.")], "evil-attack"), 1, "{place} begun by both");
+        assert_eq!(run(place, &[(5, "attack")], "evil-"), 1, "{place} goes on");
+        assert_eq!(run(place, &[(7, "tack")], "evil-at"), 1, "{place} goes on at once");
+    }
+}
+
+/// The same where they begin behind what waits: the beginning of the words is the stream's.
+#[test]
+fn other_bytes_go_on_with_those_that_wait() {
+    for place in [END - 3000, END - 20_000, END - 100_000] {
+        let mut sensor = Sensor::new(RULE, Limits::default());
+        let mut talk = open(2000);
+        let first = send_early(&mut talk, &text(&[(place - 5, "evil-")]));
+        talk.send(&first);
+        // Two of them, a few of the stream's bytes between.
+        talk.send(&data(place, b"at"));
+        talk.send(&data(place + 2, b"tack"));
+        sensor.feed(&mut talk);
+        sensor.rest();
+        assert_eq!(sensor.finds.alerts, [1], "{place}");
+    }
+}

@@ -201,12 +201,15 @@ impl Detector {
         let origin = if flow.owed.settled[from] { Origin::FlowEnd } else { Origin::Stream };
         let is_forward = (flow.client == ringtap_wire::Direction::Forward) == (from == 0);
         let packet = Decoded::of_flow(&flow.key, flow.level, is_forward, 0);
-        self.inspect(&packet, Some((index, from)), Some(chunk), origin, now_ns, sink);
+        let passed = self.inspect(&packet, Some((index, from)), Some(chunk), origin, now_ns, sink);
         self.tell_transactions((index, from), now_ns, sink);
         self.listen_on(index, from, &packet, chunk, origin, now_ns, sink);
         self.converse(index, from, &packet, chunk, origin, now_ns, sink);
         self.talk(index, from, &packet, chunk, origin, now_ns, sink);
         self.keep_window(index, from, chunk);
+        if !passed && chunk.has_new() {
+            self.along(index, from, &packet, (before, chunk), now_ns, sink);
+        }
         chunk.len - chunk.kept
     }
 
