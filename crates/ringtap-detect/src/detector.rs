@@ -46,6 +46,8 @@ const MAX_PACKET: usize = 65535;
 const MAX_MERGED: usize = 8 * MAX_PACKET;
 /// Link-layer headers before a packet that is put together.
 const MAX_LINK: usize = 256;
+/// So many packets that are not looked at bring some time to what waits.
+const SHED_PER_PUSH: u64 = 1024;
 /// One rule may use so large a part of a packet's budget.
 const RULES_SHARE: u32 = 4;
 /// Room for flowbits that the first rules do not name, and those that are loaded later may.
@@ -160,6 +162,16 @@ pub struct Counters {
     pub gaps: u64,
     /// Segments for which there was no memory.
     pub segments_refused: u64,
+    /// Steps of the budget that it took to put early segments in their places.
+    pub early_steps: u64,
+    /// Bytes of early segments that are held now, in whole blocks.
+    pub early_bytes_now: u64,
+    /// Flows of which something waits now to be inspected.
+    pub flows_behind: u64,
+    /// Bytes that were inspected behind the packet that brought them in order.
+    pub waited_bytes: u64,
+    /// Times that what waits was given time though packets left none.
+    pub backlog_pushes: u64,
     /// Segments inspected before what the other side had said before them, for want of memory to wait in.
     pub disordered: u64,
     /// Segments with a wrong checksum, left out of their streams.
@@ -251,6 +263,8 @@ struct Work {
     /// What of it is left to bytes that had waited, and how many of these may be inspected.
     reserve: u32,
     waiting: usize,
+    /// Packets since anything of what waits was inspected that is not the packet's own flow's.
+    stalled: u32,
     profile: Vec<Profile>,
 }
 
@@ -312,6 +326,7 @@ impl Detector {
                 share: (limits.budget / RULES_SHARE).max(1),
                 reserve: 0,
                 waiting: 0,
+                stalled: 0,
                 profile: vec![Profile::default(); program.rules.len()],
             },
             rebuilt: Vec::with_capacity(MAX_LINK + MAX_PACKET),
@@ -407,9 +422,13 @@ impl Detector {
         self.work.leave_half(self.limits.budget);
     }
 
-    /// Counts a packet that is not looked at, because there are more than can be and others go first.
-    pub fn shed(&mut self) {
+    /// Counts a packet that is not looked at, because there are more than can be and others go first. What waits has a little time
+    /// after each thousand of them.
+    pub fn shed(&mut self, now_ns: u64, sink: &mut impl Sink) {
         self.counters.shed += 1;
+        if self.is_behind() && self.counters.shed.is_multiple_of(SHED_PER_PUSH) {
+            self.push_backlog(now_ns, sink);
+        }
     }
 
     /// Ends flows whose time is over, a few at each call, and inspects bytes that wait for it: as much as at a packet.
@@ -437,6 +456,8 @@ impl Detector {
             expressions_given_up: self.work.budget.gave_up,
             datasets_evicted: self.work.budget.forgotten,
             tags_evicted: self.track.tags.evicted(),
+            early_bytes_now: self.track.reassembly.bytes_used() as u64,
+            flows_behind: self.track.backlog.count() as u64,
             flows_now: self.track.flows.count as u64,
             flows: self.track.flows.counters,
             defrag: self.defrag.counters,

@@ -9,6 +9,8 @@ use crate::overlap::Newer;
 
 /// Bytes of one block.
 const BLOCK: usize = 512;
+/// Blocks of what a packet of 64 KiB brings.
+const MOST_GIVEN_BACK: u32 = (64 << 10) / BLOCK as u32;
 /// "No block", "no piece".
 const NONE: u32 = u32::MAX;
 
@@ -38,13 +40,26 @@ pub(crate) struct Pending {
     head: u32,
     /// Number of pieces.
     pub(crate) count: u16,
-    /// They are on their way out, so that the owner need not leave room to others.
-    pub(crate) is_draining: bool,
+    /// They are on their way out.
+    is_draining: bool,
+    /// Blocks that it has given back since they are, up to [`MOST_GIVEN_BACK`]: so many it may take again without leaving room to
+    /// others.
+    given_back: u32,
+}
+
+impl Pending {
+    /// Whether the pieces are on their way out.
+    pub(crate) fn drains(&mut self, is_draining: bool) {
+        self.is_draining = is_draining;
+        if !is_draining {
+            self.given_back = 0;
+        }
+    }
 }
 
 impl Default for Pending {
     fn default() -> Self {
-        Self { head: NONE, count: 0, is_draining: false }
+        Self { head: NONE, count: 0, is_draining: false, given_back: 0 }
     }
 }
 
@@ -78,6 +93,8 @@ pub(crate) struct Reassembly {
     most: u16,
     /// Blocks for owners that have none yet.
     reserve: usize,
+    /// Pieces and blocks that were gone over to put new ones in their places, since it was asked last.
+    steps: u32,
 }
 
 impl Reassembly {
@@ -94,6 +111,7 @@ impl Reassembly {
             blocks_used: 0,
             most,
             reserve: 0,
+            steps: 0,
         }
     }
 
@@ -147,6 +165,16 @@ impl Reassembly {
         }
     }
 
+    /// How many pieces and blocks were gone over since this was asked last.
+    pub(crate) fn take_steps(&mut self) -> u32 {
+        std::mem::take(&mut self.steps)
+    }
+
+    /// Bytes of the blocks in use.
+    pub(crate) fn bytes_used(&self) -> usize {
+        self.blocks_used * BLOCK
+    }
+
     /// Whether there is memory for so many bytes more.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.blocks_used + bytes.div_ceil(BLOCK) <= self.capacity
@@ -164,7 +192,7 @@ impl Reassembly {
 
     /// Whether there are too few free blocks for so many more.
     fn lacks(&self, list: &Pending, needed: usize) -> bool {
-        let reserve = if list.head == NONE || list.is_draining { 0 } else { self.reserve };
+        let reserve = if list.head == NONE || needed <= list.given_back as usize { 0 } else { self.reserve };
         self.blocks_used + needed + reserve > self.capacity
     }
 
@@ -175,6 +203,7 @@ impl Reassembly {
             return false;
         }
         while self.nodes[here as usize].next != NONE {
+            self.steps += 1;
             (previous, here) = (here, self.nodes[here as usize].next);
         }
         let is_behind = self.nodes[here as usize].start > start;
@@ -192,6 +221,7 @@ impl Reassembly {
         let (mut at, mut previous, mut here) = (start, NONE, list.head);
         while at < whole.1 && here != NONE {
             let node = self.nodes[here as usize];
+            self.steps += 1;
             if node.end <= at {
                 (previous, here) = (here, node.next);
                 continue;
@@ -280,6 +310,7 @@ impl Reassembly {
             return None;
         }
         let block = self.store(data)?;
+        list.given_back = list.given_back.saturating_sub(data.len().div_ceil(BLOCK) as u32);
         let new = Node { start, end: start + data.len() as u64, came, block, skip: 0, next };
         let node = self.free_node;
         let node = if node == NONE {
@@ -404,7 +435,7 @@ impl Reassembly {
         passed: u64,
         out: &mut Vec<u8>,
     ) -> u64 {
-        let mut room = most.min(out.capacity() - out.len());
+        let (mut room, used) = (most.min(out.capacity() - out.len()), self.blocks_used);
         while list.head != NONE {
             let node = self.nodes[list.head as usize];
             if node.end <= from {
@@ -422,6 +453,9 @@ impl Reassembly {
             } else {
                 self.cut_start(list.head, from);
             }
+        }
+        if list.is_draining {
+            list.given_back = (list.given_back + (used - self.blocks_used) as u32).min(MOST_GIVEN_BACK);
         }
         from
     }
@@ -458,13 +492,14 @@ impl Reassembly {
     }
 
     /// Up to where there is no gap behind `from`.
-    pub(crate) fn reach(&self, list: &Pending, from: u64) -> u64 {
+    pub(crate) fn reach(&mut self, list: &Pending, from: u64) -> u64 {
         let (mut at, mut here) = (from, list.head);
         while here != NONE {
             let node = self.nodes[here as usize];
             if node.start > at {
                 break;
             }
+            self.steps += 1;
             at = at.max(node.end);
             here = node.next;
         }
@@ -472,7 +507,7 @@ impl Reassembly {
     }
 
     /// Whether the pieces cover everything from 0 to `end`.
-    pub(crate) fn covers(&self, list: &Pending, end: u64) -> bool {
+    pub(crate) fn covers(&mut self, list: &Pending, end: u64) -> bool {
         self.reach(list, 0) >= end
     }
 
@@ -485,101 +520,4 @@ impl Reassembly {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// Each byte on its own, told apart by the ranges of the pieces that bring it.
-    fn naive(inserts: &[(u64, Vec<u8>)], newer: Newer) -> Vec<Option<u8>> {
-        let mut bytes: Vec<Option<(u8, (u64, u64))>> = vec![None; 600];
-        for (start, data) in inserts {
-            let whole = (*start, start + data.len() as u64);
-            let before = bytes.clone();
-            for (index, &byte) in data.iter().enumerate() {
-                let place = &mut bytes[*start as usize + index];
-                let wins = before[*start as usize + index].is_none_or(|(_, old)| newer.wins(old, whole));
-                if wins {
-                    *place = Some((byte, whole));
-                }
-            }
-        }
-        bytes.into_iter().map(|byte| byte.map(|(byte, _)| byte)).collect()
-    }
-
-    proptest! {
-        #[test]
-        fn agrees_with_single_bytes(inserts in proptest::collection::vec(
-            (0u64..500, proptest::collection::vec(any::<u8>(), 1..90)), 1..12),
-            newer in prop::sample::select(Newer::ALL.to_vec()), most in 1usize..700) {
-            let mut reassembly = Reassembly::new(64 << 10, 200);
-            let mut list = Pending::default();
-            for (start, data) in &inserts {
-                let inserted = reassembly.insert(&mut list, *start, data, newer, 0);
-                prop_assert!(!inserted.refused);
-            }
-            let expected = naive(&inserts, newer);
-            let mut found = vec![None; 600];
-            while let Some(first) = reassembly.first(&list) {
-                let mut out = Vec::with_capacity(1024);
-                let end = reassembly.take(&mut list, first, most, u64::MAX, &mut out);
-                for (index, byte) in out.iter().enumerate() {
-                    found[first as usize + index] = Some(*byte);
-                }
-                prop_assert_eq!(end, first + out.len() as u64);
-            }
-            prop_assert_eq!(found, expected);
-            prop_assert_eq!(reassembly.blocks_used, 0);
-        }
-    }
-
-    #[test]
-    fn pieces_side_by_side_become_one() {
-        let mut reassembly = Reassembly::new(8 * BLOCK, 8);
-        let mut list = Pending::default();
-        let bytes: Vec<u8> = (0..2000u32).map(|at| at as u8 ^ (at >> 8) as u8).collect();
-        for (index, part) in bytes.chunks(7).enumerate().rev() {
-            assert!(!reassembly.insert(&mut list, index as u64 * 7, part, Newer::Never, 0).refused, "{index}");
-        }
-        let mut out = Vec::with_capacity(4096);
-        assert_eq!(reassembly.take(&mut list, 0, usize::MAX, u64::MAX, &mut out), 2000);
-        assert_eq!(out, bytes);
-        assert_eq!((reassembly.blocks_used, list.count), (0, 0));
-    }
-
-    #[test]
-    fn what_is_furthest_gives_way() {
-        let mut reassembly = Reassembly::new(64 * BLOCK, 4);
-        let mut list = Pending::default();
-        for at in [10, 20, 30, 40] {
-            assert!(!reassembly.insert(&mut list, at, b"far", Newer::Never, 0).refused);
-        }
-        assert!(reassembly.insert(&mut list, 5, b"near", Newer::Never, 0).refused, "something was lost");
-        assert!(reassembly.insert(&mut list, 50, b"further", Newer::Never, 0).refused, "the new one itself");
-        let mut out = Vec::with_capacity(64);
-        assert_eq!((reassembly.take(&mut list, 5, usize::MAX, u64::MAX, &mut out), &out[..]), (9, &b"near"[..]));
-        assert_eq!((reassembly.first(&list), list.count), (Some(10), 3));
-    }
-
-    #[test]
-    fn who_has_something_leaves_room_for_those_that_have_nothing() {
-        let mut reassembly = Reassembly::with_reserve(64 * BLOCK, 100);
-        let mut fill = |list: &mut Pending| {
-            (0..100).take_while(|at| !reassembly.insert(list, at * 1000, &[1; BLOCK], Newer::Never, 0).refused).count()
-        };
-        assert_eq!(fill(&mut Pending::default()), 48);
-        assert_eq!((0..20).map(|_| fill(&mut Pending::default())).sum::<usize>(), 16, "one each");
-    }
-
-    #[test]
-    fn what_does_not_fit_is_told() {
-        let mut reassembly = Reassembly::new(1024, 4);
-        let mut list = Pending::default();
-        assert!(!reassembly.insert(&mut list, 0, &[1; 1000], Newer::Never, 0).refused);
-        assert!(reassembly.insert(&mut list, 5000, &[1; 1], Newer::Never, 0).refused);
-        reassembly.clear(&mut list);
-        assert_eq!((reassembly.blocks_used, list.count), (0, 0));
-        for at in 0..4 {
-            assert_eq!(reassembly.insert(&mut list, at * 9, b"x", Newer::Never, 0).refused, at >= 2, "two blocks");
-        }
-    }
-}
+mod tests;

@@ -275,3 +275,85 @@ fn other_bytes_go_on_with_those_that_wait() {
         assert_eq!(sensor.finds.alerts, [1], "{place}");
     }
 }
+
+/// A host's merged segments keep their own connection behind, each taking all the time there is for what waits: others' bytes that
+/// wait are inspected nevertheless.
+#[test]
+fn who_stays_behind_keeps_no_other_waiting() {
+    let mut sensor = Sensor::new(RULE, Limits::default());
+    let mut talks = [open(2000), open(2001)];
+    let firsts = talks.each_mut().map(|talk| send_early(talk, &text(&[(END - 20, "evil-attack")])));
+    talks.iter_mut().for_each(|talk| sensor.feed(talk));
+    for (talk, first) in talks.iter_mut().zip(&firsts) {
+        talk.send(first);
+        sensor.feed(talk);
+    }
+    assert_eq!((sensor.detector.counters().flows_behind, &sensor.finds.alerts[..]), (2, &[][..]));
+    let (mut at, mut packets) = (END, 0);
+    // The second one's word comes first, as it has all packets.
+    while sensor.finds.alerts.len() < 2 && packets < 1000 {
+        talks[1].send(&data(at, &[b'.'; 40_000]));
+        sensor.feed(&mut talks[1]);
+        (at, packets) = (at + 40_000, packets + 1);
+    }
+    let counters = sensor.detector.counters();
+    assert!(packets < 1000 && counters.backlog_pushes > 10, "{packets} packets, {counters:#?}");
+    assert!(
+        counters.flows_behind > 0 && counters.early_bytes_now > 0 && counters.waited_bytes > 600_000,
+        "{counters:#?}"
+    );
+    sensor.rest();
+    let counters = sensor.detector.counters();
+    assert_eq!((counters.flows_behind, counters.early_bytes_now, counters.segments_refused), (0, 0, 0));
+}
+
+/// Packets that are not looked at at all bring some time, too.
+#[test]
+fn what_waits_moves_while_packets_are_shed() {
+    let mut sensor = Sensor::new(RULE, Limits::default());
+    let mut talk = open(2000);
+    let first = send_early(&mut talk, &text(&[(END - 20, "evil-attack")]));
+    talk.send(&first);
+    sensor.feed(&mut talk);
+    let mut shed = 0u64;
+    while sensor.detector.is_behind() && shed < 1_000_000 {
+        sensor.detector.shed(sensor.now_ns, &mut sensor.finds);
+        shed += 1;
+    }
+    assert!((1024..100_000).contains(&shed), "{shed}");
+    assert_eq!(sensor.finds.alerts, [1]);
+}
+
+/// Flows that wait fill the memory with what comes in order: others find the room that is left to them, and nothing is lost.
+#[test]
+fn who_waits_leaves_room_to_others_and_loses_nothing() {
+    // As good as no time for what waits.
+    let early_bytes = 512 * (WAITING * 3 * 2);
+    let mut sensor = Sensor::new(RULE, Limits { early_bytes, budget: 400, ..Limits::default() });
+    let mut talks = [open(2000), open(2001)];
+    for talk in &mut talks {
+        let first = send_early(talk, &text(&[]));
+        talk.send(&first);
+        sensor.feed(talk);
+    }
+    let words = text(&[(END - 12, "evil-attack")]);
+    for (number, part) in words.chunks(SIZE).enumerate() {
+        for talk in &mut talks {
+            talk.send(&data(END + number * SIZE, part));
+            sensor.feed(talk);
+        }
+    }
+    let counters = sensor.detector.counters();
+    assert!(counters.early_bytes_now <= early_bytes as u64 * 3 / 4 + (2 * 64 << 10), "{counters:#?}");
+    let refused = counters.segments_refused;
+    for number in 0..50 {
+        let mut other = open(3000 + number);
+        other.send(&data(5, &[b'x'; 900]));
+        sensor.feed(&mut other);
+    }
+    assert_eq!(sensor.detector.counters().segments_refused, refused, "others find room");
+    sensor.rest();
+    assert_eq!(sensor.detector.counters().gaps, 0);
+    sensor.detector.finish(sensor.now_ns, &mut sensor.finds);
+    assert_eq!(sensor.finds.alerts, [1, 1]);
+}

@@ -11,6 +11,8 @@ use super::{Detector, Track, Work};
 const AT_ONE_TIME: usize = 32 << 10;
 /// And so many of them together.
 const PIECE: usize = 8 << 10;
+/// After so many packets that left no time to what waits it has some.
+const STALLED: u32 = 8;
 /// So large a part of a packet's budget is left to what waits.
 const RESERVE: u32 = 4;
 /// Bytes of a packet that bring one step more to its budget: one that a host has put together of many has the work of many.
@@ -27,6 +29,13 @@ impl Work {
     /// What waited had its share of a packet's budget: half of it is the packet's own.
     pub(super) fn leave_half(&mut self, budget: u32) {
         self.budget.left = self.budget.left.max(budget / 2);
+    }
+
+    /// There is time for a piece of so many bytes of what waits.
+    fn leave_for_piece(&mut self, budget: u32, bytes: usize) {
+        self.leave_half(budget);
+        self.budget.left = self.budget.left.max(budget / RESERVE + 1);
+        self.waiting = self.waiting.max(bytes);
     }
 
     /// Whether there is time for more of what waits.
@@ -49,8 +58,27 @@ impl Detector {
         !self.track.backlog.is_empty()
     }
 
-    /// Does what waits, as far as there is time for it.
+    /// Does what waits, as far as there is time for it: not at each packet, but at each few.
     pub(super) fn work_off(&mut self, now_ns: u64, sink: &mut impl Sink) {
+        if self.is_behind() && !self.work.may_go_on() {
+            self.work.stalled += 1;
+            if self.work.stalled >= STALLED {
+                self.push_backlog(now_ns, sink);
+            }
+            return;
+        }
+        self.work_off_in_time(now_ns, sink);
+    }
+
+    /// Gives what waits the time for a piece, whatever packets have left.
+    pub(super) fn push_backlog(&mut self, now_ns: u64, sink: &mut impl Sink) {
+        self.counters.backlog_pushes += 1;
+        self.work.leave_for_piece(self.limits.budget, PIECE);
+        self.work_off_in_time(now_ns, sink);
+    }
+
+    fn work_off_in_time(&mut self, now_ns: u64, sink: &mut impl Sink) {
+        self.work.stalled = 0;
         while self.work.may_go_on() {
             let Some(index) = self.track.backlog.take_first() else { return };
             if !self.catch_up(index, now_ns, sink) {
@@ -94,6 +122,19 @@ impl Detector {
                 self.work.waiting -= bytes.min(self.work.waiting);
             }
         }
+    }
+
+    /// Who brings bytes behind others that wait, and finds no memory for them, has as many of those inspected first: what comes in
+    /// order is not lost because a host was not in time with what came before.
+    pub(super) fn make_room(&mut self, index: usize, from: usize, bytes: usize, now_ns: u64, sink: &mut impl Sink) {
+        let Track { flows, reassembly, .. } = &self.track;
+        let session = &flows.get(index).session;
+        if bytes == 0 || !session.is_behind() || reassembly.takes(&session.streams[from].early, bytes) {
+            return;
+        }
+        self.work.leave_for_piece(self.limits.budget, bytes.max(PIECE));
+        self.counters.backlog_pushes += 1;
+        self.follow(index, now_ns, sink);
     }
 
     /// What is left of both streams, gaps between or not, and of what their application said.

@@ -77,6 +77,7 @@ impl Detector {
             // What follows finds the room that these leave.
             self.catch_up(index, now_ns, sink);
         }
+        self.make_room(index, from, segment.payload.len(), now_ns, sink);
         self.work.leave_half(self.limits.budget);
         self.work.values.clear();
         let kept = self.begin_chunk(index, from, !segment.payload.is_empty());
@@ -88,6 +89,9 @@ impl Detector {
         let newer = || limits.policies.of(receiver).of_segments();
         let mut memory = Memory { reassembly: &mut track.reassembly, windows: &mut track.windows, is_tunnelled };
         let effect = flow.session.take(from, &segment, now_s, &mut memory, &mut packet.events, newer, &mut work.chunk);
+        let steps = self.track.reassembly.take_steps();
+        self.work.budget.left = self.work.budget.left.saturating_sub(steps);
+        self.counters.early_steps += u64::from(steps);
         self.counters.segments_refused += u64::from(effect.refused);
         self.counters.disordered += u64::from(effect.disordered);
         self.counters.segments_discarded += u64::from(effect.discarded);
@@ -210,6 +214,7 @@ impl Detector {
         if !passed && chunk.has_new() {
             self.along(index, from, &packet, (before, chunk), now_ns, sink);
         }
+        self.counters.waited_bytes += (chunk.len - chunk.kept) as u64;
         chunk.len - chunk.kept
     }
 

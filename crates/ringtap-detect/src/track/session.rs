@@ -366,7 +366,7 @@ impl Session {
     }
 
     /// At the end: goes on behind a side's next gap, if there is anything.
-    pub(crate) fn pass_gap(&mut self, of: usize, reassembly: &Reassembly, windows: &mut Windows) {
+    pub(crate) fn pass_gap(&mut self, of: usize, reassembly: &mut Reassembly, windows: &mut Windows) {
         self.streams[of].pass_gap(reassembly, windows);
     }
 

@@ -126,9 +126,9 @@ impl Stream {
     }
 
     /// Takes note of those that are in order now.
-    pub(super) fn note_due(&mut self, reassembly: &Reassembly) {
+    pub(super) fn note_due(&mut self, reassembly: &mut Reassembly) {
         self.due = reassembly.reach(&self.early, self.next);
-        self.early.is_draining = self.is_behind();
+        self.early.drains(self.due > self.next);
     }
 
     /// All bytes up to the FIN have come.
@@ -280,11 +280,11 @@ impl Stream {
     /// side's than `passed`.
     pub(super) fn follow(&mut self, reassembly: &mut Reassembly, most: usize, passed: u64, out: &mut Vec<u8>) {
         self.next = reassembly.take(&mut self.early, self.next, most, passed, out);
-        self.early.is_draining = self.is_behind();
+        self.early.drains(self.due > self.next);
     }
 
     /// At the end: goes on behind the next gap, if there is anything.
-    pub(super) fn pass_gap(&mut self, reassembly: &Reassembly, windows: &mut Windows) {
+    pub(super) fn pass_gap(&mut self, reassembly: &mut Reassembly, windows: &mut Windows) {
         if let Some(first) = reassembly.first(&self.early) {
             if first > self.next {
                 self.next = first;
@@ -299,7 +299,7 @@ impl Stream {
         reassembly.clear(&mut self.early);
         // What waited is gone: who comes to its turn finds that it owes nothing.
         self.due = self.next;
-        self.early.is_draining = false;
+        self.early.drains(false);
         windows.free(&mut self.window);
         windows.free(&mut self.side_line.window);
         self.side_line = SideLine::default();
