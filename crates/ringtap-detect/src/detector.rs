@@ -88,6 +88,8 @@ pub struct Limits {
     pub alerts: usize,
     /// Whose bytes count where segments or fragments overlap, by the host that receives them.
     pub policies: Policies,
+    /// Follow TCP connections without their handshake, and those of which one direction alone is seen.
+    pub midstream: bool,
     /// Verify TCP checksums: segments with a wrong one are not part of a stream.
     pub checksums: bool,
     /// Take the time of each rule: two looks at the clock for each.
@@ -123,6 +125,7 @@ impl Limits {
             budget: 50_000,
             alerts: 15,
             policies: Policies::default(),
+            midstream: false,
             checksums: true,
             timed: false,
         }
@@ -174,6 +177,10 @@ pub struct Counters {
     pub backlog_pushes: u64,
     /// Segments inspected before what the other side had said before them, for want of memory to wait in.
     pub disordered: u64,
+    /// TCP flows that ended of whose handshake not both SYNs were seen.
+    pub flows_without_handshake: u64,
+    /// TCP flows that ended of which one direction alone was seen, beside SYNs without an answer.
+    pub flows_one_sided: u64,
     /// Segments with a wrong checksum, left out of their streams.
     pub bad_checksums: u64,
     /// Segments that their receiver discards: wrong window, acknowledgement, time stamp, signature, flags.

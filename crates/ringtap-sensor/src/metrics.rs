@@ -49,6 +49,12 @@ const COUNTERS: &[Row] = &[
     ("side_chunks", "Pieces beside streams looked at", |counters| counters.side_chunks),
     ("flows_begun", "Flows begun", |counters| counters.flows.begun),
     ("flows_timed_out", "Flows ended by their time-out", |counters| counters.flows.timed_out),
+    ("flows_without_handshake", "TCP flows that ended of whose handshake not all was seen", |counters| {
+        counters.flows_without_handshake
+    }),
+    ("flows_one_sided", "TCP flows that ended of which one direction alone was seen", |counters| {
+        counters.flows_one_sided
+    }),
     ("values_left_out", "Values and records of messages for which there was no room", |counters| {
         counters.values_left_out
     }),

@@ -42,6 +42,8 @@ pub(crate) fn object(counters: &Counters) -> Value {
             "windows_evicted": counters.windows_evicted,
             "flows_evicted": counters.flows.evicted,
             "flows_timed_out": counters.flows.timed_out,
+            "flows_without_handshake": counters.flows_without_handshake,
+            "flows_one_sided": counters.flows_one_sided,
             "fragments_no_memory": counters.defrag.no_memory,
             "fragmented_evicted": counters.defrag.evicted,
             "fragmented_timed_out": counters.defrag.timed_out,

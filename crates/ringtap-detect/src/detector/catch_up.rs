@@ -198,7 +198,10 @@ impl Detector {
 
     /// Forgets a flow of which nothing is left to inspect.
     fn close(&mut self, index: usize, end: FlowEnd, sink: &mut impl Sink) {
-        sink.flow(&FlowView::new(self.track.flows.get(index)), end);
+        let view = FlowView::new(self.track.flows.get(index));
+        self.counters.flows_without_handshake += u64::from(view.lacks_handshake());
+        self.counters.flows_one_sided += u64::from(view.is_one_sided());
+        sink.flow(&view, end);
         let Track { flows, reassembly, windows, http, handshakes, dialogs, .. } = &mut self.track;
         flows.get_mut(index).session.forget(reassembly, windows);
         // Of a flow that a rule let pass nothing has ended it before.

@@ -6,6 +6,7 @@ use ringtap_wire::{Direction, FlowKey, Header, Ip, Layers, LinkType, Stop, Trans
 use super::{Detector, MAX_LINK};
 use crate::alert::{FlowEnd, Origin, Sink, Whole};
 use crate::decode::{Decoded, Level, Outer, Transport};
+use crate::track::midstream::is_by_server;
 use crate::track::segment::Segment;
 use crate::track::session::{State, is_opening};
 
@@ -139,6 +140,8 @@ impl Detector {
                 client = if direction == Direction::Forward { Direction::Reverse } else { Direction::Forward };
             }
             self.end_flow(index, FlowEnd::Timeout, now_ns, sink);
+        } else if self.limits.midstream && packet.tcp().is_some_and(is_by_server) {
+            client = if direction == Direction::Forward { Direction::Reverse } else { Direction::Forward };
         }
         if let Some(oldest) = self.track.flows.in_the_way() {
             self.end_flow(oldest, FlowEnd::Evicted, now_ns, sink);

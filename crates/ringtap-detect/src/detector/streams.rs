@@ -70,7 +70,8 @@ impl Detector {
         let now_s = (now_ns / 1_000_000_000) as u32;
         let is_tunnelled = self.track.flows.owner(index).is_tunnelled;
         let Track { flows, reassembly, windows, .. } = &mut self.track;
-        let mut memory = Memory { reassembly, windows, is_tunnelled };
+        let midstream = self.limits.midstream;
+        let mut memory = Memory { reassembly, windows, is_tunnelled, midstream };
         if flows.get_mut(index).session.takes_beginning(from, &segment, now_s, &mut memory) {
             self.catch_up(index, now_ns, sink);
         } else if self.track.flows.get(index).owes() {
@@ -87,7 +88,8 @@ impl Detector {
         let (had_end, received) = (flow.session.streams[from].end.is_some(), flow.session.streams[from].received());
         let receiver = packet.destination;
         let newer = || limits.policies.of(receiver).of_segments();
-        let mut memory = Memory { reassembly: &mut track.reassembly, windows: &mut track.windows, is_tunnelled };
+        let (reassembly, windows) = (&mut track.reassembly, &mut track.windows);
+        let mut memory = Memory { reassembly, windows, is_tunnelled, midstream };
         let effect = flow.session.take(from, &segment, now_s, &mut memory, &mut packet.events, newer, &mut work.chunk);
         let steps = self.track.reassembly.take_steps();
         self.work.budget.left = self.work.budget.left.saturating_sub(steps);

@@ -55,6 +55,8 @@ pub(crate) struct Session {
     pub(super) signed: bool,
     /// The side whose reset ended it.
     reset_by: Option<u8>,
+    /// It is followed without all of its handshake.
+    pub(crate) is_picked_up: bool,
     /// A reset came in the name of this side, taken or not, and it has not said anything since.
     reset_of: Option<u8>,
     /// A SYN in the middle of it, by this side: a new session if the other side answers.
@@ -67,6 +69,8 @@ pub(crate) struct Memory<'m> {
     pub(crate) windows: &'m mut Windows,
     /// It is for a stream inside a tunnel.
     pub(crate) is_tunnelled: bool,
+    /// Sessions are followed without their handshake.
+    pub(crate) midstream: bool,
 }
 
 impl Session {
@@ -98,14 +102,16 @@ impl Session {
             }
             return effect;
         }
-        if self.state == State::None {
+        if self.state == State::None && !self.pick_up(from, segment, memory) {
             return effect;
         }
-        if self.state == State::Opening && !self.agree(from, segment, now_s, memory) {
+        let agrees = self.state != State::Opening || self.agree(from, segment, now_s, memory);
+        if !agrees && !self.pick_up(from, segment, memory) {
             events.add(Event::StreamHandshakeWrongAck);
             effect.discarded = true;
             return effect;
         }
+        self.settle_beginning(from, segment);
         let Some(position) = self.streams[from].position(segment.sequence) else { return effect };
         if let Some(fault) = self.fault(from, segment, position, now_s) {
             self.discard(from, segment, position, fault, &mut effect);
@@ -124,13 +130,14 @@ impl Session {
         // Who says something has what it acknowledges: that is inspected first.
         self.acknowledge(from, segment, position, now_s);
         let has_said = self.streams[from].received();
-        effect.gaps[1 - from] = self.streams[1 - from].cross(has_said, memory.reassembly, events);
+        effect.gaps[1 - from] = self.streams[1 - from].cross(has_said, false, memory.reassembly, events);
         if !segment.payload.is_empty() {
             let other = &self.streams[1 - from];
             let turn = Turn { after: other.received(), waits: other.is_behind() };
             let own = &mut self.streams[from];
             own.add(position, segment, turn, memory, events, newer, out, &mut effect);
-            effect.gaps[from] = own.cross(turn.after, memory.reassembly, events);
+            let unanswered = self.is_unanswered(from);
+            effect.gaps[from] = self.streams[from].cross(turn.after, unanswered, memory.reassembly, events);
         }
         if segment.has(tcp_flag::FIN) {
             let end = position + segment.payload.len() as i64;
@@ -163,6 +170,11 @@ impl Session {
     /// Both sides have said that they send no more. A reset may have died on its way.
     pub(crate) fn has_finished(&self) -> bool {
         self.state == State::Closed && self.reset_by.is_none()
+    }
+
+    /// The SYNs of both sides were seen.
+    pub(super) fn has_greeted_both(&self) -> bool {
+        self.greetings.iter().all(|greetings| greetings.iter().next().is_some())
     }
 
     /// Both sides have agreed on it.

@@ -262,10 +262,16 @@ impl Stream {
     }
 
     /// Bytes that the receiver says it has and we never saw will not come again: once there are some behind them, goes on there.
-    /// So much of the other side's has come `after` which this is.
-    pub(super) fn cross(&mut self, after: u64, reassembly: &mut Reassembly, events: &mut EventSet) -> Option<u64> {
+    /// So much of the other side's has come `after` which this is; where nobody acknowledges, what is `unanswered` counts as had.
+    pub(super) fn cross(
+        &mut self,
+        after: u64,
+        unanswered: bool,
+        reassembly: &mut Reassembly,
+        events: &mut EventSet,
+    ) -> Option<u64> {
         let first = reassembly.first(&self.early)?;
-        if first <= self.next || first > self.acknowledged {
+        if first <= self.next || (first > self.acknowledged && !unanswered) {
             return None;
         }
         let from = std::mem::replace(&mut self.next, first);
