@@ -123,12 +123,12 @@ impl<'a> FlowView<'a> {
     /// [`Limits::midstream`](crate::Limits::midstream) says so.
     #[must_use]
     pub fn lacks_handshake(&self) -> bool {
-        let flags = self.flow.session.flags;
-        let opened = flags.map(|flags| flags & tcp_flag::SYN != 0);
-        let goes_on = (flags[0] | flags[1]) & tcp_flag::ACK != 0;
+        let session = &self.flow.session;
+        let [client, server] = session.flags;
+        let goes_on = (client | server) & tcp_flag::ACK != 0;
         // A SYN that is refused is answered by a reset.
-        let is_refused = opened[0] && flags[1] & tcp_flag::RST != 0 && flags[0] & tcp_flag::ACK == 0;
-        self.protocol() == protocol::TCP && goes_on && opened != [true; 2] && !is_refused
+        let is_refused = client & (tcp_flag::SYN | tcp_flag::ACK) == tcp_flag::SYN && server & tcp_flag::RST != 0;
+        self.protocol() == protocol::TCP && goes_on && !session.has_greeted_both() && !is_refused
     }
 
     /// Of TCP: one side alone was seen, which went on behind its SYN.

@@ -119,6 +119,11 @@ impl Defrag {
         self.reassembly.show_spare(to);
     }
 
+    /// How many pieces and blocks were gone over to put fragments in their places, since this was asked last.
+    pub(crate) fn take_steps(&mut self) -> u32 {
+        self.reassembly.take_steps()
+    }
+
     /// Takes one fragment. When the packet is whole, its payload is put into `out` (with capacity for 64 KiB) and the
     /// protocol of its first fragment is returned.
     pub(crate) fn take(

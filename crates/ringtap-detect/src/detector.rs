@@ -165,7 +165,7 @@ pub struct Counters {
     pub gaps: u64,
     /// Segments for which there was no memory.
     pub segments_refused: u64,
-    /// Steps of the budget that it took to put early segments in their places.
+    /// Steps of the budget that it took to put early segments and fragments in their places.
     pub early_steps: u64,
     /// Bytes of early segments that are held now, in whole blocks.
     pub early_bytes_now: u64,

@@ -344,7 +344,7 @@ fn who_waits_leaves_room_to_others_and_loses_nothing() {
         }
     }
     let counters = sensor.detector.counters();
-    assert!(counters.early_bytes_now <= early_bytes as u64 * 3 / 4 + (2 * 64 << 10), "{counters:#?}");
+    assert!(counters.early_bytes_now <= early_bytes as u64 * 3 / 4 + ((2 * 64) << 10), "{counters:#?}");
     let refused = counters.segments_refused;
     for number in 0..50 {
         let mut other = open(3000 + number);

@@ -37,7 +37,9 @@ const COUNTERS: &[Row] = &[
     ("segments_disordered", "Segments looked at before what the other side had said before them", |counters| {
         counters.disordered
     }),
-    ("early_steps", "Steps of the budget to put early segments in their places", |counters| counters.early_steps),
+    ("early_steps", "Steps of the budget to put early segments and fragments in their places", |counters| {
+        counters.early_steps
+    }),
     ("waited_bytes", "Bytes of streams looked at behind the packet that brought them in order", |counters| {
         counters.waited_bytes
     }),

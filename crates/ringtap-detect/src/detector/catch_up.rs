@@ -124,6 +124,13 @@ impl Detector {
         }
     }
 
+    /// Pays for going over lists of early segments and of fragments, from the budget of the work that did.
+    pub(super) fn charge_steps(&mut self) {
+        let steps = self.track.reassembly.take_steps() + self.defrag.take_steps();
+        self.work.budget.left = self.work.budget.left.saturating_sub(steps);
+        self.counters.early_steps += u64::from(steps);
+    }
+
     /// Who brings bytes behind others that wait, and finds no memory for them, has as many of those inspected first: what comes in
     /// order is not lost because a host was not in time with what came before.
     pub(super) fn make_room(&mut self, index: usize, from: usize, bytes: usize, now_ns: u64, sink: &mut impl Sink) {
@@ -146,7 +153,8 @@ impl Detector {
             loop {
                 let Track { flows, reassembly, windows, .. } = &mut self.track;
                 flows.get_mut(index).session.pass_gap(from, reassembly, windows);
-                if !flows.get(index).session.streams[from].is_behind() {
+                self.charge_steps();
+                if !self.track.flows.get(index).session.streams[from].is_behind() {
                     break;
                 }
                 if !self.follow(index, now_ns, sink) {

@@ -159,6 +159,7 @@ impl Detector {
         let (Some(span), Some(ip)) = (layers.inner_ip(), packet.ip) else { return false };
         let mut payload = std::mem::take(&mut self.rebuilt_payload);
         let protocol = self.defrag.take(&fragment, now_ns, &mut packet.events, &mut payload);
+        self.charge_steps();
         let whole = protocol.is_some_and(|protocol| {
             // The headers before, without the fragment's own.
             let fixed = match ip {

@@ -78,6 +78,7 @@ impl Detector {
             // What follows finds the room that these leave.
             self.catch_up(index, now_ns, sink);
         }
+        self.charge_steps();
         self.make_room(index, from, segment.payload.len(), now_ns, sink);
         self.work.leave_half(self.limits.budget);
         self.work.values.clear();
@@ -91,9 +92,7 @@ impl Detector {
         let (reassembly, windows) = (&mut track.reassembly, &mut track.windows);
         let mut memory = Memory { reassembly, windows, is_tunnelled, midstream };
         let effect = flow.session.take(from, &segment, now_s, &mut memory, &mut packet.events, newer, &mut work.chunk);
-        let steps = self.track.reassembly.take_steps();
-        self.work.budget.left = self.work.budget.left.saturating_sub(steps);
-        self.counters.early_steps += u64::from(steps);
+        self.charge_steps();
         self.counters.segments_refused += u64::from(effect.refused);
         self.counters.disordered += u64::from(effect.disordered);
         self.counters.segments_discarded += u64::from(effect.discarded);

@@ -173,7 +173,7 @@ impl Session {
     }
 
     /// The SYNs of both sides were seen.
-    pub(super) fn has_greeted_both(&self) -> bool {
+    pub(crate) fn has_greeted_both(&self) -> bool {
         self.greetings.iter().all(|greetings| greetings.iter().next().is_some())
     }
 
