@@ -4,7 +4,7 @@
 mod support;
 mod waiting_support;
 
-use ringtap_detect::{Event, FlowEnd, Limits};
+use ringtap_detect::{Event, FlowEnd, Limits, Scratch};
 use ringtap_samples::evasions::{Conversation, Packet};
 use ringtap_samples::frames::{Ends, flag};
 use ringtap_wire::LinkType;
@@ -356,4 +356,24 @@ fn who_waits_leaves_room_to_others_and_loses_nothing() {
     assert_eq!(sensor.detector.counters().gaps, 0);
     sensor.detector.finish(sensor.now_ns, &mut sensor.finds);
     assert_eq!(sensor.finds.alerts, [1, 1]);
+}
+
+/// Rules that are loaded meanwhile look at what waits; what the early memory holds and is owed stays.
+#[test]
+fn what_waits_stays_over_a_reload() {
+    let mut sensor = Sensor::new(RULE, Limits::default());
+    let mut talk = open(2000);
+    let first = send_early(&mut talk, &text(&[(END - 100, "evil-attack"), (END - 50, "other-words")]));
+    talk.send(&first);
+    sensor.feed(&mut talk);
+    let before = sensor.detector.counters();
+    let other = support::program(r#"alert tcp any any -> any any (flow:established; content:"other-words"; sid:2;)"#);
+    let scratch = Scratch::new(&other);
+    assert!(sensor.detector.swap(other, scratch).is_ok());
+    let after = sensor.detector.counters();
+    assert_eq!((before.early_bytes_now, before.flows_behind), (after.early_bytes_now, after.flows_behind));
+    assert!(after.early_bytes_now > 100_000 && after.flows_behind == 1);
+    sensor.rest();
+    let counters = sensor.detector.counters();
+    assert_eq!((sensor.finds.alerts, counters.early_bytes_now, counters.segments_refused), (vec![2], 0, 0));
 }
