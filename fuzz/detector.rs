@@ -29,7 +29,16 @@ pub fn program(rules: &[u8]) -> Arc<Program> {
 
 /// A detector that is soon full.
 pub fn small(program: &Arc<Program>, policy: Policy) -> Detector {
-    let limits = Limits {
+    Detector::new(Arc::clone(program), bounds(policy))
+}
+
+/// One that follows connections without their handshake.
+pub fn small_midstream(program: &Arc<Program>, policy: Policy) -> Detector {
+    Detector::new(Arc::clone(program), Limits { midstream: true, ..bounds(policy) })
+}
+
+fn bounds(policy: Policy) -> Limits {
+    Limits {
         flows: 4,
         early_bytes: 4096,
         early_segments: 8,
@@ -45,8 +54,7 @@ pub fn small(program: &Arc<Program>, policy: Policy) -> Detector {
         policies: policy.into(),
         checksums: false,
         ..Limits::default()
-    };
-    Detector::new(Arc::clone(program), limits)
+    }
 }
 
 /// One frame after the other, a millisecond apart.

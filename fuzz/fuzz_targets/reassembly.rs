@@ -1,4 +1,5 @@
-//! Owns: any order, overlap and loss of TCP segments and IP fragments, under every policy, with little memory.
+//! Owns: any order, overlap and loss of TCP segments and IP fragments, under every policy, with little memory; with the handshake, and
+//! without it where connections are followed midstream.
 //! The input is a policy and a list of pieces: kind, position (two bytes), length, the bytes.
 //!
 //! Besides "no panic and bounds hold": an attack in bytes that came once, in order and without a gap is found, once.
@@ -42,7 +43,10 @@ fuzz_target!(|input: &[u8]| {
         rest = after;
     }
     let mut detector = detector::small(&PROGRAM, policy);
+    let without_handshake = sent.split_off(frames::handshake(80).len());
+    sent.extend_from_slice(&without_handshake);
     detector::run(&mut detector, sent);
+    detector::run(&mut detector::small_midstream(&PROGRAM, policy), without_handshake);
 
     // The same bytes cut where the input says, in order: an attack that the stream ends with is found, once.
     let body: Vec<u8> = rest.iter().chain(input).map(|byte| byte & 0x5f).chain(*b"needle").collect();

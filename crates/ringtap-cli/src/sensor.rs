@@ -104,6 +104,10 @@ pub struct Args {
     /// packaged configuration]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3), help_heading = "Bounds")]
     http_layers: Option<u8>,
+    /// Follow TCP connections whose handshake was not seen, and those of which one direction alone is seen (Suricata's
+    /// stream.midstream and stream.async-oneside); without it their packets are looked at one by one
+    #[arg(long, help_heading = "Bounds")]
+    midstream: bool,
     /// Take TCP segments with wrong checksums for part of their stream
     #[arg(long, help_heading = "Bounds")]
     no_checksums: bool,
@@ -384,6 +388,7 @@ fn options(args: Args) -> Result<Options> {
             flows: args.flows,
             overlap: args.overlap,
             http_layers: args.http_layers,
+            midstream: args.midstream,
             no_checksums: args.no_checksums,
         },
         outputs: OutputOptions {

@@ -194,7 +194,7 @@ fn options_that_would_do_nothing_are_refused() {
     for option in of_interfaces.into_iter().chain(["--stats 1s"]) {
         conflict("sensor --replay x.pcap", "--replay", option);
     }
-    let of_sensor = "--profile,--budget 9,--flows 9,--overlap bsd,--no-checksums,--eve -,--syslog udp:192.0.2.1:514,--queue 9,\
+    let of_sensor = "--profile,--budget 9,--flows 9,--overlap bsd,--midstream,--no-checksums,--eve -,--syslog udp:192.0.2.1:514,--queue 9,\
         --duration 1s,--correlate rules,--max-latency 2ms,--user nobody,--no-sandbox";
     for option in of_sensor.split(',') {
         conflict("sensor --check-rules x.rules", "--check-rules", option);

@@ -3,6 +3,8 @@
 
 use std::net::IpAddr;
 
+use ringtap_wire::{protocol, tcp_flag};
+
 use crate::decode::Decoded;
 use crate::event::Event;
 use crate::protocol::App;
@@ -115,6 +117,26 @@ impl<'a> FlowView<'a> {
     #[must_use]
     pub fn tcp_state(&self) -> State {
         self.flow.session.state
+    }
+
+    /// Of TCP: a SYN of its handshake was not seen. It was inspected packet by packet then, or from the first segment on if
+    /// [`Limits::midstream`](crate::Limits::midstream) says so.
+    #[must_use]
+    pub fn lacks_handshake(&self) -> bool {
+        let session = &self.flow.session;
+        let [client, server] = session.flags;
+        let goes_on = (client | server) & tcp_flag::ACK != 0;
+        // A SYN that is refused is answered by a reset.
+        let is_refused = client & (tcp_flag::SYN | tcp_flag::ACK) == tcp_flag::SYN && server & tcp_flag::RST != 0;
+        self.protocol() == protocol::TCP && goes_on && !session.has_greeted_both() && !is_refused
+    }
+
+    /// Of TCP: one side alone was seen, which went on behind its SYN.
+    #[must_use]
+    pub fn is_one_sided(&self) -> bool {
+        let goes_on = |side: usize| self.flow.session.flags[side] & tcp_flag::ACK != 0;
+        let is_lonely = |side: usize| self.flow.packets[1 - side] == 0 && goes_on(side);
+        self.protocol() == protocol::TCP && (is_lonely(0) || is_lonely(1))
     }
 
     /// Both sides were seen; of TCP, they agreed on a session.

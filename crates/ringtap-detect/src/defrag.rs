@@ -119,6 +119,11 @@ impl Defrag {
         self.reassembly.show_spare(to);
     }
 
+    /// How many pieces and blocks were gone over to put fragments in their places, since this was asked last.
+    pub(crate) fn take_steps(&mut self) -> u32 {
+        self.reassembly.take_steps()
+    }
+
     /// Takes one fragment. When the packet is whole, its payload is put into `out` (with capacity for 64 KiB) and the
     /// protocol of its first fragment is returned.
     pub(crate) fn take(
@@ -154,7 +159,7 @@ impl Defrag {
         // All but the last one are a multiple of eight bytes; Linux cuts off what is more.
         let payload = if fragment.more { &fragment.payload[..fragment.payload.len() & !7] } else { fragment.payload };
         let newer = self.policies.of(fragment.destination).of_fragments();
-        let inserted = self.reassembly.insert(&mut tracker.list, start, payload, newer);
+        let inserted = self.reassembly.insert(&mut tracker.list, start, payload, newer, 0);
         if inserted.overlap {
             events.add(if v4 { Event::Ipv4FragmentOverlap } else { Event::Ipv6FragmentOverlap });
         }
@@ -170,7 +175,7 @@ impl Defrag {
             return None;
         }
         out.clear();
-        self.reassembly.take(&mut tracker.list, 0, usize::MAX, out);
+        self.reassembly.take(&mut tracker.list, 0, usize::MAX, u64::MAX, out);
         out.truncate(total as usize);
         let protocol = tracker.protocol;
         self.reassembly.clear(&mut tracker.list);

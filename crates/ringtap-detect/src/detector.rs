@@ -46,6 +46,8 @@ const MAX_PACKET: usize = 65535;
 const MAX_MERGED: usize = 8 * MAX_PACKET;
 /// Link-layer headers before a packet that is put together.
 const MAX_LINK: usize = 256;
+/// So many packets that are not looked at bring some time to what waits.
+const SHED_PER_PUSH: u64 = 1024;
 /// One rule may use so large a part of a packet's budget.
 const RULES_SHARE: u32 = 4;
 /// Room for flowbits that the first rules do not name, and those that are loaded later may.
@@ -86,6 +88,8 @@ pub struct Limits {
     pub alerts: usize,
     /// Whose bytes count where segments or fragments overlap, by the host that receives them.
     pub policies: Policies,
+    /// Follow TCP connections without their handshake, and those of which one direction alone is seen.
+    pub midstream: bool,
     /// Verify TCP checksums: segments with a wrong one are not part of a stream.
     pub checksums: bool,
     /// Take the time of each rule: two looks at the clock for each.
@@ -121,6 +125,7 @@ impl Limits {
             budget: 50_000,
             alerts: 15,
             policies: Policies::default(),
+            midstream: false,
             checksums: true,
             timed: false,
         }
@@ -160,6 +165,22 @@ pub struct Counters {
     pub gaps: u64,
     /// Segments for which there was no memory.
     pub segments_refused: u64,
+    /// Steps of the budget that it took to put early segments and fragments in their places.
+    pub early_steps: u64,
+    /// Bytes of early segments that are held now, in whole blocks.
+    pub early_bytes_now: u64,
+    /// Flows of which something waits now to be inspected.
+    pub flows_behind: u64,
+    /// Bytes that were inspected behind the packet that brought them in order.
+    pub waited_bytes: u64,
+    /// Times that what waits was given time though packets left none.
+    pub backlog_pushes: u64,
+    /// Segments inspected before what the other side had said before them, for want of memory to wait in.
+    pub disordered: u64,
+    /// TCP flows that ended of whose handshake not both SYNs were seen.
+    pub flows_without_handshake: u64,
+    /// TCP flows that ended of which one direction alone was seen, beside SYNs without an answer.
+    pub flows_one_sided: u64,
     /// Segments with a wrong checksum, left out of their streams.
     pub bad_checksums: u64,
     /// Segments that their receiver discards: wrong window, acknowledgement, time stamp, signature, flags.
@@ -249,6 +270,8 @@ struct Work {
     /// What of it is left to bytes that had waited, and how many of these may be inspected.
     reserve: u32,
     waiting: usize,
+    /// Packets since anything of what waits was inspected that is not the packet's own flow's.
+    stalled: u32,
     profile: Vec<Profile>,
 }
 
@@ -310,6 +333,7 @@ impl Detector {
                 share: (limits.budget / RULES_SHARE).max(1),
                 reserve: 0,
                 waiting: 0,
+                stalled: 0,
                 profile: vec![Profile::default(); program.rules.len()],
             },
             rebuilt: Vec::with_capacity(MAX_LINK + MAX_PACKET),
@@ -405,9 +429,13 @@ impl Detector {
         self.work.leave_half(self.limits.budget);
     }
 
-    /// Counts a packet that is not looked at, because there are more than can be and others go first.
-    pub fn shed(&mut self) {
+    /// Counts a packet that is not looked at, because there are more than can be and others go first. What waits has a little time
+    /// after each thousand of them.
+    pub fn shed(&mut self, now_ns: u64, sink: &mut impl Sink) {
         self.counters.shed += 1;
+        if self.is_behind() && self.counters.shed.is_multiple_of(SHED_PER_PUSH) {
+            self.push_backlog(now_ns, sink);
+        }
     }
 
     /// Ends flows whose time is over, a few at each call, and inspects bytes that wait for it: as much as at a packet.
@@ -435,6 +463,8 @@ impl Detector {
             expressions_given_up: self.work.budget.gave_up,
             datasets_evicted: self.work.budget.forgotten,
             tags_evicted: self.track.tags.evicted(),
+            early_bytes_now: self.track.reassembly.bytes_used() as u64,
+            flows_behind: self.track.backlog.count() as u64,
             flows_now: self.track.flows.count as u64,
             flows: self.track.flows.counters,
             defrag: self.defrag.counters,

@@ -2,20 +2,32 @@
 //! Does not: know packets or streams, or whose bytes count where pieces overlap (`overlap.rs`). All memory is taken at start; what
 //! does not fit is refused and told.
 
+mod join;
+
 use crate::fixed_vec::{FixedVec, SpareVisitor};
 use crate::overlap::Newer;
 
 /// Bytes of one block.
 const BLOCK: usize = 512;
+/// Blocks of what a packet of 64 KiB brings.
+const MOST_GIVEN_BACK: u32 = (64 << 10) / BLOCK as u32;
 /// "No block", "no piece".
 const NONE: u32 = u32::MAX;
+
+/// What a piece was when it came.
+#[derive(Clone, Copy)]
+struct Came {
+    /// Its range: policies compare these.
+    whole: (u64, u64),
+    /// So much of another owner's came before it.
+    after: u64,
+}
 
 #[derive(Clone, Copy)]
 struct Node {
     start: u64,
     end: u64,
-    /// The range the piece had when it came: policies compare these.
-    whole: (u64, u64),
+    came: Came,
     /// First block, and bytes to skip in it.
     block: u32,
     skip: u32,
@@ -28,13 +40,26 @@ pub(crate) struct Pending {
     head: u32,
     /// Number of pieces.
     pub(crate) count: u16,
-    /// They are on their way out, so that the owner need not leave room to others.
-    pub(crate) is_draining: bool,
+    /// They are on their way out.
+    is_draining: bool,
+    /// Blocks that it has given back since they are, up to [`MOST_GIVEN_BACK`]: so many it may take again without leaving room to
+    /// others.
+    given_back: u32,
+}
+
+impl Pending {
+    /// Whether the pieces are on their way out.
+    pub(crate) fn drains(&mut self, is_draining: bool) {
+        self.is_draining = is_draining;
+        if !is_draining {
+            self.given_back = 0;
+        }
+    }
 }
 
 impl Default for Pending {
     fn default() -> Self {
-        Self { head: NONE, count: 0, is_draining: false }
+        Self { head: NONE, count: 0, is_draining: false, given_back: 0 }
     }
 }
 
@@ -47,6 +72,8 @@ pub(crate) struct Inserted {
     pub(crate) different: bool,
     /// Part of it was lost: the memory or the owner's number of pieces was used up.
     pub(crate) refused: bool,
+    /// Pieces became one, between which something of the other owner's came.
+    pub(crate) disordered: bool,
 }
 
 /// Memory for all owners.
@@ -66,6 +93,8 @@ pub(crate) struct Reassembly {
     most: u16,
     /// Blocks for owners that have none yet.
     reserve: usize,
+    /// Pieces and blocks that were gone over to put new ones in their places, since it was asked last.
+    steps: u32,
 }
 
 impl Reassembly {
@@ -82,6 +111,7 @@ impl Reassembly {
             blocks_used: 0,
             most,
             reserve: 0,
+            steps: 0,
         }
     }
 
@@ -99,18 +129,50 @@ impl Reassembly {
     }
 
     /// Adds `data` at `start`. When there is no room for another piece, pieces side by side become one (policies then compare
-    /// with what they are together), and after that what lies furthest away gives way to what is nearer.
-    pub(crate) fn insert(&mut self, list: &mut Pending, start: u64, data: &[u8], newer: Newer) -> Inserted {
+    /// with what they are together), and after that what lies furthest away gives way to what is nearer. `after` is how much of
+    /// another owner's came before it ([`Reassembly::after`]).
+    pub(crate) fn insert(&mut self, list: &mut Pending, start: u64, data: &[u8], newer: Newer, after: u64) -> Inserted {
         let needed = data.len().div_ceil(BLOCK);
-        let mut dropped = false;
+        let (mut dropped, mut disordered) = (false, false);
         if self.is_full(list, needed) {
-            self.join(list);
+            // The order of pieces that are on their way out is given up before any of them is.
+            disordered = self.join(list, !list.is_draining);
+            if self.is_full(list, needed) && list.is_draining {
+                disordered = self.join(list, true);
+            }
             while self.is_full(list, needed) && self.drop_last(list, start) {
                 dropped = true;
             }
         }
-        let inserted = self.place(list, start, data, newer);
-        Inserted { refused: inserted.refused || dropped, ..inserted }
+        let inserted = self.place(list, start, data, newer, after);
+        Inserted { refused: inserted.refused || dropped, disordered: disordered && list.is_draining, ..inserted }
+    }
+
+    /// Whether an owner finds room for so many bytes more without another piece's loss.
+    pub(crate) fn takes(&self, list: &Pending, bytes: usize) -> bool {
+        !self.is_full(list, bytes.div_ceil(BLOCK))
+    }
+
+    /// How much of another owner's came before the first piece; 0 without a piece.
+    pub(crate) fn after(&self, list: &Pending) -> u64 {
+        if list.head == NONE { 0 } else { self.nodes[list.head as usize].came.after }
+    }
+
+    /// The first piece counts as one that came now, when there was so much of the other owner's.
+    pub(crate) fn delay(&mut self, list: &Pending, after: u64) {
+        if list.head != NONE {
+            self.nodes[list.head as usize].came.after = after;
+        }
+    }
+
+    /// How many pieces and blocks were gone over since this was asked last.
+    pub(crate) fn take_steps(&mut self) -> u32 {
+        std::mem::take(&mut self.steps)
+    }
+
+    /// Bytes of the blocks in use.
+    pub(crate) fn bytes_used(&self) -> usize {
+        self.blocks_used * BLOCK
     }
 
     /// Whether there is memory for so many bytes more.
@@ -130,69 +192,8 @@ impl Reassembly {
 
     /// Whether there are too few free blocks for so many more.
     fn lacks(&self, list: &Pending, needed: usize) -> bool {
-        let reserve = if list.head == NONE || list.is_draining { 0 } else { self.reserve };
+        let reserve = if list.head == NONE || needed <= list.given_back as usize { 0 } else { self.reserve };
         self.blocks_used + needed + reserve > self.capacity
-    }
-
-    /// Makes one piece of those that lie side by side.
-    fn join(&mut self, list: &mut Pending) {
-        let mut here = list.head;
-        while here != NONE {
-            let (mut tail, mut filled) = self.tail(here);
-            loop {
-                let Node { start, end, next, .. } = self.nodes[here as usize];
-                if next == NONE || self.nodes[next as usize].start != end {
-                    here = next;
-                    break;
-                }
-                let behind = self.nodes[next as usize];
-                self.move_bytes(&behind, &mut tail, &mut filled);
-                let node = &mut self.nodes[here as usize];
-                (node.end, node.next, node.whole) = (behind.end, behind.next, (start, behind.end));
-                self.nodes[next as usize].next = self.free_node;
-                self.free_node = next;
-                list.count -= 1;
-            }
-        }
-    }
-
-    /// The last block of a node that has some of its bytes, and up to where it is filled; what is behind is free again.
-    fn tail(&mut self, node: u32) -> (u32, usize) {
-        let node = self.nodes[node as usize];
-        let (mut block, mut filled) = (node.block, node.skip as usize + (node.end - node.start) as usize);
-        while filled > BLOCK {
-            block = self.next_block[block as usize];
-            filled -= BLOCK;
-        }
-        let rest = std::mem::replace(&mut self.next_block[block as usize], NONE);
-        self.free(rest);
-        (block, filled)
-    }
-
-    /// Moves a node's bytes to the end of another's, block by block: each is free before its bytes need room.
-    fn move_bytes(&mut self, node: &Node, tail: &mut u32, filled: &mut usize) {
-        let (mut block, mut skip, mut left) = (node.block, node.skip as usize, (node.end - node.start) as usize);
-        while block != NONE {
-            let mut copy = [0; BLOCK];
-            let from = skip.min(BLOCK);
-            let len = left.min(BLOCK - from);
-            copy[..len].copy_from_slice(&self.bytes[block as usize * BLOCK + from..][..len]);
-            let next = std::mem::replace(&mut self.next_block[block as usize], NONE);
-            self.free(block);
-            (block, skip, left) = (next, skip - from, left - len);
-            let mut bytes = &copy[..len];
-            while !bytes.is_empty() {
-                if *filled == BLOCK {
-                    let Some(new) = self.take_block() else { return };
-                    self.next_block[*tail as usize] = new;
-                    (*tail, *filled) = (new, 0);
-                }
-                let (part, rest) = bytes.split_at(bytes.len().min(BLOCK - *filled));
-                self.bytes[*tail as usize * BLOCK + *filled..][..part.len()].copy_from_slice(part);
-                *filled += part.len();
-                bytes = rest;
-            }
-        }
     }
 
     /// Gives up the last piece if it lies behind `start`; whether it did.
@@ -202,6 +203,7 @@ impl Reassembly {
             return false;
         }
         while self.nodes[here as usize].next != NONE {
+            self.steps += 1;
             (previous, here) = (here, self.nodes[here as usize].next);
         }
         let is_behind = self.nodes[here as usize].start > start;
@@ -211,13 +213,15 @@ impl Reassembly {
         is_behind
     }
 
-    fn place(&mut self, list: &mut Pending, start: u64, data: &[u8], newer: Newer) -> Inserted {
+    fn place(&mut self, list: &mut Pending, start: u64, data: &[u8], newer: Newer, after: u64) -> Inserted {
         let mut inserted = Inserted::default();
         let whole = (start, start + data.len() as u64);
+        let came = Came { whole, after };
         // Where the next part of the new piece begins; and the link to the node behind it.
         let (mut at, mut previous, mut here) = (start, NONE, list.head);
         while at < whole.1 && here != NONE {
             let node = self.nodes[here as usize];
+            self.steps += 1;
             if node.end <= at {
                 (previous, here) = (here, node.next);
                 continue;
@@ -228,7 +232,7 @@ impl Reassembly {
             inserted.overlap = true;
             let (from, to) = (node.start.max(whole.0), node.end.min(whole.1));
             inserted.different |= self.differs(here, from, &data[(from - start) as usize..(to - start) as usize]);
-            if newer.wins(node.whole, whole) {
+            if newer.wins(node.came.whole, whole) {
                 // What stands out to the left stays; what stands out to the right becomes a piece of its own.
                 let right = node.end > whole.1;
                 if right {
@@ -245,7 +249,7 @@ impl Reassembly {
             } else {
                 if at < node.start {
                     let part = &data[(at - start) as usize..(node.start - start) as usize];
-                    match self.link(list, previous, here, at, whole, part) {
+                    match self.link(list, previous, here, at, came, part) {
                         Some(_) => {}
                         None => inserted.refused = true,
                     }
@@ -257,7 +261,7 @@ impl Reassembly {
         if at < whole.1 {
             // Up to the next piece, which begins behind the end.
             let part = &data[(at - start) as usize..];
-            inserted.refused |= self.link(list, previous, here, at, whole, part).is_none();
+            inserted.refused |= self.link(list, previous, here, at, came, part).is_none();
         }
         inserted
     }
@@ -298,7 +302,7 @@ impl Reassembly {
         previous: u32,
         next: u32,
         start: u64,
-        whole: (u64, u64),
+        came: Came,
         data: &[u8],
     ) -> Option<u32> {
         let has_node = self.free_node != NONE || self.nodes.len() < self.capacity;
@@ -306,7 +310,8 @@ impl Reassembly {
             return None;
         }
         let block = self.store(data)?;
-        let new = Node { start, end: start + data.len() as u64, whole, block, skip: 0, next };
+        list.given_back = list.given_back.saturating_sub(data.len().div_ceil(BLOCK) as u32);
+        let new = Node { start, end: start + data.len() as u64, came, block, skip: 0, next };
         let node = self.free_node;
         let node = if node == NONE {
             self.nodes.push(new);
@@ -336,7 +341,7 @@ impl Reassembly {
             filled += part.len();
         });
         let complete = len as u64 == node.end - at;
-        let linked = self.link(list, here, node.next, at, node.whole, &copy[..filled]).is_some();
+        let linked = self.link(list, here, node.next, at, node.came, &copy[..filled]).is_some();
         self.cut_end(here, at);
         linked && complete
     }
@@ -420,9 +425,17 @@ impl Reassembly {
     }
 
     /// Moves what there is at `from` and behind it without a gap to the end of `out`, up to `most` bytes and as far as `out` has
-    /// capacity; drops what lies before `from`. Returns the position behind it. The memory of what was moved is free again.
-    pub(crate) fn take(&mut self, list: &mut Pending, mut from: u64, most: usize, out: &mut Vec<u8>) -> u64 {
-        let mut room = most.min(out.capacity() - out.len());
+    /// capacity, and not what came behind more of another owner's than `passed`; drops what lies before `from`. Returns the position
+    /// behind it. The memory of what was moved is free again.
+    pub(crate) fn take(
+        &mut self,
+        list: &mut Pending,
+        mut from: u64,
+        most: usize,
+        passed: u64,
+        out: &mut Vec<u8>,
+    ) -> u64 {
+        let (mut room, used) = (most.min(out.capacity() - out.len()), self.blocks_used);
         while list.head != NONE {
             let node = self.nodes[list.head as usize];
             if node.end <= from {
@@ -430,7 +443,7 @@ impl Reassembly {
                 continue;
             }
             let len = ((node.end - from) as usize).min(room);
-            if node.start > from || len == 0 {
+            if node.start > from || len == 0 || node.came.after > passed {
                 break;
             }
             self.visit(list.head, from, len, |part| out.extend_from_slice(part));
@@ -440,6 +453,9 @@ impl Reassembly {
             } else {
                 self.cut_start(list.head, from);
             }
+        }
+        if list.is_draining {
+            list.given_back = (list.given_back + (used - self.blocks_used) as u32).min(MOST_GIVEN_BACK);
         }
         from
     }
@@ -461,14 +477,29 @@ impl Reassembly {
         true
     }
 
+    /// Puts the bytes from position `from` to `to`, which the pieces all cover, at the end of `out`, as far as that has room.
+    pub(crate) fn copy(&self, list: &Pending, mut from: u64, to: u64, out: &mut Vec<u8>) {
+        let mut here = list.head;
+        while here != NONE && from < to {
+            let node = self.nodes[here as usize];
+            if node.start <= from && from < node.end {
+                let len = ((node.end.min(to) - from) as usize).min(out.capacity() - out.len());
+                self.visit(here, from, len, |part| out.extend_from_slice(part));
+                from = node.end;
+            }
+            here = node.next;
+        }
+    }
+
     /// Up to where there is no gap behind `from`.
-    pub(crate) fn reach(&self, list: &Pending, from: u64) -> u64 {
+    pub(crate) fn reach(&mut self, list: &Pending, from: u64) -> u64 {
         let (mut at, mut here) = (from, list.head);
         while here != NONE {
             let node = self.nodes[here as usize];
             if node.start > at {
                 break;
             }
+            self.steps += 1;
             at = at.max(node.end);
             here = node.next;
         }
@@ -476,7 +507,7 @@ impl Reassembly {
     }
 
     /// Whether the pieces cover everything from 0 to `end`.
-    pub(crate) fn covers(&self, list: &Pending, end: u64) -> bool {
+    pub(crate) fn covers(&mut self, list: &Pending, end: u64) -> bool {
         self.reach(list, 0) >= end
     }
 
@@ -489,101 +520,4 @@ impl Reassembly {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// Each byte on its own, told apart by the ranges of the pieces that bring it.
-    fn naive(inserts: &[(u64, Vec<u8>)], newer: Newer) -> Vec<Option<u8>> {
-        let mut bytes: Vec<Option<(u8, (u64, u64))>> = vec![None; 600];
-        for (start, data) in inserts {
-            let whole = (*start, start + data.len() as u64);
-            let before = bytes.clone();
-            for (index, &byte) in data.iter().enumerate() {
-                let place = &mut bytes[*start as usize + index];
-                let wins = before[*start as usize + index].is_none_or(|(_, old)| newer.wins(old, whole));
-                if wins {
-                    *place = Some((byte, whole));
-                }
-            }
-        }
-        bytes.into_iter().map(|byte| byte.map(|(byte, _)| byte)).collect()
-    }
-
-    proptest! {
-        #[test]
-        fn agrees_with_single_bytes(inserts in proptest::collection::vec(
-            (0u64..500, proptest::collection::vec(any::<u8>(), 1..90)), 1..12),
-            newer in prop::sample::select(Newer::ALL.to_vec()), most in 1usize..700) {
-            let mut reassembly = Reassembly::new(64 << 10, 200);
-            let mut list = Pending::default();
-            for (start, data) in &inserts {
-                let inserted = reassembly.insert(&mut list, *start, data, newer);
-                prop_assert!(!inserted.refused);
-            }
-            let expected = naive(&inserts, newer);
-            let mut found = vec![None; 600];
-            while let Some(first) = reassembly.first(&list) {
-                let mut out = Vec::with_capacity(1024);
-                let end = reassembly.take(&mut list, first, most, &mut out);
-                for (index, byte) in out.iter().enumerate() {
-                    found[first as usize + index] = Some(*byte);
-                }
-                prop_assert_eq!(end, first + out.len() as u64);
-            }
-            prop_assert_eq!(found, expected);
-            prop_assert_eq!(reassembly.blocks_used, 0);
-        }
-    }
-
-    #[test]
-    fn pieces_side_by_side_become_one() {
-        let mut reassembly = Reassembly::new(8 * BLOCK, 8);
-        let mut list = Pending::default();
-        let bytes: Vec<u8> = (0..2000u32).map(|at| at as u8 ^ (at >> 8) as u8).collect();
-        for (index, part) in bytes.chunks(7).enumerate().rev() {
-            assert!(!reassembly.insert(&mut list, index as u64 * 7, part, Newer::Never).refused, "{index}");
-        }
-        let mut out = Vec::with_capacity(4096);
-        assert_eq!(reassembly.take(&mut list, 0, usize::MAX, &mut out), 2000);
-        assert_eq!(out, bytes);
-        assert_eq!((reassembly.blocks_used, list.count), (0, 0));
-    }
-
-    #[test]
-    fn what_is_furthest_gives_way() {
-        let mut reassembly = Reassembly::new(64 * BLOCK, 4);
-        let mut list = Pending::default();
-        for at in [10, 20, 30, 40] {
-            assert!(!reassembly.insert(&mut list, at, b"far", Newer::Never).refused);
-        }
-        assert!(reassembly.insert(&mut list, 5, b"near", Newer::Never).refused, "something was lost");
-        assert!(reassembly.insert(&mut list, 50, b"further", Newer::Never).refused, "the new one itself");
-        let mut out = Vec::with_capacity(64);
-        assert_eq!((reassembly.take(&mut list, 5, usize::MAX, &mut out), &out[..]), (9, &b"near"[..]));
-        assert_eq!((reassembly.first(&list), list.count), (Some(10), 3));
-    }
-
-    #[test]
-    fn who_has_something_leaves_room_for_those_that_have_nothing() {
-        let mut reassembly = Reassembly::with_reserve(64 * BLOCK, 100);
-        let mut fill = |list: &mut Pending| {
-            (0..100).take_while(|at| !reassembly.insert(list, at * 1000, &[1; BLOCK], Newer::Never).refused).count()
-        };
-        assert_eq!(fill(&mut Pending::default()), 48);
-        assert_eq!((0..20).map(|_| fill(&mut Pending::default())).sum::<usize>(), 16, "one each");
-    }
-
-    #[test]
-    fn what_does_not_fit_is_told() {
-        let mut reassembly = Reassembly::new(1024, 4);
-        let mut list = Pending::default();
-        assert!(!reassembly.insert(&mut list, 0, &[1; 1000], Newer::Never).refused);
-        assert!(reassembly.insert(&mut list, 5000, &[1; 1], Newer::Never).refused);
-        reassembly.clear(&mut list);
-        assert_eq!((reassembly.blocks_used, list.count), (0, 0));
-        for at in 0..4 {
-            assert_eq!(reassembly.insert(&mut list, at * 9, b"x", Newer::Never).refused, at >= 2, "two blocks");
-        }
-    }
-}
+mod tests;

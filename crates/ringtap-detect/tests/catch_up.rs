@@ -2,103 +2,17 @@
 //! at the program's, all of them, once, whatever becomes of their connection meanwhile.
 
 mod support;
+mod waiting_support;
 
-use ringtap_detect::{Alert, Detector, Event, FlowEnd, FlowView, Limits, Sink};
+use ringtap_detect::{Event, FlowEnd, Limits, Scratch};
 use ringtap_samples::evasions::{Conversation, Packet};
 use ringtap_samples::frames::{Ends, flag};
 use ringtap_wire::LinkType;
+use waiting_support::{END, SIZE, Sensor, WAITING, data, open, send_early, text};
 
-/// Bytes of a segment, and segments that wait for the first one.
-const SIZE: usize = 1400;
-const WAITING: usize = 250;
 /// So many bytes of them one packet takes.
 const AT_ONE_TIME: usize = 32 << 10;
 
-/// Alerts, ends of flows and what was odd, in order.
-#[derive(Default)]
-struct Finds {
-    alerts: Vec<u32>,
-    ends: Vec<(FlowEnd, u64)>,
-    events: Vec<Event>,
-}
-
-impl Sink for Finds {
-    fn alert(&mut self, alert: &Alert<'_>) {
-        self.alerts.push(alert.rule.meta.sid);
-    }
-
-    fn flow(&mut self, flow: &FlowView<'_>, end: FlowEnd) {
-        self.ends.push((end, flow.alerts()));
-    }
-
-    fn anomaly(&mut self, event: Event, _packet: &ringtap_detect::Decoded<'_>, _now_ns: u64) {
-        self.events.push(event);
-    }
-}
-
-struct Sensor {
-    detector: Detector,
-    finds: Finds,
-    now_ns: u64,
-}
-
-impl Sensor {
-    fn new(rules: &str, limits: Limits) -> Self {
-        Self { detector: Detector::new(support::program(rules), limits), finds: Finds::default(), now_ns: 1 << 60 }
-    }
-
-    fn feed(&mut self, talk: &mut Conversation) {
-        for frame in talk.frames.drain(..) {
-            self.now_ns += 1000;
-            self.detector.packet(&frame, LinkType::Ethernet, frame.len() as u32, self.now_ns, &mut self.finds);
-        }
-    }
-
-    /// A datagram of another flow each time.
-    fn pass_time(&mut self, port: u16) {
-        let ends = Ends::new("192.0.2.77", "192.0.2.78");
-        let frame = ends.udp_frame([port, 9], b"quiet");
-        self.now_ns += 1000;
-        self.detector.packet(&frame, LinkType::Ethernet, frame.len() as u32, self.now_ns, &mut self.finds);
-    }
-
-    /// Turns until nothing waits.
-    fn rest(&mut self) -> usize {
-        let turns = std::iter::from_fn(|| {
-            let is_behind = self.detector.is_behind();
-            is_behind.then(|| self.detector.expire(self.now_ns, &mut self.finds))
-        });
-        turns.count()
-    }
-}
-
-/// A connection with a wide window.
-fn open(port: u16) -> Conversation {
-    let mut talk = Conversation::open("192.0.2.7", "198.51.100.9", [port, 8080], &[2, 4, 5, 180, 1, 3, 3, 14]);
-    talk.send(&Packet { by_client: false, flags: flag::ACK, ..data(0, b"") });
-    talk
-}
-
-fn data(at: usize, bytes: &[u8]) -> Packet {
-    Packet { window: 65_535, ..Packet::data(at as i64, bytes) }
-}
-
-/// All of the text's segments but the first, which is returned.
-fn send_early(talk: &mut Conversation, text: &[u8]) -> Packet {
-    for (number, part) in text.chunks(SIZE).enumerate().skip(1) {
-        talk.send(&data(number * SIZE, part));
-    }
-    data(0, &text[..SIZE])
-}
-
-/// Text that has each word at its place.
-fn text(words: &[(usize, &str)]) -> Vec<u8> {
-    let mut text = vec![b'.'; SIZE * (WAITING + 1)];
-    words.iter().for_each(|(at, word)| text[*at..at + word.len()].copy_from_slice(word.as_bytes()));
-    text
-}
-
-const END: usize = SIZE * (WAITING + 1);
 const RULE: &str = r#"alert tcp any any -> any any (flow:established; content:"evil-attack"; sid:1;)"#;
 
 #[test]
@@ -318,4 +232,148 @@ fn the_program_s_end_waits_for_nothing() {
     assert!(sensor.detector.is_behind() && sensor.finds.alerts.is_empty());
     sensor.detector.finish(sensor.now_ns, &mut sensor.finds);
     assert_eq!((sensor.finds.alerts, sensor.detector.is_behind()), (vec![1, 1], false), "in order, and behind a gap");
+}
+
+/// Other bytes for some that wait are looked at with what lies before and behind them, be it inspected or still to come.
+#[test]
+fn other_bytes_for_those_that_wait_have_their_surroundings() {
+    let run = |place: usize, words: &[(usize, &str)], other: &str| {
+        let mut sensor = Sensor::new(RULE, Limits::default());
+        let mut talk = open(2000);
+        let words: Vec<(usize, &str)> = words.iter().map(|(at, word)| (place + at, *word)).collect();
+        let first = send_early(&mut talk, &text(&words));
+        talk.send(&first);
+        talk.send(&data(place, other.as_bytes()));
+        sensor.feed(&mut talk);
+        sensor.rest();
+        sensor.finds.alerts.len()
+    };
+    // What the packet that fills the gap and the next one leave begins there.
+    let edge = (4 << 10) + 2 * AT_ONE_TIME + SIZE;
+    for place in [END - 3000, edge - 700, edge, edge + 3] {
+        assert_eq!(run(place, &[], "...........evil-attack"), 1, "{place} by themselves");
+        assert_eq!(run(place, &[], "attack"), 0, "{place} nothing before");
+        assert_eq!(run(place, &[(0, "evil-.")], "evil-attack"), 1, "{place} begun by both");
+        assert_eq!(run(place, &[(5, "attack")], "evil-"), 1, "{place} goes on");
+        assert_eq!(run(place, &[(7, "tack")], "evil-at"), 1, "{place} goes on at once");
+    }
+}
+
+/// The same where they begin behind what waits: the beginning of the words is the stream's.
+#[test]
+fn other_bytes_go_on_with_those_that_wait() {
+    for place in [END - 3000, END - 20_000, END - 100_000] {
+        let mut sensor = Sensor::new(RULE, Limits::default());
+        let mut talk = open(2000);
+        let first = send_early(&mut talk, &text(&[(place - 5, "evil-")]));
+        talk.send(&first);
+        // Two of them, a few of the stream's bytes between.
+        talk.send(&data(place, b"at"));
+        talk.send(&data(place + 2, b"tack"));
+        sensor.feed(&mut talk);
+        sensor.rest();
+        assert_eq!(sensor.finds.alerts, [1], "{place}");
+    }
+}
+
+/// A host's merged segments keep their own connection behind, each taking all the time there is for what waits: others' bytes that
+/// wait are inspected nevertheless.
+#[test]
+fn who_stays_behind_keeps_no_other_waiting() {
+    let mut sensor = Sensor::new(RULE, Limits::default());
+    let mut talks = [open(2000), open(2001)];
+    let firsts = talks.each_mut().map(|talk| send_early(talk, &text(&[(END - 20, "evil-attack")])));
+    talks.iter_mut().for_each(|talk| sensor.feed(talk));
+    for (talk, first) in talks.iter_mut().zip(&firsts) {
+        talk.send(first);
+        sensor.feed(talk);
+    }
+    assert_eq!((sensor.detector.counters().flows_behind, &sensor.finds.alerts[..]), (2, &[][..]));
+    let (mut at, mut packets) = (END, 0);
+    // The second one's word comes first, as it has all packets.
+    while sensor.finds.alerts.len() < 2 && packets < 1000 {
+        talks[1].send(&data(at, &[b'.'; 40_000]));
+        sensor.feed(&mut talks[1]);
+        (at, packets) = (at + 40_000, packets + 1);
+    }
+    let counters = sensor.detector.counters();
+    assert!(packets < 1000 && counters.backlog_pushes > 10, "{packets} packets, {counters:#?}");
+    assert!(
+        counters.flows_behind > 0 && counters.early_bytes_now > 0 && counters.waited_bytes > 600_000,
+        "{counters:#?}"
+    );
+    sensor.rest();
+    let counters = sensor.detector.counters();
+    assert_eq!((counters.flows_behind, counters.early_bytes_now, counters.segments_refused), (0, 0, 0));
+}
+
+/// Packets that are not looked at at all bring some time, too.
+#[test]
+fn what_waits_moves_while_packets_are_shed() {
+    let mut sensor = Sensor::new(RULE, Limits::default());
+    let mut talk = open(2000);
+    let first = send_early(&mut talk, &text(&[(END - 20, "evil-attack")]));
+    talk.send(&first);
+    sensor.feed(&mut talk);
+    let mut shed = 0u64;
+    while sensor.detector.is_behind() && shed < 1_000_000 {
+        sensor.detector.shed(sensor.now_ns, &mut sensor.finds);
+        shed += 1;
+    }
+    assert!((1024..100_000).contains(&shed), "{shed}");
+    assert_eq!(sensor.finds.alerts, [1]);
+}
+
+/// Flows that wait fill the memory with what comes in order: others find the room that is left to them, and nothing is lost.
+#[test]
+fn who_waits_leaves_room_to_others_and_loses_nothing() {
+    // As good as no time for what waits.
+    let early_bytes = 512 * (WAITING * 3 * 2);
+    let mut sensor = Sensor::new(RULE, Limits { early_bytes, budget: 400, ..Limits::default() });
+    let mut talks = [open(2000), open(2001)];
+    for talk in &mut talks {
+        let first = send_early(talk, &text(&[]));
+        talk.send(&first);
+        sensor.feed(talk);
+    }
+    let words = text(&[(END - 12, "evil-attack")]);
+    for (number, part) in words.chunks(SIZE).enumerate() {
+        for talk in &mut talks {
+            talk.send(&data(END + number * SIZE, part));
+            sensor.feed(talk);
+        }
+    }
+    let counters = sensor.detector.counters();
+    assert!(counters.early_bytes_now <= early_bytes as u64 * 3 / 4 + ((2 * 64) << 10), "{counters:#?}");
+    let refused = counters.segments_refused;
+    for number in 0..50 {
+        let mut other = open(3000 + number);
+        other.send(&data(5, &[b'x'; 900]));
+        sensor.feed(&mut other);
+    }
+    assert_eq!(sensor.detector.counters().segments_refused, refused, "others find room");
+    sensor.rest();
+    assert_eq!(sensor.detector.counters().gaps, 0);
+    sensor.detector.finish(sensor.now_ns, &mut sensor.finds);
+    assert_eq!(sensor.finds.alerts, [1, 1]);
+}
+
+/// Rules that are loaded meanwhile look at what waits; what the early memory holds and is owed stays.
+#[test]
+fn what_waits_stays_over_a_reload() {
+    let mut sensor = Sensor::new(RULE, Limits::default());
+    let mut talk = open(2000);
+    let first = send_early(&mut talk, &text(&[(END - 100, "evil-attack"), (END - 50, "other-words")]));
+    talk.send(&first);
+    sensor.feed(&mut talk);
+    let before = sensor.detector.counters();
+    let other = support::program(r#"alert tcp any any -> any any (flow:established; content:"other-words"; sid:2;)"#);
+    let scratch = Scratch::new(&other);
+    assert!(sensor.detector.swap(other, scratch).is_ok());
+    let after = sensor.detector.counters();
+    assert_eq!((before.early_bytes_now, before.flows_behind), (after.early_bytes_now, after.flows_behind));
+    assert!(after.early_bytes_now > 100_000 && after.flows_behind == 1);
+    sensor.rest();
+    let counters = sensor.detector.counters();
+    assert_eq!((sensor.finds.alerts, counters.early_bytes_now, counters.segments_refused), (vec![2], 0, 0));
 }

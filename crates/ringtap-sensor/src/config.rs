@@ -94,7 +94,7 @@ impl Config {
         for (name, value) in file.variables.iter().chain(given) {
             variables.set(name, value);
         }
-        let Bounds { budget, flows, overlap, http_layers, no_checksums } = options.bounds;
+        let Bounds { budget, flows, overlap, http_layers, midstream, no_checksums } = options.bounds;
         let policies = policies(overlap, &file.overlap, &variables, name.as_deref().unwrap_or_default())?;
         let bounds = file.bounds;
         let flows = flows.map(|flows| flows as usize).or(bounds.flows);
@@ -115,6 +115,7 @@ impl Config {
             host_bits: bounds.host_bits.unwrap_or(usual.host_bits),
             tags: bounds.tags.unwrap_or(usual.tags),
             http: HttpSettings { layers, ..usual.http },
+            midstream,
             checksums: !no_checksums,
             timed: options.profile,
             policies,

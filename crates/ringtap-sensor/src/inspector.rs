@@ -181,7 +181,9 @@ impl Handler for Inspector {
             self.counts.tell(self.times.last_ns, || self.detector.counters());
         }
         if self.shedding.sheds(packet, self.link, &mut self.finds.arrivals) {
-            self.detector.shed();
+            let frame = (&[][..], self.link);
+            let mut telling = Telling { finds: &mut self.finds, arrival_ns: 0, frame };
+            self.detector.shed(self.times.last_ns, &mut telling);
             return;
         }
         let now_ns = self.times.of(packet);

@@ -34,11 +34,29 @@ const COUNTERS: &[Row] = &[
     ("bad_checksums", "Segments with a wrong checksum", |counters| counters.bad_checksums),
     ("segments_discarded", "Segments that their receiver discards", |counters| counters.segments_discarded),
     ("segments_refused", "Segments for which there was no memory", |counters| counters.segments_refused),
+    ("segments_disordered", "Segments looked at before what the other side had said before them", |counters| {
+        counters.disordered
+    }),
+    ("early_steps", "Steps of the budget to put early segments and fragments in their places", |counters| {
+        counters.early_steps
+    }),
+    ("waited_bytes", "Bytes of streams looked at behind the packet that brought them in order", |counters| {
+        counters.waited_bytes
+    }),
+    ("backlog_pushes", "Times that what waits was given time though packets left none", |counters| {
+        counters.backlog_pushes
+    }),
     ("stream_gaps", "Gaps in streams", |counters| counters.gaps),
     ("stream_chunks", "Pieces of streams looked at", |counters| counters.chunks),
     ("side_chunks", "Pieces beside streams looked at", |counters| counters.side_chunks),
     ("flows_begun", "Flows begun", |counters| counters.flows.begun),
     ("flows_timed_out", "Flows ended by their time-out", |counters| counters.flows.timed_out),
+    ("flows_without_handshake", "TCP flows that ended of whose handshake not all was seen", |counters| {
+        counters.flows_without_handshake
+    }),
+    ("flows_one_sided", "TCP flows that ended of which one direction alone was seen", |counters| {
+        counters.flows_one_sided
+    }),
     ("values_left_out", "Values and records of messages for which there was no room", |counters| {
         counters.values_left_out
     }),
@@ -87,6 +105,10 @@ pub(crate) fn text(shown: &Shown) -> String {
     }
     let mut gauge = |name: &str, help: &str, value: i64| registry.register(name, help, ConstGauge::new(value));
     gauge("flows", "Flows now", account.sum(|counters| counters.flows_now) as i64);
+    let behind = account.sum(|counters| counters.flows_behind) as i64;
+    gauge("flows_behind", "Flows now of which something waits to be looked at", behind);
+    let early = account.sum(|counters| counters.early_bytes_now) as i64;
+    gauge("early_bytes", "Bytes of early segments held now, in whole blocks", early);
     if let Some(rules) = account.rules {
         gauge("rules", "Rules in use", rules.rules as i64);
         gauge("rules_left_out", "Rules that are not used", rules.left_out as i64);

@@ -95,6 +95,8 @@ pub struct Bounds {
     pub overlap: Option<Policy>,
     /// Content codings of one HTTP message that are decoded, one inside the other: 1 to 3.
     pub http_layers: Option<u8>,
+    /// TCP connections are followed without their handshake, and where one direction alone is seen.
+    pub midstream: bool,
     /// TCP segments with wrong checksums are part of their stream.
     pub no_checksums: bool,
 }

@@ -236,6 +236,8 @@ pub struct FlowRecord {
     pub end: FlowEnd,
     /// TCP flags of client and server, and how far the session was.
     pub tcp: Option<([u8; 2], TcpState)>,
+    /// Of TCP: not all of its handshake was seen; one side alone was seen.
+    pub unseen: (bool, bool),
     /// It had alerts.
     pub alerted: bool,
     /// Least and greatest time to live (of IPv6: hop limit) of client and server.
@@ -254,6 +256,7 @@ impl FlowRecord {
             established: flow.is_established(),
             end,
             tcp: (protocol == 6).then(|| (flow.tcp_flags(), flow.tcp_state())),
+            unseen: (flow.lacks_handshake(), flow.is_one_sided()),
             alerted: flow.alerts() > 0,
             hop_limits: flow.hop_limits(),
         }

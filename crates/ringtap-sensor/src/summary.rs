@@ -384,7 +384,7 @@ impl Summary {
     fn counted(&self, line: &mut impl FnMut(&str, String)) {
         line("packets", grouped(self.sum(|counters| counters.packets)));
         line("alerts", grouped(self.sum(|counters| counters.alerts)));
-        let named: [(&str, u64); 11] = [
+        let named: [(&str, u64); 15] = [
             ("cut packets", self.cut),
             ("shed packets", self.sum(|counters| counters.shed)),
             ("invalid packets", self.sum(|counters| counters.invalid)),
@@ -392,7 +392,11 @@ impl Summary {
             ("stream gaps", self.sum(|counters| counters.gaps)),
             ("segments discarded", self.sum(|counters| counters.segments_discarded)),
             ("segments refused", self.sum(|counters| counters.segments_refused)),
+            ("disordered", self.sum(|counters| counters.disordered)),
+            ("backlog pushes", self.sum(|counters| counters.backlog_pushes)),
             ("flows evicted", self.sum(|counters| counters.flows.evicted)),
+            ("no handshake", self.sum(|counters| counters.flows_without_handshake)),
+            ("one-sided flows", self.sum(|counters| counters.flows_one_sided)),
             ("windows evicted", self.sum(|counters| counters.windows_evicted)),
             ("bad checksums", self.sum(|counters| counters.bad_checksums)),
             ("alerts over bound", self.sum(|counters| counters.alerts_over)),

@@ -179,3 +179,54 @@ fn requests_are_events_with_their_responses() {
         (&"http".into(), &0.into(), &8080.into())
     );
 }
+
+/// Connections of which a part passed say which part did not; with `midstream` they are followed.
+#[test]
+fn what_was_not_seen_of_a_connection_is_told() {
+    let session = Session::open(Ends::new("198.51.100.7", "203.0.113.9"), [40_000, 8080]);
+    let all =
+        session.client(b"evil-", 1400).server(b"evil-", 1400).client(b"attack", 1400).server(b"answer", 1400).close();
+    let of_side = |client: bool| -> Vec<Vec<u8>> {
+        all.iter().filter(|frame| (frame[26..30] == [198, 51, 100, 7]) == client).cloned().collect()
+    };
+    let rules = "alert tcp any any -> any any (flow:established,to_server; content:\"evil-attack\"; sid:1;)\n\
+        alert tcp any any -> any any (flow:established,to_client; content:\"evil-answer\"; sid:2;)\n";
+    let whole = Value::Null;
+    let cases = [
+        ("whole", all.clone(), whole, [vec![1, 2], vec![1, 2]]),
+        ("no handshake", all[3..].to_vec(), serde_json::json!(["handshake"]), [vec![], vec![1, 2]]),
+        ("client", of_side(true), serde_json::json!(["handshake", "to_client"]), [vec![], vec![1]]),
+        ("server", of_side(false), serde_json::json!(["handshake", "to_client"]), [vec![], vec![2]]),
+    ];
+    for (name, frames, unseen, expected) in cases {
+        for midstream in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut options = attacks(folder.path(), 1);
+            let (capture, eve) = (folder.path().join("part.pcap"), folder.path().join("eve.json"));
+            let sample = Sample { name: "part".to_owned(), link: 1, packets: frames.clone() };
+            std::fs::write(&capture, files::file(&sample, Format::Pcap(Order::Little))).unwrap();
+            std::fs::write(&options.rules.files[0], rules).unwrap();
+            options.input = Input::Files(vec![capture]);
+            options.outputs.eve = Some(eve.clone());
+            options.outputs.events = vec![Event::Alert, Event::Flow, Event::Stats];
+            (options.bounds.midstream, options.bounds.no_checksums) = (midstream, true);
+            let done = run(&options, None).unwrap();
+            assert!(done.failure.is_none());
+            let text = std::fs::read_to_string(&eve).unwrap();
+            let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let of = |kind: &str| lines.iter().filter(|line| line["event_type"] == kind).collect::<Vec<_>>();
+            let mut sids: Vec<u64> =
+                of("alert").iter().map(|alert| alert["alert"]["signature_id"].as_u64().unwrap()).collect();
+            sids.sort_unstable();
+            assert_eq!(sids, expected[usize::from(midstream)], "{name} {midstream}");
+            let [flow] = of("flow")[..] else { panic!("{name}: one flow") };
+            // The server's side alone, taken for the server's: nothing came to it.
+            let turned = midstream && name == "server";
+            let unseen = if turned { serde_json::json!(["handshake", "to_server"]) } else { unseen.clone() };
+            assert_eq!(flow["tcp"]["unseen"], unseen, "{name} {midstream}");
+            let stats = &of("stats").last().unwrap()["stats"]["ringtap"];
+            assert_eq!(stats["flows_without_handshake"], u64::from(!unseen.is_null()), "{name} {midstream}");
+            assert_eq!(stats["flows_one_sided"], u64::from(unseen.as_array().is_some_and(|all| all.len() == 2)));
+        }
+    }
+}

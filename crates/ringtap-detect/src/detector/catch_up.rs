@@ -11,6 +11,8 @@ use super::{Detector, Track, Work};
 const AT_ONE_TIME: usize = 32 << 10;
 /// And so many of them together.
 const PIECE: usize = 8 << 10;
+/// After so many packets that left no time to what waits it has some.
+const STALLED: u32 = 8;
 /// So large a part of a packet's budget is left to what waits.
 const RESERVE: u32 = 4;
 /// Bytes of a packet that bring one step more to its budget: one that a host has put together of many has the work of many.
@@ -27,6 +29,13 @@ impl Work {
     /// What waited had its share of a packet's budget: half of it is the packet's own.
     pub(super) fn leave_half(&mut self, budget: u32) {
         self.budget.left = self.budget.left.max(budget / 2);
+    }
+
+    /// There is time for a piece of so many bytes of what waits.
+    fn leave_for_piece(&mut self, budget: u32, bytes: usize) {
+        self.leave_half(budget);
+        self.budget.left = self.budget.left.max(budget / RESERVE + 1);
+        self.waiting = self.waiting.max(bytes);
     }
 
     /// Whether there is time for more of what waits.
@@ -49,8 +58,27 @@ impl Detector {
         !self.track.backlog.is_empty()
     }
 
-    /// Does what waits, as far as there is time for it.
+    /// Does what waits, as far as there is time for it: not at each packet, but at each few.
     pub(super) fn work_off(&mut self, now_ns: u64, sink: &mut impl Sink) {
+        if self.is_behind() && !self.work.may_go_on() {
+            self.work.stalled += 1;
+            if self.work.stalled >= STALLED {
+                self.push_backlog(now_ns, sink);
+            }
+            return;
+        }
+        self.work_off_in_time(now_ns, sink);
+    }
+
+    /// Gives what waits the time for a piece, whatever packets have left.
+    pub(super) fn push_backlog(&mut self, now_ns: u64, sink: &mut impl Sink) {
+        self.counters.backlog_pushes += 1;
+        self.work.leave_for_piece(self.limits.budget, PIECE);
+        self.work_off_in_time(now_ns, sink);
+    }
+
+    fn work_off_in_time(&mut self, now_ns: u64, sink: &mut impl Sink) {
+        self.work.stalled = 0;
         while self.work.may_go_on() {
             let Some(index) = self.track.backlog.take_first() else { return };
             if !self.catch_up(index, now_ns, sink) {
@@ -63,38 +91,57 @@ impl Detector {
 
     /// Inspects what a flow owes, as far as there is time for it; whether that is all.
     pub(super) fn catch_up(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) -> bool {
-        for from in 0..2 {
-            if !self.follow(index, from, now_ns, sink) {
-                return false;
-            }
-        }
-        for from in 0..2 {
-            if !self.track.flows.get(index).owed.pause[from] {
-                continue;
-            }
-            if !self.work.may_go_on() {
-                return false;
-            }
-            let flow = self.track.flows.get_mut(index);
-            flow.owed.pause[from] = false;
-            let is_forward = (flow.client == ringtap_wire::Direction::Forward) == (from == 0);
-            let packet = Decoded::of_flow(&flow.key, flow.level, is_forward, 0);
-            self.pause(index, from, &packet, Origin::Stream, now_ns, sink);
-        }
-        !self.track.flows.get(index).owed.end || self.catch_up_to_the_end(index, now_ns, sink)
+        self.follow(index, now_ns, sink)
+            && (!self.track.flows.get(index).owed.end || self.catch_up_to_the_end(index, now_ns, sink))
     }
 
-    /// The same for one side's bytes.
-    fn follow(&mut self, index: usize, from: usize, now_ns: u64, sink: &mut impl Sink) -> bool {
-        while self.track.flows.get(index).session.streams[from].is_behind() {
+    /// The same for the bytes that wait and what is due behind them, in the order in which both sides said it.
+    fn follow(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) -> bool {
+        loop {
+            let flow = self.track.flows.get(index);
+            let (owed, session) = (&flow.owed, &flow.session);
+            let is_due = |of: &usize| {
+                owed.pause[*of].is_some_and(|after| session.passed(*of) == u64::MAX && after <= session.passed(1 - of))
+            };
+            let (paused, next) = ((0..2).find(is_due), session.next_side(&self.track.reassembly));
+            if paused.is_none() && next.is_none() {
+                return true;
+            }
             if !self.work.may_go_on() {
                 return false;
             }
-            let most = PIECE.min(self.work.waiting);
-            let bytes = self.next_piece(index, from, most, now_ns, sink);
-            self.work.waiting -= bytes.min(self.work.waiting);
+            if let Some(of) = paused {
+                let flow = self.track.flows.get_mut(index);
+                flow.owed.pause[of] = None;
+                let is_forward = (flow.client == ringtap_wire::Direction::Forward) == (of == 0);
+                let packet = Decoded::of_flow(&flow.key, flow.level, is_forward, 0);
+                self.pause(index, of, &packet, Origin::Stream, now_ns, sink);
+            } else if let Some(of) = next {
+                let most = PIECE.min(self.work.waiting);
+                let bytes = self.next_piece(index, of, most, now_ns, sink);
+                self.work.waiting -= bytes.min(self.work.waiting);
+            }
         }
-        true
+    }
+
+    /// Pays for going over lists of early segments and of fragments, from the budget of the work that did.
+    pub(super) fn charge_steps(&mut self) {
+        let steps = self.track.reassembly.take_steps() + self.defrag.take_steps();
+        self.work.budget.left = self.work.budget.left.saturating_sub(steps);
+        self.counters.early_steps += u64::from(steps);
+    }
+
+    /// Who brings bytes behind others that wait, and finds no memory for them, has as many of those inspected first: what comes in
+    /// order is not lost because a host was not in time with what came before.
+    pub(super) fn make_room(&mut self, index: usize, from: usize, bytes: usize, now_ns: u64, sink: &mut impl Sink) {
+        let Track { flows, reassembly, .. } = &self.track;
+        let session = &flows.get(index).session;
+        if bytes == 0 || !session.is_behind() || reassembly.takes(&session.streams[from].early, bytes) {
+            return;
+        }
+        self.work.leave_for_piece(self.limits.budget, bytes.max(PIECE));
+        self.counters.backlog_pushes += 1;
+        self.follow(index, now_ns, sink);
     }
 
     /// What is left of both streams, gaps between or not, and of what their application said.
@@ -106,10 +153,11 @@ impl Detector {
             loop {
                 let Track { flows, reassembly, windows, .. } = &mut self.track;
                 flows.get_mut(index).session.pass_gap(from, reassembly, windows);
-                if !flows.get(index).session.streams[from].is_behind() {
+                self.charge_steps();
+                if !self.track.flows.get(index).session.streams[from].is_behind() {
                     break;
                 }
-                if !self.follow(index, from, now_ns, sink) {
+                if !self.follow(index, now_ns, sink) {
                     return false;
                 }
             }
@@ -158,7 +206,10 @@ impl Detector {
 
     /// Forgets a flow of which nothing is left to inspect.
     fn close(&mut self, index: usize, end: FlowEnd, sink: &mut impl Sink) {
-        sink.flow(&FlowView::new(self.track.flows.get(index)), end);
+        let view = FlowView::new(self.track.flows.get(index));
+        self.counters.flows_without_handshake += u64::from(view.lacks_handshake());
+        self.counters.flows_one_sided += u64::from(view.is_one_sided());
+        sink.flow(&view, end);
         let Track { flows, reassembly, windows, http, handshakes, dialogs, .. } = &mut self.track;
         flows.get_mut(index).session.forget(reassembly, windows);
         // Of a flow that a rule let pass nothing has ended it before.

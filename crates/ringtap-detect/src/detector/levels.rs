@@ -6,6 +6,7 @@ use ringtap_wire::{Direction, FlowKey, Header, Ip, Layers, LinkType, Stop, Trans
 use super::{Detector, MAX_LINK};
 use crate::alert::{FlowEnd, Origin, Sink, Whole};
 use crate::decode::{Decoded, Level, Outer, Transport};
+use crate::track::midstream::is_by_server;
 use crate::track::segment::Segment;
 use crate::track::session::{State, is_opening};
 
@@ -139,6 +140,8 @@ impl Detector {
                 client = if direction == Direction::Forward { Direction::Reverse } else { Direction::Forward };
             }
             self.end_flow(index, FlowEnd::Timeout, now_ns, sink);
+        } else if self.limits.midstream && packet.tcp().is_some_and(is_by_server) {
+            client = if direction == Direction::Forward { Direction::Reverse } else { Direction::Forward };
         }
         if let Some(oldest) = self.track.flows.in_the_way() {
             self.end_flow(oldest, FlowEnd::Evicted, now_ns, sink);
@@ -156,6 +159,7 @@ impl Detector {
         let (Some(span), Some(ip)) = (layers.inner_ip(), packet.ip) else { return false };
         let mut payload = std::mem::take(&mut self.rebuilt_payload);
         let protocol = self.defrag.take(&fragment, now_ns, &mut packet.events, &mut payload);
+        self.charge_steps();
         let whole = protocol.is_some_and(|protocol| {
             // The headers before, without the fragment's own.
             let fixed = match ip {

@@ -6,10 +6,10 @@
 use crate::alert::Sink;
 use crate::decode::Decoded;
 use crate::track::segment::Segment;
-use crate::track::stream::{Aside, SegmentEffect, SideLine};
+use crate::track::stream::{Aside, SegmentEffect, SideLine, Stream};
 
-use super::Detector;
 use super::evaluate::Chunk;
+use super::{Detector, Track};
 
 impl Detector {
     /// The bytes of a segment that lie aside, if they are others than those inspected before.
@@ -82,23 +82,22 @@ impl Detector {
         sink: &mut impl Sink,
     ) {
         let is_urgent = !parts[1].is_empty();
-        let Self { track, work, .. } = self;
-        let stream = &mut track.flows.get_mut(index).session.streams[from];
+        let Self { track, work, limits, .. } = self;
+        let stream = &{ track.flows.get(index).session.streams[from] };
         let mut line = stream.side_line;
         let chunk = &mut work.chunk;
         chunk.clear();
         let held_from = held_to - (track.windows.bytes(stream.window).len() as u64).min(held_to);
+        // As far back as a window reaches, and no further than to what is there.
+        let known_from = held_from.max(position.saturating_sub(limits.window as u64));
+        let is_known = position <= held_to.max(stream.received());
         // What follows the line, or differs again behind bytes that are the stream's.
-        let follows = line.next == position || (line.next >= held_from && line.next < position && position <= held_to);
+        let follows = line.next == position || (line.next >= known_from && line.next < position && is_known);
         if line.until != 0 && follows {
             chunk.extend_from_slice(track.windows.bytes(line.window));
-            if line.next < position {
-                let held = track.windows.bytes(stream.window);
-                chunk.extend_from_slice(&held[(line.next - held_from) as usize..(position - held_from) as usize]);
-            }
-        } else if position > held_from && position <= held_to {
-            let held = track.windows.bytes(stream.window);
-            chunk.extend_from_slice(&held[..(position - held_from) as usize]);
+            track.copy_stream(stream, (held_from, held_to), (line.next, position), chunk);
+        } else if is_known {
+            track.copy_stream(stream, (held_from, held_to), (known_from, position), chunk);
         }
         let kept = chunk.len();
         if line.until == 0 || !follows {
@@ -124,7 +123,7 @@ impl Detector {
     }
 
     /// Inspects the stream's new bytes behind what lies beside it.
-    fn along(
+    pub(super) fn along(
         &mut self,
         index: usize,
         from: usize,
@@ -145,7 +144,8 @@ impl Detector {
             stream.side_line = SideLine::default();
             return;
         }
-        if line.next > before {
+        // It stands for bytes that waited until now, or wait still.
+        if line.next >= before + (new.len - new.kept) as u64 && line.next > before {
             return;
         }
         let own = track.windows.bytes(line.window);
@@ -159,9 +159,9 @@ impl Detector {
         work.chunk.copy_within(skip..len, own.len());
         work.chunk[..own.len()].copy_from_slice(own);
         work.chunk.truncate(all);
-        let kept = all - (len - new.kept);
-        let chunk = Chunk { base: before - (kept as u64).min(before), kept, new_to: all, len: all, added: true };
-        if line.next == before {
+        let (kept, behind) = (own.len() + new.kept.saturating_sub(skip), before.max(line.next));
+        let chunk = Chunk { base: behind - (kept as u64).min(behind), kept, new_to: all, len: all, added: true };
+        if line.next >= before {
             line.next = before + (len - new.kept) as u64;
             track.windows.keep(&mut line.window, &work.chunk, true);
         }
@@ -195,5 +195,19 @@ impl Detector {
         track.windows.free(&mut stream.side_line.window);
         let window = std::mem::take(&mut stream.window);
         stream.side_line = SideLine { window, next: gap, message, until: stream.next + limits.window as u64 };
+    }
+}
+
+impl Track {
+    /// Puts a stream's bytes from one position to another at the end of a chunk: of its window, which holds what `held` says, and
+    /// behind that of those that wait to be inspected.
+    fn copy_stream(&mut self, stream: &Stream, held: (u64, u64), (from, to): (u64, u64), chunk: &mut Vec<u8>) {
+        let window = self.windows.bytes(stream.window);
+        if from < held.1.min(to) {
+            chunk.extend_from_slice(&window[(from - held.0) as usize..(held.1.min(to) - held.0) as usize]);
+        }
+        if to > held.1 {
+            self.reassembly.copy(&stream.early, from.max(held.1), to, chunk);
+        }
     }
 }

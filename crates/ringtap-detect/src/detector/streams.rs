@@ -70,13 +70,16 @@ impl Detector {
         let now_s = (now_ns / 1_000_000_000) as u32;
         let is_tunnelled = self.track.flows.owner(index).is_tunnelled;
         let Track { flows, reassembly, windows, .. } = &mut self.track;
-        let mut memory = Memory { reassembly, windows, is_tunnelled };
+        let midstream = self.limits.midstream;
+        let mut memory = Memory { reassembly, windows, is_tunnelled, midstream };
         if flows.get_mut(index).session.takes_beginning(from, &segment, now_s, &mut memory) {
             self.catch_up(index, now_ns, sink);
         } else if self.track.flows.get(index).owes() {
             // What follows finds the room that these leave.
             self.catch_up(index, now_ns, sink);
         }
+        self.charge_steps();
+        self.make_room(index, from, segment.payload.len(), now_ns, sink);
         self.work.leave_half(self.limits.budget);
         self.work.values.clear();
         let kept = self.begin_chunk(index, from, !segment.payload.is_empty());
@@ -86,9 +89,12 @@ impl Detector {
         let (had_end, received) = (flow.session.streams[from].end.is_some(), flow.session.streams[from].received());
         let receiver = packet.destination;
         let newer = || limits.policies.of(receiver).of_segments();
-        let mut memory = Memory { reassembly: &mut track.reassembly, windows: &mut track.windows, is_tunnelled };
+        let (reassembly, windows) = (&mut track.reassembly, &mut track.windows);
+        let mut memory = Memory { reassembly, windows, is_tunnelled, midstream };
         let effect = flow.session.take(from, &segment, now_s, &mut memory, &mut packet.events, newer, &mut work.chunk);
+        self.charge_steps();
         self.counters.segments_refused += u64::from(effect.refused);
+        self.counters.disordered += u64::from(effect.disordered);
         self.counters.segments_discarded += u64::from(effect.discarded);
         self.counters.gaps += effect.gaps.iter().flatten().count() as u64;
         let (before, kept) = self.begun_again(index, from, &old, kept);
@@ -120,7 +126,7 @@ impl Detector {
         let flow = self.track.flows.get_mut(index);
         if !effect.ended && flow.session.streams[from].end.is_some() && !had_end {
             if is_behind {
-                flow.owed.pause[from] = true;
+                flow.owed.pause[from] = Some(flow.session.streams[1 - from].received());
             } else {
                 self.pause(index, from, packet, origin, now_ns, sink);
             }
@@ -200,12 +206,16 @@ impl Detector {
         let origin = if flow.owed.settled[from] { Origin::FlowEnd } else { Origin::Stream };
         let is_forward = (flow.client == ringtap_wire::Direction::Forward) == (from == 0);
         let packet = Decoded::of_flow(&flow.key, flow.level, is_forward, 0);
-        self.inspect(&packet, Some((index, from)), Some(chunk), origin, now_ns, sink);
+        let passed = self.inspect(&packet, Some((index, from)), Some(chunk), origin, now_ns, sink);
         self.tell_transactions((index, from), now_ns, sink);
         self.listen_on(index, from, &packet, chunk, origin, now_ns, sink);
         self.converse(index, from, &packet, chunk, origin, now_ns, sink);
         self.talk(index, from, &packet, chunk, origin, now_ns, sink);
         self.keep_window(index, from, chunk);
+        if !passed && chunk.has_new() {
+            self.along(index, from, &packet, (before, chunk), now_ns, sink);
+        }
+        self.counters.waited_bytes += (chunk.len - chunk.kept) as u64;
         chunk.len - chunk.kept
     }
 

@@ -13,16 +13,22 @@ pub(crate) struct Backlog {
     next: FixedVec<u32>,
     first: u32,
     last: u32,
+    count: usize,
 }
 
 impl Backlog {
     /// For flows with numbers below `flows`.
     pub(crate) fn new(flows: usize) -> Self {
-        Self { next: FixedVec::with_capacity(flows), first: OUT, last: OUT }
+        Self { next: FixedVec::with_capacity(flows), first: OUT, last: OUT, count: 0 }
     }
 
     pub(crate) fn show_spare(&mut self, to: &mut impl SpareVisitor) {
         self.next.show_spare(to);
+    }
+
+    /// Flows in it.
+    pub(crate) fn count(&self) -> usize {
+        self.count
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -36,6 +42,7 @@ impl Backlog {
             return;
         }
         self.next[flow] = LAST;
+        self.count += 1;
         let before = std::mem::replace(&mut self.last, flow as u32);
         match before {
             OUT => self.first = flow as u32,
@@ -49,6 +56,7 @@ impl Backlog {
             return None;
         }
         let flow = self.first as usize;
+        self.count -= 1;
         match std::mem::replace(&mut self.next[flow], OUT) {
             LAST => (self.first, self.last) = (OUT, OUT),
             next => self.first = next,
@@ -67,8 +75,9 @@ mod tests {
         [7, 2, 7, 9, 2].into_iter().for_each(|flow| backlog.add(flow));
         assert_eq!(backlog.take_first(), Some(7));
         backlog.add(7);
+        assert_eq!(backlog.count(), 3);
         let rest: Vec<usize> = std::iter::from_fn(|| backlog.take_first()).collect();
-        assert_eq!((rest, backlog.is_empty()), (vec![2, 9, 7], true));
+        assert_eq!((rest, backlog.is_empty(), backlog.count()), (vec![2, 9, 7], true, 0));
         backlog.add(0);
         assert_eq!((backlog.take_first(), backlog.take_first()), (Some(0), None));
     }

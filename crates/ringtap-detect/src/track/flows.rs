@@ -22,8 +22,8 @@ const SWEEP_NS: u64 = 10_000;
 /// What is still to be inspected of a flow, besides the bytes that its streams are behind by.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Owed {
-    /// What is there of a message, as its side has said that it sends no more.
-    pub(crate) pause: [bool; 2],
+    /// What is there of a message, as its side has said that it sends no more; so much of the other side's came before that.
+    pub(crate) pause: [Option<u64>; 2],
     /// All that is left: the session or the flow is over.
     pub(crate) end: bool,
     /// Of each side its first bytes were looked at, at its end: what follows lies behind gaps.
@@ -92,7 +92,7 @@ impl Flow {
 
     /// Whether anything of it is still to be inspected that has come.
     pub(crate) fn owes(&self) -> bool {
-        self.owed.end || self.owed.pause != [false; 2] || self.session.is_behind()
+        self.owed.end || self.owed.pause != [None; 2] || self.session.is_behind()
     }
 }
 
@@ -248,9 +248,10 @@ impl Flows {
         None
     }
 
-    /// The flow as pools know it.
+    /// The flow as pools know it: one that was picked up is as easy to make up as one in a tunnel.
     pub(crate) fn owner(&self, index: usize) -> Owner {
-        Owner { flow: index, is_tunnelled: self.flows[index].level > 0 }
+        let flow = &self.flows[index];
+        Owner { flow: index, is_tunnelled: flow.level > 0 || flow.session.is_picked_up }
     }
 
     pub(crate) fn get(&self, index: usize) -> &Flow {
@@ -414,11 +415,13 @@ impl Flows {
     /// Marks a flow as answered, if it is: it is kept longer than those that are not.
     #[inline]
     pub(crate) fn prove(&mut self, index: usize) {
-        if self.recent[index].standing == Standing::Unproven && self.flows[index].is_established() {
+        let flow = &self.flows[index];
+        let is_proven = flow.is_established() && (!flow.session.is_picked_up || !flow.packets.contains(&0));
+        if self.recent[index].standing == Standing::Unproven && is_proven {
             self.unlink(index);
             self.recent[index].standing = match &self.flows[index] {
                 flow if flow.level > 0 => Standing::Tunnelled,
-                flow if flow.key.protocol() == protocol::TCP => Standing::Agreed,
+                flow if flow.key.protocol() == protocol::TCP && !flow.session.is_picked_up => Standing::Agreed,
                 _ => Standing::Answered,
             };
             self.make_newest(index);

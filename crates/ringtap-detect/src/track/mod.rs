@@ -8,6 +8,7 @@ pub(crate) mod flows;
 mod greeting;
 pub(crate) mod hosts;
 pub(crate) mod ints;
+pub(crate) mod midstream;
 mod receiver;
 pub(crate) mod segment;
 pub(crate) mod session;

@@ -30,6 +30,7 @@ impl Session {
         }
         match other.position(segment.acknowledgment) {
             Some(acknowledged) if other.could_acknowledge(acknowledged) => None,
+            _ if self.is_one_sided(from) => None,
             _ => Some(Event::StreamInvalidAck),
         }
     }

@@ -7,7 +7,7 @@ pub(crate) use super::greeting::is_opening;
 use super::greeting::{Greeting, Greetings};
 use super::segment::Segment;
 pub(crate) use super::stream::SegmentEffect;
-use super::stream::{MOST_AHEAD, Stream};
+use super::stream::{MOST_AHEAD, Stream, Turn};
 use super::windows::Windows;
 use crate::event::{Event, EventSet};
 use crate::overlap::Newer;
@@ -55,6 +55,8 @@ pub(crate) struct Session {
     pub(super) signed: bool,
     /// The side whose reset ended it.
     reset_by: Option<u8>,
+    /// It is followed without all of its handshake.
+    pub(crate) is_picked_up: bool,
     /// A reset came in the name of this side, taken or not, and it has not said anything since.
     reset_of: Option<u8>,
     /// A SYN in the middle of it, by this side: a new session if the other side answers.
@@ -67,6 +69,8 @@ pub(crate) struct Memory<'m> {
     pub(crate) windows: &'m mut Windows,
     /// It is for a stream inside a tunnel.
     pub(crate) is_tunnelled: bool,
+    /// Sessions are followed without their handshake.
+    pub(crate) midstream: bool,
 }
 
 impl Session {
@@ -98,14 +102,16 @@ impl Session {
             }
             return effect;
         }
-        if self.state == State::None {
+        if self.state == State::None && !self.pick_up(from, segment, memory) {
             return effect;
         }
-        if self.state == State::Opening && !self.agree(from, segment, now_s, memory) {
+        let agrees = self.state != State::Opening || self.agree(from, segment, now_s, memory);
+        if !agrees && !self.pick_up(from, segment, memory) {
             events.add(Event::StreamHandshakeWrongAck);
             effect.discarded = true;
             return effect;
         }
+        self.settle_beginning(from, segment);
         let Some(position) = self.streams[from].position(segment.sequence) else { return effect };
         if let Some(fault) = self.fault(from, segment, position, now_s) {
             self.discard(from, segment, position, fault, &mut effect);
@@ -121,13 +127,18 @@ impl Session {
             self.reset_of = None;
             events.add(Event::StreamSuspectedReset);
         }
-        let own = &mut self.streams[from];
-        if !segment.payload.is_empty() {
-            own.add(position, segment, memory, events, newer, out, &mut effect);
-            effect.gaps[from] = own.cross(memory.reassembly, events);
-        }
+        // Who says something has what it acknowledges: that is inspected first.
         self.acknowledge(from, segment, position, now_s);
-        effect.gaps[1 - from] = self.streams[1 - from].cross(memory.reassembly, events);
+        let has_said = self.streams[from].received();
+        effect.gaps[1 - from] = self.streams[1 - from].cross(has_said, false, memory.reassembly, events);
+        if !segment.payload.is_empty() {
+            let other = &self.streams[1 - from];
+            let turn = Turn { after: other.received(), waits: other.is_behind() };
+            let own = &mut self.streams[from];
+            own.add(position, segment, turn, memory, events, newer, out, &mut effect);
+            let unanswered = self.is_unanswered(from);
+            effect.gaps[from] = self.streams[from].cross(turn.after, unanswered, memory.reassembly, events);
+        }
         if segment.has(tcp_flag::FIN) {
             let end = position + segment.payload.len() as i64;
             self.streams[from].end = u64::try_from(end).ok();
@@ -159,6 +170,11 @@ impl Session {
     /// Both sides have said that they send no more. A reset may have died on its way.
     pub(crate) fn has_finished(&self) -> bool {
         self.state == State::Closed && self.reset_by.is_none()
+    }
+
+    /// The SYNs of both sides were seen.
+    pub(crate) fn has_greeted_both(&self) -> bool {
+        self.greetings.iter().all(|greetings| greetings.iter().next().is_some())
     }
 
     /// Both sides have agreed on it.
@@ -338,13 +354,31 @@ impl Session {
         self.streams.iter().any(Stream::is_behind)
     }
 
-    /// Puts bytes that wait to be inspected at the end of `out`, up to `most`.
+    /// The side whose bytes are to be inspected next: those that came first of what waits.
+    pub(crate) fn next_side(&self, reassembly: &Reassembly) -> Option<usize> {
+        let is_behind = |side: usize| self.streams[side].is_behind();
+        let may_go =
+            |side: usize| is_behind(side) && reassembly.after(&self.streams[side].early) <= self.passed(1 - side);
+        // A stream that has begun again has other positions than the ones that were noted: then neither may.
+        (0..2).find(|&side| may_go(side)).or_else(|| (0..2).find(|&side| is_behind(side)))
+    }
+
+    /// How much of a side's bytes was inspected, of what was noted of them: all, if none waits.
+    pub(crate) fn passed(&self, side: usize) -> u64 {
+        let stream = &self.streams[side];
+        if stream.is_behind() { stream.next } else { u64::MAX }
+    }
+
+    /// Puts bytes of a side that wait to be inspected at the end of `out`, up to `most`, as far as the other side said nothing
+    /// between them that waits, too.
     pub(crate) fn follow(&mut self, of: usize, reassembly: &mut Reassembly, most: usize, out: &mut Vec<u8>) {
-        self.streams[of].follow(reassembly, most, out);
+        // The first ones go in any case.
+        let passed = self.passed(1 - of).max(reassembly.after(&self.streams[of].early));
+        self.streams[of].follow(reassembly, most, passed, out);
     }
 
     /// At the end: goes on behind a side's next gap, if there is anything.
-    pub(crate) fn pass_gap(&mut self, of: usize, reassembly: &Reassembly, windows: &mut Windows) {
+    pub(crate) fn pass_gap(&mut self, of: usize, reassembly: &mut Reassembly, windows: &mut Windows) {
         self.streams[of].pass_gap(reassembly, windows);
     }
 

@@ -72,6 +72,15 @@ pub(crate) struct Aside {
     pub(crate) to: usize,
 }
 
+/// Where a segment stands between the other side's bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    /// So much of theirs has come in order before it.
+    pub(super) after: u64,
+    /// And some of that waits to be inspected.
+    pub(super) waits: bool,
+}
+
 /// What a segment did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentEffect {
@@ -81,6 +90,8 @@ pub(crate) struct SegmentEffect {
     pub(crate) gaps: [Option<u64>; 2],
     /// Bytes were refused for want of memory.
     pub(crate) refused: bool,
+    /// For want of memory bytes are inspected before others that the other side had said before them.
+    pub(crate) disordered: bool,
     /// The receiver would not take it.
     pub(crate) discarded: bool,
     /// The session has just come to its end.
@@ -115,9 +126,9 @@ impl Stream {
     }
 
     /// Takes note of those that are in order now.
-    pub(super) fn note_due(&mut self, reassembly: &Reassembly) {
+    pub(super) fn note_due(&mut self, reassembly: &mut Reassembly) {
         self.due = reassembly.reach(&self.early, self.next);
-        self.early.is_draining = self.is_behind();
+        self.early.drains(self.due > self.next);
     }
 
     /// All bytes up to the FIN have come.
@@ -145,6 +156,7 @@ impl Stream {
         &mut self,
         position: i64,
         segment: &Segment<'_>,
+        turn: Turn,
         memory: &mut Memory<'_>,
         events: &mut EventSet,
         newer: impl FnOnce() -> Newer,
@@ -164,10 +176,13 @@ impl Stream {
         // What is next takes no memory, so it never lacks any; while others wait before it, it takes what they have left.
         let is_next = start == received;
         let is_first = is_next && !self.is_behind();
-        if is_first && reassembly.first(&self.early).is_none_or(|first| first >= start + new.len() as u64) {
+        // What the other side said before and nobody inspected goes first, unless there is no memory to wait in.
+        let waits = is_first && turn.waits && reassembly.takes(&self.early, new.len());
+        effect.disordered = is_first && turn.waits && !waits;
+        if is_first && !waits && reassembly.first(&self.early).is_none_or(|first| first >= start + new.len() as u64) {
             out.extend_from_slice(&new[..new.len().min(out.capacity() - out.len())]);
             effect.urgent = segment.urgent.filter(|_| skip == 0);
-            self.next = reassembly.take(&mut self.early, start + new.len() as u64, AT_ONCE, out);
+            self.next = reassembly.take(&mut self.early, start + new.len() as u64, AT_ONCE, u64::MAX, out);
             self.note_due(reassembly);
             return;
         }
@@ -176,15 +191,16 @@ impl Stream {
             (effect.refused, effect.added) = (true, false);
             return;
         }
-        let inserted = reassembly.insert(&mut self.early, start, new, newer());
+        let inserted = reassembly.insert(&mut self.early, start, new, newer(), turn.after);
         if inserted.different {
             events.add(Event::StreamOverlapDifferent);
         }
         effect.refused |= inserted.refused;
+        effect.disordered |= inserted.disordered;
         // What there was no memory for is inspected as a packet at least.
         effect.added &= !inserted.refused;
-        if is_first {
-            self.next = reassembly.take(&mut self.early, self.next, AT_ONCE.max(payload.len()), out);
+        if is_first && !waits {
+            self.next = reassembly.take(&mut self.early, self.next, AT_ONCE.max(payload.len()), u64::MAX, out);
         }
         self.note_due(reassembly);
     }
@@ -204,7 +220,7 @@ impl Stream {
             effect.refused = true;
             return;
         }
-        let inserted = reassembly.insert(&mut self.early, 0, payload, newer());
+        let inserted = reassembly.insert(&mut self.early, 0, payload, newer(), 0);
         if inserted.different {
             events.add(Event::StreamOverlapDifferent);
         }
@@ -246,26 +262,35 @@ impl Stream {
     }
 
     /// Bytes that the receiver says it has and we never saw will not come again: once there are some behind them, goes on there.
-    pub(super) fn cross(&mut self, reassembly: &Reassembly, events: &mut EventSet) -> Option<u64> {
+    /// So much of the other side's has come `after` which this is; where nobody acknowledges, what is `unanswered` counts as had.
+    pub(super) fn cross(
+        &mut self,
+        after: u64,
+        unanswered: bool,
+        reassembly: &mut Reassembly,
+        events: &mut EventSet,
+    ) -> Option<u64> {
         let first = reassembly.first(&self.early)?;
-        if first <= self.next || first > self.acknowledged {
+        if first <= self.next || (first > self.acknowledged && !unanswered) {
             return None;
         }
         let from = std::mem::replace(&mut self.next, first);
         self.hole = (from, first);
+        reassembly.delay(&self.early, after);
         self.note_due(reassembly);
         events.add(Event::StreamGap);
         Some(from)
     }
 
-    /// Puts bytes that wait to be inspected at the end of `out`, up to `most`.
-    pub(super) fn follow(&mut self, reassembly: &mut Reassembly, most: usize, out: &mut Vec<u8>) {
-        self.next = reassembly.take(&mut self.early, self.next, most, out);
-        self.early.is_draining = self.is_behind();
+    /// Puts bytes that wait to be inspected at the end of `out`, up to `most`, and not those that came behind more of the other
+    /// side's than `passed`.
+    pub(super) fn follow(&mut self, reassembly: &mut Reassembly, most: usize, passed: u64, out: &mut Vec<u8>) {
+        self.next = reassembly.take(&mut self.early, self.next, most, passed, out);
+        self.early.drains(self.due > self.next);
     }
 
     /// At the end: goes on behind the next gap, if there is anything.
-    pub(super) fn pass_gap(&mut self, reassembly: &Reassembly, windows: &mut Windows) {
+    pub(super) fn pass_gap(&mut self, reassembly: &mut Reassembly, windows: &mut Windows) {
         if let Some(first) = reassembly.first(&self.early) {
             if first > self.next {
                 self.next = first;
@@ -280,7 +305,7 @@ impl Stream {
         reassembly.clear(&mut self.early);
         // What waited is gone: who comes to its turn finds that it owes nothing.
         self.due = self.next;
-        self.early.is_draining = false;
+        self.early.drains(false);
         windows.free(&mut self.window);
         windows.free(&mut self.side_line.window);
         self.side_line = SideLine::default();

@@ -22,6 +22,13 @@ fn age_s(flow: &FlowFacts) -> u64 {
     (flow.last_ns / 1_000_000_000).saturating_sub(flow.first_ns / 1_000_000_000)
 }
 
+/// What of a TCP connection did not pass the sensor.
+fn unseen(record: &FlowRecord) -> Vec<&'static str> {
+    let (handshake, other_side) = record.unseen;
+    let side = if record.flow.packets[0] == 0 { "to_server" } else { "to_client" };
+    [(handshake, "handshake"), (other_side, side)].into_iter().filter_map(|(is, name)| is.then_some(name)).collect()
+}
+
 impl Writer {
     /// Those of a flow that are wanted.
     pub(super) fn flow_lines(&self, record: &FlowRecord, put: &mut impl FnMut(Common<'_>)) {
@@ -73,6 +80,10 @@ impl Writer {
                 "state": state.name(),
             });
             put_flags(flags[0] | flags[1], &mut rest["tcp"]);
+            let unseen = unseen(record);
+            if !unseen.is_empty() {
+                rest["tcp"]["unseen"] = json!(unseen);
+            }
         }
         let place = place_of(flow, record.protocol, record.vlan);
         let mut common = self.common("flow", flow.last_ns, &place, None, rest);

@@ -91,6 +91,7 @@ pub(crate) struct Talking<'d> {
     pub(crate) side: usize,
     blocks: &'d mut Blocks,
     content: &'d mut [Chain; 2],
+    part: &'d mut Chain,
     exchanges: &'d mut [Exchange; EXCHANGES],
     /// Where requests are put for their answers.
     request: &'d mut Vec<u8>,
@@ -103,6 +104,28 @@ impl Talking<'_> {
         let chain = &mut self.content[self.side];
         let room = MAX_MESSAGE.saturating_sub(chain.len());
         self.blocks.append(chain, &bytes[..bytes.len().min(room)])
+    }
+
+    /// Keeps bytes that a later message goes on with, behind those kept so before; without memory for all of them they are lost.
+    pub(crate) fn put_off(&mut self, bytes: &[u8]) {
+        self.blocks.append(self.part, bytes);
+    }
+
+    /// How many are kept so.
+    pub(crate) fn put_off_len(&self) -> usize {
+        self.part.len()
+    }
+
+    /// Copies them to the beginning of `out`, which has room for them, and forgets them; how many there were.
+    pub(crate) fn take_put_off(&mut self, out: &mut [u8]) -> usize {
+        let mut at = 0;
+        self.blocks.visit(self.part, 0, |bytes| {
+            let len = bytes.len().min(out.len() - at);
+            out[at..at + len].copy_from_slice(&bytes[..len]);
+            at += len;
+        });
+        self.blocks.free(self.part);
+        at
     }
 
     /// Memory for [`MAX_MESSAGE`] bytes, empty; to be given back.

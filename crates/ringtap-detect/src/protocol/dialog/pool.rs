@@ -45,6 +45,8 @@ struct Conversation {
     state: State,
     sides: [Side; 2],
     content: [Chain; 2],
+    /// Part of a message that a later one goes on with.
+    part: Chain,
     exchanges: [Exchange; EXCHANGES],
     flow: u32,
     next_free: u32,
@@ -110,7 +112,7 @@ impl Dialogs {
         let of = &mut conversations[number as usize];
         let pending = of.sides.iter_mut().map(|side| &mut side.pending);
         let requests = of.exchanges.iter_mut().map(|exchange| &mut exchange.request);
-        pending.chain(&mut of.content).chain(requests).for_each(|chain| blocks.free(chain));
+        pending.chain(&mut of.content).chain([&mut of.part]).chain(requests).for_each(|chain| blocks.free(chain));
         of.next_free = self.free;
         self.free = number;
     }
@@ -150,6 +152,7 @@ impl Dialogs {
             state: begin(),
             sides: [Side::default(); 2],
             content: [Chain::default(); 2],
+            part: Chain::default(),
             exchanges: [Exchange::default(); EXCHANGES],
             flow: flow as u32,
             next_free: NONE,
@@ -232,6 +235,7 @@ impl Dialogs {
             side,
             blocks,
             content: &mut of.content,
+            part: &mut of.part,
             exchanges: &mut of.exchanges,
             request,
             exchange: None,

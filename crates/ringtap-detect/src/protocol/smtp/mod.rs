@@ -45,6 +45,9 @@ pub(crate) struct State {
     /// Commands without a reply, and how many of these are before the last DATA.
     waiting: u32,
     before_data: u32,
+    /// A message comes in chunks; how many commands without a reply are before its last BDAT.
+    is_chunked: bool,
+    before_chunk: u32,
     /// The message's last line is not over: it was longer than [`MAX_LINE`].
     is_in_line: bool,
     /// Fields of the message itself come, none of its parts'.
@@ -163,27 +166,54 @@ fn read(talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
                 message_line(&mut now, talking, line, found)
             }
         }
-        (_, Mode::Chunk(left, is_last)) => {
-            let left = left.saturating_sub(line.len() as u64);
-            // Where a line goes beyond its chunk the client and its server may not mean the same.
-            if left == 0 && !line.ends_with(b"\n") {
-                found.add(buffer::EVENT, b"bdat_chunk_len_exceeded");
-            }
-            let mut any = message_line(&mut now, talking, line, found) || (left == 0 && !line.ends_with(b"\n"));
-            now.mode = Mode::Chunk(left, is_last);
-            if left == 0 {
-                now.mode = Mode::Commands;
-                if is_last {
-                    any |= put(&mut now, talking, Event::End, found);
-                }
-            }
-            any
-        }
+        (_, Mode::Chunk(left, is_last)) => chunk_line(&mut now, talking, line, (left, is_last), found),
     };
     if let dialog::State::Smtp(state) = talking.state {
         *state = now;
     }
     has_found
+}
+
+/// A line of a chunk, or the part of one that is in it: what the next chunk goes on with is put off until then.
+fn chunk_line(
+    state: &mut State,
+    talking: &mut Talking<'_>,
+    line: &[u8],
+    (left, is_last): (u64, bool),
+    found: &mut Found<'_>,
+) -> bool {
+    let left = left.saturating_sub(line.len() as u64);
+    let is_cut = left == 0 && !line.ends_with(b"\n");
+    // Where a line goes beyond its chunk the client and its server may not mean the same.
+    if is_cut {
+        found.add(buffer::EVENT, b"bdat_chunk_len_exceeded");
+    }
+    state.mode = if left == 0 { Mode::Commands } else { Mode::Chunk(left, is_last) };
+    let mut any = is_cut;
+    if talking.put_off_len() + line.len() > MAX_LINE {
+        any |= message_part(state, talking, b"", found);
+    }
+    if is_cut && !is_last {
+        talking.put_off(line);
+    } else {
+        any |= message_part(state, talking, line, found);
+    }
+    if left == 0 && is_last {
+        any |= put(state, talking, Event::End, found);
+    }
+    any
+}
+
+/// A line behind what was put off of it, [`MAX_LINE`] bytes together at most.
+fn message_part(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
+    if talking.put_off_len() == 0 {
+        return !line.is_empty() && message_line(state, talking, line, found);
+    }
+    let mut whole = [0; MAX_LINE];
+    let before = talking.take_put_off(&mut whole);
+    let len = before + line.len().min(MAX_LINE - before);
+    whole[before..len].copy_from_slice(&line[..len - before]);
+    message_line(state, talking, &whole[..len], found)
 }
 
 /// A server's line: one that refuses a message ends it, and one that says yes to STARTTLS the session.
@@ -195,8 +225,15 @@ fn reply(state: &mut State, line: &[u8], found: &mut Found<'_>) -> bool {
     let answers_data = is_whole && state.is_asked && state.before_data == 0;
     if is_whole {
         state.waiting = state.waiting.saturating_sub(1);
+        // Who does not know the command, or its parameters, has no chunk come; others wait for its end (RFC 3030 §2).
+        let is_unknown = [b"500", b"501", b"502"].iter().any(|code| line.starts_with(*code));
+        if state.before_chunk == 0 && is_unknown && matches!(state.mode, Mode::Chunk(..)) {
+            state.mode = Mode::Commands;
+        }
         // Once.
-        state.before_data = state.before_data.checked_sub(1).unwrap_or(u32::MAX);
+        for before in [&mut state.before_data, &mut state.before_chunk] {
+            *before = before.checked_sub(1).unwrap_or(u32::MAX);
+        }
     }
     let mut any = false;
     if state.wants_tls && is_whole {
@@ -218,7 +255,7 @@ fn reply(state: &mut State, line: &[u8], found: &mut Found<'_>) -> bool {
         match line.first() {
             Some(b'3') => (state.mode, state.is_asked) = (Mode::Data, false),
             // Of several commands sent together another one may be meant: the next line says.
-            Some(b'4' | b'5') => state.mode = Mode::Commands,
+            Some(b'4' | b'5') if state.mode == Mode::Data => state.mode = Mode::Commands,
             _ => {}
         }
     }
@@ -229,9 +266,15 @@ fn command(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mu
     let text = line.trim_ascii_end();
     state.waiting = state.waiting.saturating_add(1);
     // Those of the session, not of the message.
-    let session = State { waiting: state.waiting, has_greeted: state.has_greeted, ..State::default() };
+    let State { waiting, has_greeted, wants_tls, .. } = *state;
+    let session = State { waiting, has_greeted, wants_tls, ..State::default() };
     if begins(text, b"DATA") {
         let before_data = state.waiting - 1;
+        // Within a message in chunks it is refused (RFC 3030 §2).
+        if state.is_chunked {
+            (state.is_asked, state.before_data) = (true, before_data);
+            return false;
+        }
         *state = State { mode: Mode::Data, is_asked: true, before_data, is_in_head: true, ..session };
         return false;
     }
@@ -241,20 +284,12 @@ fn command(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mu
     }
     if begins(text, b"RSET") {
         *state = session;
+        talking.take_put_off(&mut []);
         forget_notes(talking);
         return false;
     }
-    if begins(text, b"BDAT ") {
-        let mut words = text[5..].split(|&byte| byte == b' ').filter(|word| !word.is_empty());
-        let len = words.next().and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
-        let is_last = words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"LAST"));
-        match len {
-            // The message is over (RFC 3030 §2).
-            Some(0) if is_last => return put(state, talking, Event::End, found),
-            None | Some(0) => {}
-            Some(len) => state.mode = Mode::Chunk(len, is_last),
-        }
-        return false;
+    if begins(text, b"BDAT") {
+        return chunk(state, talking, &text[4..], session, found);
     }
     let parameters: [(u8, &[u8]); 4] = [
         (buffer::HELO, b"EHLO "),
@@ -264,12 +299,44 @@ fn command(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mu
     ];
     let Some((number, word)) = parameters.into_iter().find(|(_, word)| begins(text, word)) else { return false };
     if number == buffer::HELO {
+        // A message that has begun is given up (RFC 5321 §4.1.4).
+        *state = session;
+        talking.take_put_off(&mut []);
         talking.drop_noted(NOTES);
     }
     Note::Command.put(text, talking);
     talking.tell_noted(false, [NOTES; 2], found);
     found.add(number, text[word.len()..].trim_ascii());
     true
+}
+
+/// BDAT with these parameters: so many bytes of the message follow (RFC 3030 §2).
+fn chunk(
+    state: &mut State,
+    talking: &mut Talking<'_>,
+    parameters: &[u8],
+    session: State,
+    found: &mut Found<'_>,
+) -> bool {
+    let mut words = parameters.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let digits = words.next().filter(|word| word.iter().all(u8::is_ascii_digit));
+    let Some(len) = digits.and_then(|word| std::str::from_utf8(word).ok()?.parse().ok()) else { return false };
+    let is_last = words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"LAST"));
+    if !state.is_chunked {
+        *state = State { is_chunked: true, is_in_head: true, ..session };
+    }
+    state.before_chunk = state.waiting - 1;
+    match len {
+        0 if is_last => {
+            let any = message_part(state, talking, b"", found);
+            put(state, talking, Event::End, found) || any
+        }
+        0 => false,
+        len => {
+            state.mode = Mode::Chunk(len, is_last);
+            false
+        }
+    }
 }
 
 /// Notes the fields of a message that records have.
@@ -334,7 +401,7 @@ fn put(state: &mut State, talking: &mut Talking<'_>, event: Event<'_>, found: &m
             if matches!(event, Event::End) {
                 talking.tell_noted(true, [NOTES; 2], found);
                 forget_notes(talking);
-                state.is_in_head = true;
+                (state.is_in_head, state.is_chunked) = (true, false);
             }
             any
         }

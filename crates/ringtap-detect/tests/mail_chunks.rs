@@ -1,0 +1,148 @@
+//! Mail in chunks (RFC 3030, BDAT): what is in a message is found however the client cuts it and whatever the server answers.
+
+mod support;
+
+use ringtap_detect::protocol::smtp::{Note, notes};
+use ringtap_detect::{Alert, FlowView, Sink, Transaction};
+use ringtap_wire::LinkType;
+use support::{detector, session};
+
+/// Sids, and what records say.
+#[derive(Default)]
+struct Told {
+    sids: Vec<u32>,
+    fields: Vec<String>,
+}
+
+impl Sink for Told {
+    fn alert(&mut self, alert: &Alert<'_>) {
+        self.sids.push(alert.rule.meta.sid);
+    }
+
+    fn transaction(&mut self, transaction: &Transaction<'_>, _flow: &FlowView<'_>, _now_ns: u64) {
+        let fields = notes(transaction.said[0]).filter(|(kind, _)| *kind != Note::Command);
+        self.fields.extend(fields.map(|(_, line)| String::from_utf8_lossy(line).into_owned()));
+    }
+}
+
+fn told(texts: &[(bool, &[u8])], size: usize) -> Told {
+    let (mut detector, mut found) = (detector(RULES), Told::default());
+    for (index, frame) in session(texts, size).iter().enumerate() {
+        detector.packet(frame, LinkType::Ethernet, frame.len() as u32, index as u64, &mut found);
+    }
+    detector.finish(1 << 40, &mut found);
+    found.sids.sort_unstable();
+    found
+}
+
+const RULES: &str = r#"alert smtp any any -> any any (file.data; content:"an EVIL file"; sid:1;)
+    alert smtp any any -> any any (file.name; content:"run.exe"; bsize:7; sid:2;)
+    alert smtp any any -> any any (smtp.mail_from; content:"e@f"; sid:3;)"#;
+
+const MAIL: &[u8] = b"From: a\r\nSubject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\n\
+    Content-Disposition: attachment; filename=\"run.exe\"\r\nContent-Transfer-Encoding: base64\r\n\r\nYW4gRVZJ\r\nTCBmaWxl\r\n--b--\r\n";
+const ENVELOPE: &[u8] = b"EHLO a\r\nMAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\n";
+
+/// The mail in chunks of these sizes, the rest in the last one, each behind its command.
+fn chunked(mail: &[u8], sizes: &[usize]) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::new(), mail);
+    for &size in sizes {
+        let (chunk, behind) = rest.split_at(size);
+        out.extend(format!("BDAT {size}\r\n").bytes().chain(chunk.iter().copied()));
+        rest = behind;
+    }
+    out.extend(format!("BDAT {} LAST\r\n", rest.len()).bytes().chain(rest.iter().copied()));
+    out
+}
+
+#[test]
+fn a_chunk_may_end_anywhere() {
+    for at in 1..MAIL.len() {
+        for size in [1400, 19] {
+            let found = told(&[(true, ENVELOPE), (true, &chunked(MAIL, &[at]))], size);
+            assert_eq!(found.sids, [1, 2], "cut at {at}, segments of {size}");
+            assert_eq!(found.fields, ["From: a", "run.exe"], "cut at {at}, segments of {size}");
+        }
+    }
+    for sizes in [&vec![1; MAIL.len()][..], &[2; 100], &[5, 0, 7, 0, 0, 50]] {
+        assert_eq!(told(&[(true, ENVELOPE), (true, &chunked(MAIL, sizes))], 1400).sids, [1, 2], "{sizes:?}");
+    }
+}
+
+/// The last line needs no end; another message of the session begins anew.
+#[test]
+fn messages_follow_each_other() {
+    let without_end = &MAIL[..MAIL.len() - "\r\n--b--\r\n".len()];
+    let both = [chunked(without_end, &[80]), b"MAIL FROM:<e@f>\r\nRCPT TO:<c@d>\r\n".to_vec(), chunked(MAIL, &[3])];
+    let found = told(&[(true, ENVELOPE), (true, &both.concat())], 1400);
+    assert_eq!(found.sids, [1, 1, 2, 2, 3]);
+    assert_eq!(found.fields, ["From: a", "run.exe"].repeat(2));
+}
+
+/// What the server refuses is no message, and what it has begun to take goes on behind a command that it refuses.
+#[test]
+fn answers_decide() {
+    let begin: [(bool, &[u8]); 4] =
+        [(false, b"220 mx\r\n"), (true, b"EHLO a\r\n"), (false, b"250 mx\r\n"), (true, &ENVELOPE[8..])];
+    let [first, second] = [&chunked(MAIL, &[100])[.."BDAT 100\r\n".len() + 100], &chunked(MAIL, &[100])[110..]];
+    let next: (bool, &[u8]) = (true, b"MAIL FROM:<e@f>\r\n");
+    let run = |rest: &[(bool, &[u8])]| told(&[&begin[..], rest].concat(), 1400).sids;
+    let taken: (bool, &[u8]) = (false, b"250 ok\r\n250 ok\r\n");
+    // DATA within a message in chunks is refused (RFC 3030 §2), alone or between them.
+    let refused: [(bool, &[u8]); 6] =
+        [taken, (true, first), (false, b"250 ok\r\n"), (true, b"DATA\r\n"), (false, b"503 no\r\n"), (true, second)];
+    assert_eq!(run(&[&refused[..], &[(false, b"250 ok\r\n"), next]].concat()), [1, 2, 3]);
+    let together = [first, b"DATA\r\n", &second[..40]].concat();
+    let rest = [&second[40..], b"MAIL FROM:<e@f>\r\n"].concat();
+    assert_eq!(run(&[taken, (true, &together), (false, b"250 ok\r\n503 no\r\n"), (true, &rest)]), [1, 2, 3]);
+    // Who does not know the command takes what follows for commands; who does has as many bytes come, though it wants none of them.
+    assert_eq!(run(&[taken, (true, b"BDAT 100000\r\n"), (false, b"500 what\r\n"), next]), [3]);
+    let unwanted: [(bool, &[u8]); 4] = [taken, (true, b"BDAT 17\r\n"), (false, b"552 too much\r\n"), next];
+    assert_eq!(run(&[&unwanted[..], &[next]].concat()), [3]);
+    // Given up in the middle.
+    for command in [&b"RSET\r\n"[..], b"EHLO a\r\n"] {
+        let again = [&first[..first.len() - 3], b"xyz", command, ENVELOPE, &chunked(MAIL, &[9])].concat();
+        assert_eq!(run(&[taken, (true, &again)]), [1, 2]);
+    }
+}
+
+#[test]
+fn sizes_without_sense() {
+    for command in [
+        &b"BDAT 99999999999999999999999 LAST\r\n"[..],
+        b"BDAT -1\r\n",
+        b"BDAT \r\n",
+        b"BDAT x\r\n",
+        b"BDAT 0\r\n",
+        b"BDAT 0x10\r\n",
+        b"BDAT 0 LAST\r\n",
+    ] {
+        let text = [ENVELOPE, command, b"MAIL FROM:<e@f>\r\n", &chunked(MAIL, &[9])].concat();
+        assert_eq!(told(&[(true, &text)], 1400).sids, [1, 2, 3], "{}", command.escape_ascii());
+    }
+    // As large as can be: it is all of the rest.
+    for size in [u64::MAX, u64::MAX - 1, 1 << 32, 1 << 63] {
+        let text = [ENVELOPE, format!("BDAT {size} LAST\r\n").as_bytes(), MAIL].concat();
+        assert_eq!(told(&[(true, &text)], 1400).sids, [1, 2], "{size}");
+    }
+    // As servers read it.
+    for words in ["bdat {} last", "BDAT  {}  LAST", "BDAT\t{}\tLAST", "BDAT {} LAST "] {
+        let command = words.replace("{}", &MAIL.len().to_string()) + "\r\n";
+        let text = [ENVELOPE, command.as_bytes(), MAIL, b"MAIL FROM:<e@f>\r\n"].concat();
+        assert_eq!(told(&[(true, &text)], 1400).sids, [1, 2, 3], "{words}");
+    }
+}
+
+/// A line longer than is kept, cut by chunks: its pieces come in order.
+#[test]
+fn lines_beyond_what_is_kept() {
+    let head = b"Content-Disposition: attachment; filename=run.exe\r\n\r\n";
+    for len in [4000, 4090, 4096, 9000] {
+        let mail = [&head[..], &vec![b'x'; len], b"an EVIL file"].concat();
+        for chunk in [7, 1000, 4095, 4096, 5000] {
+            let sizes = vec![chunk; mail.len() / chunk];
+            let found = told(&[(true, ENVELOPE), (true, &chunked(&mail, &sizes))], 1400);
+            assert_eq!(found.sids, [1, 2], "{len} in chunks of {chunk}");
+        }
+    }
+}
