@@ -24,7 +24,7 @@ export CARGO
 
 LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell lint-links lint-sizes
 
-.PHONY: help setup build demo test test-long fuzz miri conformance wasm flink scale-demo lab lab-ci lint $(LINTS) man completions install uninstall install-services deb build-pcap install-pcap uninstall-pcap leak-pcap bench clean
+.PHONY: help setup build demo test test-long fuzz miri conformance wasm flink scale-demo lab lab-ci lint $(LINTS) man completions licences sbom install uninstall install-services deb deb-test rpm build-pcap install-pcap uninstall-pcap leak-pcap bench clean
 
 help: ## this list
 	@echo 'make TARGET, where TARGET is one of:'
@@ -102,7 +102,7 @@ lint-deny:
 	$(CARGO) deny check licenses bans sources
 
 lint-shell:
-	shellcheck $(filter-out scripts/lint-links,$(wildcard scripts/*)) .ci/run lab/run lab/kernel lab/initramfs lab/bad-input
+	shellcheck $(filter-out scripts/lint-links scripts/licences,$(wildcard scripts/*)) .ci/run packaging/units-test lab/run lab/kernel lab/initramfs lab/bad-input
 	shellcheck -s sh lab/init
 
 # Files and headings inside the repository; the web is not asked.
@@ -118,6 +118,12 @@ man: build ## the manual pages, into target/man
 
 completions: build ## completions of bash, zsh and fish, into target/completions
 	$(RINGTAP) completions --out $(COMPLETIONS_OUT)
+
+licences: ## the licences of all that is compiled in, into target/THIRD-PARTY
+	scripts/licences $(TARGET_DIR)/THIRD-PARTY
+
+sbom: ## what is inside the programs, as CycloneDX, into target/sbom
+	scripts/sbom $(TARGET_DIR)/sbom
 
 install: ## copy binary, manual pages, completions and the correlator's rules under PREFIX (after: make build man completions)
 	@test -x $(RINGTAP) && test -f $(MAN_OUT)/ringtap.1 && test -f $(COMPLETIONS_OUT)/ringtap.bash || { echo 'Nothing built yet: run "make build man completions" as yourself, then "make install" as root.' >&2; exit 1; }
@@ -166,10 +172,17 @@ install-services: ## copy systemd units, and what makes their user and folders, 
 	sed -i 's|/usr/bin/ringtap|$(BINDIR)/ringtap|' $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(notdir $(wildcard packaging/systemd/*.service)))
 	install -D -m 644 packaging/systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/ringtap.conf
 	install -D -m 644 packaging/systemd/tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/ringtap.conf
-	install -m 640 packaging/ringtap.toml packaging/sensor.rules $(DESTDIR)/etc/ringtap/
+	install -m 600 packaging/ringtap.toml $(DESTDIR)/etc/ringtap/
+	install -m 644 packaging/sensor.rules $(DESTDIR)/etc/ringtap/
 
-deb: ## Debian packages, into target/deb (wants debhelper; the same commit gives the same bytes)
+deb: ## Debian packages, into target/deb (wants what scripts/setup ci installs; the same commit gives the same bytes)
 	scripts/deb
+
+deb-test: ## those packages in a clean Debian root: installed, used, upgraded, purged (as root, with the network; after: make deb)
+	scripts/deb-test
+
+rpm: ## RPM packages, into target/rpm (on the distribution they are for)
+	scripts/rpm
 
 leak-pcap: ## the libpcap's long tests: odd calls, a million cycles, an hour's capture (MINUTES=, CYCLES=, LIVE_CYCLES=, XDP_CYCLES= shorten them; JOBS=)
 	scripts/setup test

@@ -8,7 +8,7 @@ use std::process::Command;
 fn compile_bpf(name: &str) {
     let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join(format!("{name}.bpf.o"));
-    let folder = manifest.join("../../bpf");
+    let folder = manifest.join("../../bpf").canonicalize().expect("the repository has the folder bpf");
     let source = folder.join(format!("{name}.bpf.c"));
     println!("cargo::rerun-if-changed={}", source.display());
     println!("cargo::rerun-if-changed={}", folder.join("compile.rs").display());
@@ -16,6 +16,8 @@ fn compile_bpf(name: &str) {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let mut command = Command::new(&clang);
     command.args(["-target", "bpf", "-O2", "-g", "-mcpu=v3", "-Wall", "-Werror", "-c"]).arg(&source).arg("-o").arg(&out);
+    // The same bytes from any folder: the debug information, which the object keeps for the verifier's messages, has paths.
+    command.current_dir(&folder).arg(format!("-ffile-prefix-map={}=bpf", folder.display()));
     // linux/types.h needs asm/types.h, which Debian keeps in the multiarch folder that clang does not search for bpf.
     let arch = std::env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
     let multiarch = format!("/usr/include/{arch}-linux-gnu");

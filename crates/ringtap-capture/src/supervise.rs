@@ -13,6 +13,7 @@ use ringtap::receiver::{Departure, DeviceEnd, Ended};
 use ringtap::record::{FinalCounts, Recorder};
 use ringtap_run::devices::{note_ended, note_links};
 use ringtap_run::process::Process;
+use ringtap_run::service_manager::Notifier;
 use ringtap_run::signals::Signals;
 use serde::Serialize;
 
@@ -147,8 +148,10 @@ impl Supervision<'_> {
         let mut next_report = started.checked_add(reporter.interval());
         let mut down = Vec::new();
         let mut latest = self.look(job);
+        let mut manager = Notifier::ready();
         loop {
             let now = Instant::now();
+            manager.alive();
             // Before the end that may have come with it.
             if self.events.signals.take_report() {
                 if let Some(asked) = self.asked {

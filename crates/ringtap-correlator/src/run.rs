@@ -15,6 +15,7 @@ use ringtap_output::{Announced, Severity, metrics, printable};
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
 use ringtap_run::sandbox::Needs;
+use ringtap_run::service_manager::Notifier;
 use ringtap_run::signals::{Hangup, Heard, Signals};
 use ringtap_sigma::Automaton;
 
@@ -92,6 +93,11 @@ impl Asked<'_> {
             Self::Signals(signals) => signals.take_hangup(),
             Self::Reload(asked) => asked.swap(false, Ordering::Relaxed),
         }
+    }
+
+    /// Whether the process is the correlator's.
+    fn is_ours(self) -> bool {
+        matches!(self, Self::Signals(_))
     }
 
     fn is_end(self) -> bool {
@@ -319,7 +325,12 @@ impl Running {
         let is_live = self.source.is_live();
         // What a restart found in the log.
         self.tell(show);
+        // Beside a sensor it is that one's to say.
+        let mut manager = asked.is_ours().then(Notifier::ready);
         loop {
+            if let Some(manager) = &mut manager {
+                manager.alive();
+            }
             let turn = Instant::now();
             while received < turn + TURN {
                 let wait = self.wait();

@@ -22,6 +22,7 @@ use ringtap_output::{Counts, Producer, Queue, Room};
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
 use ringtap_run::sandbox::Needs;
+use ringtap_run::service_manager::Notifier;
 use ringtap_run::signals::{Hangup, Heard};
 use ringtap_wire::LinkType;
 
@@ -391,7 +392,9 @@ impl<'o> Session<'o> {
         let mut looks = Looks::new(self.config.blinding.clone());
         let mut correlates = self.correlating.is_some();
         let mut records = around.recorder.is_some();
+        let mut manager = Notifier::ready();
         loop {
+            manager.alive();
             if signals.is_end_asked() {
                 return Ending::Signal;
             }

@@ -17,6 +17,7 @@ use ringtap_rootcause::Topology;
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
 use ringtap_run::sandbox::Needs;
+use ringtap_run::service_manager::Notifier;
 use ringtap_run::signals::{Hangup, Heard, Signals};
 use ringtap_snmp::names::Names;
 
@@ -322,11 +323,13 @@ impl Station {
         let started = Instant::now();
         let mut last_status = Instant::now();
         let mut next_stats = options.stats.map(|every| started + every);
+        let mut manager = Notifier::ready();
         while !signals.is_end_asked()
             && options.duration.is_none_or(|duration| started.elapsed() < duration)
             && !self.pipeline.has_ended()
         {
             signals.rest(LOOK);
+            manager.alive();
             if signals.take_hangup() {
                 self.reopen.store(true, Ordering::Relaxed);
                 self.terms.read(&self.pipeline);

@@ -1,0 +1,44 @@
+//! What a service manager is told (sd_notify(3)): that the program is ready, that it is alive, that it ends.
+//!
+//! Owns when each is said. Where no manager listens (no `NOTIFY_SOCKET`), nothing is.
+
+use std::time::{Duration, Instant};
+
+use sd_notify::NotifyState;
+
+use crate::notes;
+
+/// A program that is set up and runs. The main thread's loop holds it; its end, in whatever way, is that of the program.
+#[derive(Debug)]
+pub struct Notifier {
+    /// From one sign of life to the next: half of what the watchdog grants, as sd_watchdog_enabled(3) recommends.
+    every: Option<Duration>,
+    said: Instant,
+}
+
+impl Notifier {
+    /// Says that all is set up: sockets are open, engines run, privileges are given up.
+    pub fn ready() -> Self {
+        if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
+            notes::warn(&format!("tell the service manager (NOTIFY_SOCKET) that all is ready: {error}"));
+        }
+        Self { every: sd_notify::watchdog_enabled().map(|limit| limit / 2), said: Instant::now() }
+    }
+
+    /// Gives the watchdog its sign of life when it is time. To be called at each turn of the main thread's loop: a thread that hangs
+    /// gives none, and the manager starts the program anew.
+    pub fn alive(&mut self) {
+        if self.every.is_some_and(|every| self.said.elapsed() >= every) {
+            self.said = Instant::now();
+            // Who does not hear it ends the program, and needs no further word.
+            let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+        }
+    }
+}
+
+impl Drop for Notifier {
+    fn drop(&mut self) {
+        // Nothing follows from its not being heard.
+        let _ = sd_notify::notify(&[NotifyState::Stopping]);
+    }
+}
