@@ -12,6 +12,7 @@ use support::{detector, session};
 struct Told {
     sids: Vec<u32>,
     fields: Vec<String>,
+    records: usize,
 }
 
 impl Sink for Told {
@@ -20,6 +21,7 @@ impl Sink for Told {
     }
 
     fn transaction(&mut self, transaction: &Transaction<'_>, _flow: &FlowView<'_>, _now_ns: u64) {
+        self.records += 1;
         let fields = notes(transaction.said[0]).filter(|(kind, _)| *kind != Note::Command);
         self.fields.extend(fields.map(|(_, line)| String::from_utf8_lossy(line).into_owned()));
     }
@@ -103,6 +105,17 @@ fn answers_decide() {
     for command in [&b"RSET\r\n"[..], b"EHLO a\r\n"] {
         let again = [&first[..first.len() - 3], b"xyz", command, ENVELOPE, &chunked(MAIL, &[9])].concat();
         assert_eq!(run(&[taken, (true, &again)]), [1, 2]);
+    }
+}
+
+/// Commands that end nothing make no record, however many there are.
+#[test]
+fn nothing_is_not_recorded() {
+    let greeting = [b"EHLO ", &vec![b'x'; 4080][..], b"\r\n"].concat();
+    for command in [&b"RSET\r\n"[..], b"DATA\r\n.\r\n", b"BDAT 0 LAST\r\n"] {
+        let mail = [&b"MAIL FROM:<e@f>\r\nRCPT TO:<c@d>\r\n"[..], &chunked(MAIL, &[])].concat();
+        let found = told(&[(true, &[&greeting[..], &command.repeat(1000), &mail].concat())], 1400);
+        assert_eq!((found.sids, found.records), (vec![1, 2, 3], 1), "{}", command.escape_ascii());
     }
 }
 

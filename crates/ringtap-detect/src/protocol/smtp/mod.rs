@@ -40,6 +40,8 @@ pub(crate) struct State {
     is_asked: bool,
     /// The client has asked for TLS, and waits.
     wants_tls: bool,
+    /// There are notes of the transaction, beside what the client has said of itself.
+    has_notes: bool,
     /// The server has said something.
     has_greeted: bool,
     /// It has told the client that it takes messages in chunks.
@@ -107,7 +109,11 @@ pub fn notes(told: &[u8]) -> impl Iterator<Item = (Note, &[u8])> {
 }
 
 /// A transaction is over, or begins anew: what the client has said of itself stays.
-fn forget_notes(talking: &mut Talking<'_>) {
+fn forget_notes(state: &mut State, talking: &mut Talking<'_>) {
+    // Going over them takes more than the command that asks for it.
+    if !std::mem::take(&mut state.has_notes) {
+        return;
+    }
     let mut all = talking.take_scratch();
     talking.noted(NOTES, &mut all);
     talking.drop_noted(NOTES);
@@ -276,8 +282,8 @@ fn command(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mu
     let text = line.trim_ascii_end();
     state.waiting = state.waiting.saturating_add(1);
     // Those of the session, not of the message.
-    let State { waiting, has_greeted, offers_chunking, wants_tls, .. } = *state;
-    let session = State { waiting, has_greeted, offers_chunking, wants_tls, ..State::default() };
+    let State { waiting, has_greeted, offers_chunking, wants_tls, has_notes, .. } = *state;
+    let session = State { waiting, has_greeted, offers_chunking, wants_tls, has_notes, ..State::default() };
     if begins(text, b"DATA") {
         let before_data = state.waiting - 1;
         // Within a message in chunks it is refused (RFC 3030 §2).
@@ -295,7 +301,7 @@ fn command(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mu
     if begins(text, b"RSET") {
         *state = session;
         talking.take_put_off(&mut []);
-        forget_notes(talking);
+        forget_notes(state, talking);
         return false;
     }
     if begins(text, b"BDAT") {
@@ -310,15 +316,16 @@ fn command(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mu
     let Some((number, word)) = parameters.into_iter().find(|(_, word)| begins(text, word)) else { return false };
     if number == buffer::HELO {
         // A message that has begun is given up (RFC 5321 §4.1.4); what is offered is said anew.
-        *state = State { offers_chunking: false, ..session };
+        *state = State { offers_chunking: false, has_notes: false, ..session };
         talking.take_put_off(&mut []);
         talking.drop_noted(NOTES);
     }
     if number == buffer::MAIL_FROM && state.is_refused {
         *state = session;
         talking.take_put_off(&mut []);
-        forget_notes(talking);
+        forget_notes(state, talking);
     }
+    state.has_notes |= number != buffer::HELO;
     Note::Command.put(text, talking);
     talking.tell_noted(false, [NOTES; 2], found);
     found.add(number, text[word.len()..].trim_ascii());
@@ -374,6 +381,7 @@ fn note_field(state: &mut State, talking: &mut Talking<'_>, line: &[u8]) {
     state.is_noted =
         if goes_on { state.is_noted } else { [&b"from:"[..], b"to:", b"cc:"].iter().any(|name| begins(text, name)) };
     if state.is_noted {
+        state.has_notes = true;
         Note::Field.put(text, talking);
     }
 }
@@ -397,7 +405,7 @@ fn put(state: &mut State, talking: &mut Talking<'_>, event: Event<'_>, found: &m
             // Of a message that was given up.
             talking.drop_kept();
             talking.ask(FILE, b"");
-            state.file_size = 0;
+            (state.file_size, state.has_notes) = (0, true);
             Note::File.put(state.mime.name(), talking);
             talking.tell_noted(false, [NOTES; 2], found);
             found.add(buffer::FILE_NAME, state.mime.name());
@@ -423,8 +431,11 @@ fn put(state: &mut State, talking: &mut Talking<'_>, event: Event<'_>, found: &m
             }
             state.mime.ends(matches!(event, Event::End));
             if matches!(event, Event::End) {
-                talking.tell_noted(true, [NOTES; 2], found);
-                forget_notes(talking);
+                // Of nothing there is no record.
+                if state.has_notes {
+                    talking.tell_noted(true, [NOTES; 2], found);
+                }
+                forget_notes(state, talking);
                 talking.take_put_off(&mut []);
                 (state.is_in_head, state.is_chunked, state.is_refused) = (true, false, false);
             }
