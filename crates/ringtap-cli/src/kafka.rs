@@ -7,12 +7,10 @@ use std::path::{Path, PathBuf};
 use ringtap::{Error, Result};
 use ringtap_correlator::options::Brokers;
 use ringtap_output::KafkaTarget;
-use ringtap_run::{kafka, units};
+use ringtap_run::{kafka, service_manager, units};
 
 /// Where sensors write to unless told otherwise.
 pub const ALARMS: &str = "ringtap-alarms";
-/// Where spools are unless told otherwise, one for each topic.
-const SPOOLS: &str = "/var/lib/ringtap/kafka";
 /// Bytes of a spool unless told otherwise.
 pub const SPOOL_SIZE: u64 = 1 << 30;
 
@@ -32,7 +30,8 @@ pub fn target(
     key: String,
     config: Option<&Path>,
 ) -> Result<KafkaTarget> {
-    let spool = spool.unwrap_or_else(|| Path::new(SPOOLS).join(&topic));
+    // One for each topic.
+    let spool = spool.unwrap_or_else(|| service_manager::state_folder().join("kafka").join(&topic));
     Ok(KafkaTarget { brokers, topic, key, spool, spool_bytes, security: kafka::security(config)? })
 }
 

@@ -67,7 +67,7 @@ pub struct OutputArgs {
     /// Topic for it, which has to be there
     #[arg(long, value_name = "TOPIC", value_parser = kafka_topic, requires = "output_kafka")]
     output_kafka_topic: Option<String>,
-    /// What waits for Kafka is in this directory [default: /var/lib/ringtap/kafka/TOPIC]
+    /// What waits for Kafka is in this directory [default: kafka/TOPIC in $STATE_DIRECTORY or /var/lib/ringtap]
     #[arg(long, value_name = "DIR", requires = "output_kafka")]
     output_kafka_spool: Option<PathBuf>,
     /// So much may wait there; what comes then is lost, and counted

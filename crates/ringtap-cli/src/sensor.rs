@@ -166,7 +166,7 @@ pub struct Args {
     /// Topic for them, which has to be there
     #[arg(long, value_name = "TOPIC", default_value = kafka::ALARMS, value_parser = kafka_topic, requires = "kafka", help_heading = "Correlator")]
     kafka_topic: String,
-    /// What waits for Kafka is in this directory [default: /var/lib/ringtap/kafka/TOPIC]
+    /// What waits for Kafka is in this directory [default: kafka/TOPIC in $STATE_DIRECTORY or /var/lib/ringtap]
     #[arg(long, value_name = "DIR", requires = "kafka", help_heading = "Correlator")]
     kafka_spool: Option<PathBuf>,
     /// So much may wait there; what comes then is lost, and counted
@@ -178,7 +178,7 @@ pub struct Args {
     /// File with the sensor's key, NUMBER:HEXDIGITS, readable for you alone
     #[arg(long, value_name = "FILE", requires = "correlators_elsewhere", help_heading = "Correlator")]
     key: Option<PathBuf>,
-    /// File of the last epoch [default: /var/lib/ringtap/NAME.epoch]
+    /// File of the last epoch [default: NAME.epoch in $STATE_DIRECTORY or /var/lib/ringtap]
     #[arg(long, value_name = "FILE", requires = "correlators", help_heading = "Correlator")]
     epoch_file: Option<PathBuf>,
     /// Correlate the alerts in this process, by the Sigma rules in this folder or file: incidents go to standard output, or to

@@ -305,13 +305,20 @@ impl Reassembly {
         came: Came,
         data: &[u8],
     ) -> Option<u32> {
-        let has_node = self.free_node != NONE || self.nodes.len() < self.capacity;
-        if list.count == self.most || !has_node || self.lacks(list, data.len().div_ceil(BLOCK)) {
+        if !self.has_node(list) || self.lacks(list, data.len().div_ceil(BLOCK)) {
             return None;
         }
         let block = self.store(data)?;
         list.given_back = list.given_back.saturating_sub(data.len().div_ceil(BLOCK) as u32);
-        let new = Node { start, end: start + data.len() as u64, came, block, skip: 0, next };
+        Some(self.link_node(list, previous, Node { start, end: start + data.len() as u64, came, block, skip: 0, next }))
+    }
+
+    /// Whether the owner may have another piece, and there is a node for it.
+    fn has_node(&self, list: &Pending) -> bool {
+        list.count < self.most && (self.free_node != NONE || self.nodes.len() < self.capacity)
+    }
+
+    fn link_node(&mut self, list: &mut Pending, previous: u32, new: Node) -> u32 {
         let node = self.free_node;
         let node = if node == NONE {
             self.nodes.push(new);
@@ -326,24 +333,38 @@ impl Reassembly {
             _ => self.nodes[previous as usize].next = node,
         }
         list.count += 1;
-        Some(node)
+        node
     }
 
-    /// What `here` has from `at` on becomes a node of its own behind it, with its bytes copied.
+    /// What `here` has from `at` on, which lies within it, becomes a node of its own behind it. Its blocks go along; of the one that both
+    /// have a part of, each has a copy.
     fn split(&mut self, list: &mut Pending, here: u32, at: u64) -> bool {
         let node = self.nodes[here as usize];
-        let mut copy = [0u8; 2048];
-        // Reassembly are one packet's payload each; longer ones (offloaded) lose what stands out further.
-        let len = ((node.end - at) as usize).min(copy.len());
-        let mut filled = 0;
-        self.visit(here, at, len, |part| {
-            copy[filled..filled + part.len()].copy_from_slice(part);
-            filled += part.len();
-        });
-        let complete = len as u64 == node.end - at;
-        let linked = self.link(list, here, node.next, at, node.came, &copy[..filled]).is_some();
+        let offset = node.skip as usize + (at - node.start) as usize;
+        let (mut before, mut block) = (NONE, node.block);
+        for _ in 0..offset / BLOCK {
+            self.steps += 1;
+            (before, block) = (block, self.next_block[block as usize]);
+        }
         self.cut_end(here, at);
-        linked && complete
+        let skip = offset % BLOCK;
+        if !self.has_node(list) || (skip > 0 && self.lacks(list, 1)) {
+            return false;
+        }
+        let first = if skip == 0 {
+            self.next_block[before as usize] = NONE;
+            block
+        } else {
+            let Some(own) = self.take_block() else { return false };
+            list.given_back = list.given_back.saturating_sub(1);
+            let mut copy = [0; BLOCK];
+            copy.copy_from_slice(&self.bytes[block as usize * BLOCK..][..BLOCK]);
+            self.bytes[own as usize * BLOCK..][..BLOCK].copy_from_slice(&copy);
+            self.next_block[own as usize] = std::mem::replace(&mut self.next_block[block as usize], NONE);
+            own
+        };
+        self.link_node(list, here, Node { start: at, block: first, skip: skip as u32, ..node });
+        true
     }
 
     fn cut_end(&mut self, node: u32, end: u64) {

@@ -12,6 +12,7 @@ use support::{detector, session};
 struct Told {
     sids: Vec<u32>,
     fields: Vec<String>,
+    records: usize,
 }
 
 impl Sink for Told {
@@ -20,6 +21,7 @@ impl Sink for Told {
     }
 
     fn transaction(&mut self, transaction: &Transaction<'_>, _flow: &FlowView<'_>, _now_ns: u64) {
+        self.records += 1;
         let fields = notes(transaction.said[0]).filter(|(kind, _)| *kind != Note::Command);
         self.fields.extend(fields.map(|(_, line)| String::from_utf8_lossy(line).into_owned()));
     }
@@ -106,27 +108,76 @@ fn answers_decide() {
     }
 }
 
+/// Commands that end nothing make no record, however many there are.
+#[test]
+fn nothing_is_not_recorded() {
+    let greeting = [b"EHLO ", &vec![b'x'; 4080][..], b"\r\n"].concat();
+    for command in [&b"RSET\r\n"[..], b"DATA\r\n.\r\n", b"BDAT 0 LAST\r\n"] {
+        let mail = [&b"MAIL FROM:<e@f>\r\nRCPT TO:<c@d>\r\n"[..], &chunked(MAIL, &[])].concat();
+        let found = told(&[(true, &[&greeting[..], &command.repeat(1000), &mail].concat())], 1400);
+        assert_eq!((found.sids, found.records), (vec![1, 2, 3], 1), "{}", command.escape_ascii());
+    }
+}
+
+/// What a server does not take leaves nothing behind, whatever it says to it.
+#[test]
+fn refusals_leave_nothing_behind() {
+    const MAIL_BY_DATA: [(bool, &[u8]); 6] = [
+        (true, b"MAIL FROM:<e@f>\r\n"),
+        (false, b"250 ok\r\n"),
+        (true, b"RCPT TO:<c@d>\r\n"),
+        (false, b"250 ok\r\n"),
+        (true, b"DATA\r\n"),
+        (false, b"354 go on\r\n"),
+    ];
+    let by_data = [MAIL, b".\r\n"].concat();
+    let mail = [&MAIL_BY_DATA[..], &[(true, &by_data), (false, b"250 ok\r\n")]].concat();
+    let chunks = chunked(MAIL, &[]);
+    let in_chunks = [&MAIL_BY_DATA[..4], &[(true, &chunks), (false, b"250 ok\r\n")]].concat();
+    let run = |begin: &[(bool, &[u8])], rest: &[(bool, &[u8])]| told(&[begin, rest].concat(), 1400).sids;
+    let plain: [(bool, &[u8]); 3] = [(false, b"220 mx\r\n"), (true, b"HELO a\r\n"), (false, b"250 mx\r\n")];
+    let offered: [(bool, &[u8]); 3] =
+        [(false, b"220 mx\r\n"), (true, b"EHLO a\r\n"), (false, b"250-mx\r\n250-SIZE\r\n250 CHUNKING\r\n")];
+    // Not offered: no byte of it is taken.
+    let refused: [(bool, &[u8]); 4] = [
+        (true, b"BDAT 999999999 LAST\r\n"),
+        (false, b"503 not offered\r\n"),
+        (true, b"\r\n"),
+        (false, b"500 what\r\n"),
+    ];
+    assert_eq!(run(&[&plain[..], &refused].concat(), &mail), [1, 2, 3]);
+    // Offered, and too early: taken and thrown away. It was an empty line, or a line that does not end.
+    for early in [&b"BDAT 2\r\n\r\n"[..], b"BDAT 3\r\nxyz"] {
+        let begin = [&offered[..], &[(true, early), (false, b"503 first MAIL\r\n")]].concat();
+        assert_eq!(run(&begin, &in_chunks), [1, 2, 3], "{}", early.escape_ascii());
+        assert_eq!(run(&begin, &mail), [1, 2, 3], "{}", early.escape_ascii());
+    }
+    // An intermediate reply to another command takes no message.
+    let other: [(bool, &[u8]); 6] = [
+        (true, b"DATA\r\n"),
+        (false, b"503 first MAIL\r\n"),
+        (true, b"AUTH LOGIN\r\n"),
+        (false, b"334 VXNlcg==\r\n"),
+        (true, b"\r\n"),
+        (false, b"501 no\r\n"),
+    ];
+    assert_eq!(run(&[&plain[..], &other].concat(), &mail), [1, 2, 3]);
+}
+
 #[test]
 fn sizes_without_sense() {
-    for command in [
-        &b"BDAT 99999999999999999999999 LAST\r\n"[..],
-        b"BDAT -1\r\n",
-        b"BDAT \r\n",
-        b"BDAT x\r\n",
-        b"BDAT 0\r\n",
-        b"BDAT 0x10\r\n",
-        b"BDAT 0 LAST\r\n",
-    ] {
+    for command in [&b"BDAT \r\n"[..], b"BDAT x\r\n", b"BDAT 0\r\n", b"BDAT 0x10\r\n", b"BDAT 0 LAST\r\n"] {
         let text = [ENVELOPE, command, b"MAIL FROM:<e@f>\r\n", &chunked(MAIL, &[9])].concat();
         assert_eq!(told(&[(true, &text)], 1400).sids, [1, 2, 3], "{}", command.escape_ascii());
     }
     // As large as can be: it is all of the rest.
-    for size in [u64::MAX, u64::MAX - 1, 1 << 32, 1 << 63] {
+    let sizes = [u64::MAX, u64::MAX - 1, 1 << 32, 1 << 63].map(|size| size.to_string());
+    for size in sizes.iter().map(String::as_str).chain(["-1", "99999999999999999999999"]) {
         let text = [ENVELOPE, format!("BDAT {size} LAST\r\n").as_bytes(), MAIL].concat();
         assert_eq!(told(&[(true, &text)], 1400).sids, [1, 2], "{size}");
     }
     // As servers read it.
-    for words in ["bdat {} last", "BDAT  {}  LAST", "BDAT\t{}\tLAST", "BDAT {} LAST "] {
+    for words in ["bdat {} last", "BDAT  {}  LAST", "BDAT\t{}\tLAST", "BDAT {} LAST ", "BDAT +{} LAST", "BDAT {}LAST"] {
         let command = words.replace("{}", &MAIL.len().to_string()) + "\r\n";
         let text = [ENVELOPE, command.as_bytes(), MAIL, b"MAIL FROM:<e@f>\r\n"].concat();
         assert_eq!(told(&[(true, &text)], 1400).sids, [1, 2, 3], "{words}");

@@ -108,6 +108,23 @@ fn gaps_that_nobody_acknowledges_are_passed() {
     assert_eq!((found, counters.gaps), (vec![1], 1));
 }
 
+/// A SYN told where the bytes begin, though its answer was not seen: those that come first are early, however far they are ahead.
+#[test]
+fn what_comes_before_the_beginning_that_a_syn_told() {
+    for ahead in [5, 100_000] {
+        let mut talk = Conversation::open("192.0.2.7", "198.51.100.9", [2000, 8080], &[]);
+        talk.send(&says(true, ahead, 0, &b"attack........"[..if ahead == 5 { 6 } else { 1 }]));
+        talk.send(&says(true, 0, 0, b"evil-"));
+        talk.send(&says(true, 5, 0, b"attack"));
+        assert_eq!(run(true, &of_side(&talk.frames, true)).0, [1], "{ahead} ahead");
+    }
+    // Where none did, they are inspected by themselves at least.
+    let mut talk = Conversation::new("192.0.2.7", "198.51.100.9", [2000, 8080]);
+    talk.send(&says(true, 100, 0, b"first"));
+    talk.send(&says(true, 10, 0, b"an attack\n"));
+    assert_eq!(run(true, &talk.frames).0, [5]);
+}
+
 /// The other side's bytes are many and not seen: their numbers go round.
 #[test]
 fn acknowledgements_of_what_is_not_seen_say_nothing() {

@@ -1,12 +1,21 @@
-//! What a service manager is told (sd_notify(3)): that the program is ready, that it is alive, that it ends.
+//! What a service manager is told (sd_notify(3)): that the program is ready, that it is alive, that it ends; and the folder that it gives.
 //!
 //! Owns when each is said. Where no manager listens (no `NOTIFY_SOCKET`), nothing is.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
 use crate::notes;
+
+/// Where a program keeps what it needs again after a restart, unless told otherwise: the service's own folder (`STATE_DIRECTORY` of
+/// systemd.exec(5), the first one), else /var/lib/ringtap.
+pub fn state_folder() -> PathBuf {
+    let given = std::env::var_os("STATE_DIRECTORY").unwrap_or_default();
+    let first = std::env::split_paths(&given).next().filter(|path| path.is_absolute());
+    first.unwrap_or_else(|| Path::new("/var/lib/ringtap").to_owned())
+}
 
 /// A program that is set up and runs. The main thread's loop holds it; its end, in whatever way, is that of the program.
 #[derive(Debug)]

@@ -11,13 +11,12 @@ use nix::fcntl::{Flock, FlockArg};
 use ringtap::{Error, Result};
 use ringtap_datagram::{Clock, Key, Origin, SensorId};
 use ringtap_run::secrets::read_private;
+use ringtap_run::service_manager::state_folder;
 use serde::Deserialize;
 
 use crate::options::AlarmOptions;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// Where epochs are kept unless told otherwise, one file for each name.
-const EPOCHS: &str = "/var/lib/ringtap";
 
 /// `[alarms]` in ringtap.toml.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -74,9 +73,10 @@ impl Identity {
         let epochs = match options.epoch_file.as_ref().or(table.epoch_file.as_ref()) {
             Some(path) => Epochs::open(path, now_ns)?,
             None => {
-                let folder = Path::new(EPOCHS);
-                std::fs::create_dir_all(folder).map_err(|error| {
-                    Error::os("make the folder of epochs", EPOCHS, &error)
+                // One file for each name.
+                let folder = state_folder();
+                std::fs::create_dir_all(&folder).map_err(|error| {
+                    Error::os("make the folder of epochs", folder.display().to_string(), &error)
                         .way_out("name a file elsewhere: --epoch-file FILE")
                 })?;
                 Epochs::open(&folder.join(format!("{sensor}.epoch")), now_ns)?

@@ -161,8 +161,8 @@ impl<'o> Session<'o> {
         let store = correlate.as_ref().and_then(|it| it.store.clone());
         let (correlating, teller) =
             correlate.map(|it| correlating(it, options, &config, &process)).transpose()?.unzip();
-        let own = correlating.is_some().then_some((store.as_deref(), &process));
-        let identity = identity(options, &config, own)?;
+        let own = correlating.is_some().then_some(store.as_deref());
+        let identity = identity(options, &config, own, &process)?;
         let loaded = load(options, &config, BitNames::default())?;
         loaded.tell();
         let rules = RulesInUse::new(loaded);
@@ -504,15 +504,22 @@ fn correlating(
 }
 
 /// Who the sensor is to correlators: those elsewhere, or its `own` one, whose store lies there, in this process.
-fn identity(options: &Options, config: &Config, own: Option<(Option<&Path>, &Process)>) -> Result<Option<Identity>> {
+fn identity(
+    options: &Options,
+    config: &Config,
+    own: Option<Option<&Path>>,
+    process: &Process,
+) -> Result<Option<Identity>> {
     let (alarms, table, now_ns) = (&options.outputs.alarms, &config.alarms, clock::realtime_ns());
     let is_live = matches!(options.input, Input::Interfaces(_));
     if alarms.are_asked() {
         let clock = if is_live { Clock::Host } else { Clock::Recorded };
-        return Identity::of(alarms, table, clock, now_ns).map(Some);
+        let of = || Identity::of(alarms, table, clock, now_ns);
+        // A service begins as a root without rights on files; what lies in its user's folder he may open.
+        return of().or_else(|error| process.with_file_rights(of).map_err(|_| error)).map(Some);
     }
     // One that goes through files promises nothing to its own correlator.
-    let Some((store, process)) = own.filter(|_| is_live) else { return Ok(None) };
+    let Some(store) = own.filter(|_| is_live) else { return Ok(None) };
     let name = identity::name(alarms, table)?.map_or_else(|| USUAL_NAME.parse(), Ok);
     let name = name.map_err(|error| Error::usage("name", "the sensor", error))?;
     process.with_file_rights(|| Identity::within(name, alarms, table, store, now_ns)).map(Some)

@@ -1,9 +1,12 @@
 use super::*;
 use proptest::prelude::*;
 
+/// Behind all that is put in.
+const LONGEST: usize = 8000;
+
 /// Each byte on its own, told apart by the ranges of the pieces that bring it.
 fn naive(inserts: &[(u64, Vec<u8>)], newer: Newer) -> Vec<Option<u8>> {
-    let mut bytes: Vec<Option<(u8, (u64, u64))>> = vec![None; 600];
+    let mut bytes: Vec<Option<(u8, (u64, u64))>> = vec![None; LONGEST];
     for (start, data) in inserts {
         let whole = (*start, start + data.len() as u64);
         let before = bytes.clone();
@@ -18,19 +21,23 @@ fn naive(inserts: &[(u64, Vec<u8>)], newer: Newer) -> Vec<Option<u8>> {
     bytes.into_iter().map(|byte| byte.map(|(byte, _)| byte)).collect()
 }
 
+/// Pieces shorter than `len` that begin before `end`.
+fn pieces(end: u64, len: usize) -> impl Strategy<Value = Vec<(u64, Vec<u8>)>> {
+    proptest::collection::vec((0..end, proptest::collection::vec(any::<u8>(), 1..len)), 1..12)
+}
+
 proptest! {
     #[test]
-    fn agrees_with_single_bytes(inserts in proptest::collection::vec(
-        (0u64..500, proptest::collection::vec(any::<u8>(), 1..90)), 1..12),
+    fn agrees_with_single_bytes(inserts in prop_oneof![pieces(500, 90), pieces(4000, 3000)],
         newer in prop::sample::select(Newer::ALL.to_vec()), most in 1usize..700) {
-        let mut reassembly = Reassembly::new(64 << 10, 200);
+        let mut reassembly = Reassembly::new(256 << 10, 200);
         let mut list = Pending::default();
         for (start, data) in &inserts {
             let inserted = reassembly.insert(&mut list, *start, data, newer, 0);
             prop_assert!(!inserted.refused);
         }
         let expected = naive(&inserts, newer);
-        let mut found = vec![None; 600];
+        let mut found = vec![None; LONGEST];
         while let Some(first) = reassembly.first(&list) {
             let mut out = Vec::with_capacity(1024);
             let end = reassembly.take(&mut list, first, most, u64::MAX, &mut out);
@@ -56,6 +63,29 @@ fn pieces_side_by_side_become_one() {
     assert_eq!(reassembly.take(&mut list, 0, usize::MAX, u64::MAX, &mut out), 2000);
     assert_eq!(out, bytes);
     assert_eq!((reassembly.blocks_used, list.count), (0, 0));
+}
+
+/// A piece that became long by joining is cut, too, and loses nothing.
+#[test]
+fn a_long_piece_is_cut_anywhere() {
+    let bytes: Vec<u8> = (0..64_000u32).map(|at| at as u8 ^ (at >> 8) as u8).collect();
+    for at in [2, 511, 512, 513, 2048, 30_000, 63_999] {
+        let mut reassembly = Reassembly::new(1 << 20, 256);
+        let mut list = Pending::default();
+        for (index, part) in bytes.chunks(250).enumerate() {
+            assert!(!reassembly.insert(&mut list, 1 + index as u64 * 250, part, Newer::BeginsBefore, 0).refused);
+        }
+        assert!(!reassembly.insert(&mut list, 100_000, b"more pieces than a list has", Newer::BeginsBefore, 0).refused);
+        assert_eq!(list.count, 2);
+        let mut other = vec![0; at];
+        other[1..].copy_from_slice(&bytes[..at - 1]);
+        assert!(!reassembly.insert(&mut list, 0, &other, Newer::BeginsBefore, 0).refused, "{at}");
+        let mut out = Vec::with_capacity(1 << 16);
+        assert_eq!(reassembly.take(&mut list, 0, usize::MAX, u64::MAX, &mut out), 64_001, "{at}");
+        assert!(out[0] == 0 && out[1..] == bytes, "{at}");
+        reassembly.clear(&mut list);
+        assert_eq!(reassembly.blocks_used, 0, "{at}");
+    }
 }
 
 #[test]

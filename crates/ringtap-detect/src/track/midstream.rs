@@ -43,8 +43,10 @@ impl Session {
 
     /// The first bytes of a side may lie anywhere: those before them were not seen.
     pub(super) fn settle_beginning(&mut self, from: usize, segment: &Segment<'_>) {
+        // Where a SYN told, those that come first are early.
+        let is_told = self.has_greeted(from);
         let stream = &mut self.streams[from];
-        if self.is_picked_up && stream.is_unseen() && !segment.payload.is_empty() {
+        if self.is_picked_up && !is_told && stream.is_unseen() && !segment.payload.is_empty() {
             stream.isn = Some(segment.sequence.wrapping_sub(1));
         }
     }

@@ -172,9 +172,14 @@ impl Session {
         self.state == State::Closed && self.reset_by.is_none()
     }
 
+    /// A SYN of this side was seen.
+    pub(super) fn has_greeted(&self, side: usize) -> bool {
+        self.greetings[side].iter().next().is_some()
+    }
+
     /// The SYNs of both sides were seen.
     pub(crate) fn has_greeted_both(&self) -> bool {
-        self.greetings.iter().all(|greetings| greetings.iter().next().is_some())
+        self.has_greeted(0) && self.has_greeted(1)
     }
 
     /// Both sides have agreed on it.

@@ -166,7 +166,8 @@ impl Stream {
         let reassembly = &mut *memory.reassembly;
         let payload = segment.payload;
         let end = position + payload.len() as i64;
-        effect.added = true;
+        // What lies before the stream's first byte is inspected as a packet at least.
+        effect.added = end > 0;
         self.seen = self.seen.max(end.max(0) as u64);
         effect.aside = self.aside(position, payload, reassembly);
         let received = self.received();

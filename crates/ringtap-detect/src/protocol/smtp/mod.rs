@@ -40,14 +40,20 @@ pub(crate) struct State {
     is_asked: bool,
     /// The client has asked for TLS, and waits.
     wants_tls: bool,
+    /// There are notes of the transaction, beside what the client has said of itself.
+    has_notes: bool,
     /// The server has said something.
     has_greeted: bool,
+    /// It has told the client that it takes messages in chunks.
+    offers_chunking: bool,
     /// Commands without a reply, and how many of these are before the last DATA.
     waiting: u32,
     before_data: u32,
     /// A message comes in chunks; how many commands without a reply are before its last BDAT.
     is_chunked: bool,
     before_chunk: u32,
+    /// A chunk of it was refused: the next MAIL begins another one.
+    is_refused: bool,
     /// The message's last line is not over: it was longer than [`MAX_LINE`].
     is_in_line: bool,
     /// Fields of the message itself come, none of its parts'.
@@ -103,7 +109,11 @@ pub fn notes(told: &[u8]) -> impl Iterator<Item = (Note, &[u8])> {
 }
 
 /// A transaction is over, or begins anew: what the client has said of itself stays.
-fn forget_notes(talking: &mut Talking<'_>) {
+fn forget_notes(state: &mut State, talking: &mut Talking<'_>) {
+    // Going over them takes more than the command that asks for it.
+    if !std::mem::take(&mut state.has_notes) {
+        return;
+    }
     let mut all = talking.take_scratch();
     talking.noted(NOTES, &mut all);
     talking.drop_noted(NOTES);
@@ -222,14 +232,19 @@ fn reply(state: &mut State, line: &[u8], found: &mut Found<'_>) -> bool {
     let [Some(kind), last] = [line.first(), line.get(3)] else { return false };
     // The greeting answers nobody; lines that others follow are no reply yet (RFC 5321 §4.2.1).
     let is_whole = has_greeted && last != Some(&b'-');
+    let words = line.get(4..).unwrap_or(&[]).trim_ascii();
+    state.offers_chunking |= line.starts_with(b"250") && words.eq_ignore_ascii_case(b"CHUNKING");
     let answers_data = is_whole && state.is_asked && state.before_data == 0;
     if is_whole {
         state.waiting = state.waiting.saturating_sub(1);
-        // Who does not know the command, or its parameters, has no chunk come; others wait for its end (RFC 3030 §2).
-        let is_unknown = [b"500", b"501", b"502"].iter().any(|code| line.starts_with(*code));
+        // Who does not know the command, or its parameters, has no chunk come, nor who never offered it; others wait for its end
+        // (RFC 3030 §2).
+        let is_unknown = [b"500", b"501", b"502"].iter().any(|code| line.starts_with(*code))
+            || (line.starts_with(b"503") && !state.offers_chunking);
         if state.before_chunk == 0 && is_unknown && matches!(state.mode, Mode::Chunk(..)) {
             state.mode = Mode::Commands;
         }
+        state.is_refused |= state.before_chunk == 0 && state.is_chunked && matches!(kind, b'4' | b'5');
         // Once.
         for before in [&mut state.before_data, &mut state.before_chunk] {
             *before = before.checked_sub(1).unwrap_or(u32::MAX);
@@ -253,7 +268,8 @@ fn reply(state: &mut State, line: &[u8], found: &mut Found<'_>) -> bool {
     }
     if state.is_asked {
         match line.first() {
-            Some(b'3') => (state.mode, state.is_asked) = (Mode::Data, false),
+            // Other intermediate replies are to other commands, such as AUTH.
+            Some(b'3') if line.starts_with(b"354") => (state.mode, state.is_asked) = (Mode::Data, false),
             // Of several commands sent together another one may be meant: the next line says.
             Some(b'4' | b'5') if state.mode == Mode::Data => state.mode = Mode::Commands,
             _ => {}
@@ -266,8 +282,8 @@ fn command(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mu
     let text = line.trim_ascii_end();
     state.waiting = state.waiting.saturating_add(1);
     // Those of the session, not of the message.
-    let State { waiting, has_greeted, wants_tls, .. } = *state;
-    let session = State { waiting, has_greeted, wants_tls, ..State::default() };
+    let State { waiting, has_greeted, offers_chunking, wants_tls, has_notes, .. } = *state;
+    let session = State { waiting, has_greeted, offers_chunking, wants_tls, has_notes, ..State::default() };
     if begins(text, b"DATA") {
         let before_data = state.waiting - 1;
         // Within a message in chunks it is refused (RFC 3030 §2).
@@ -285,7 +301,7 @@ fn command(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mu
     if begins(text, b"RSET") {
         *state = session;
         talking.take_put_off(&mut []);
-        forget_notes(talking);
+        forget_notes(state, talking);
         return false;
     }
     if begins(text, b"BDAT") {
@@ -299,11 +315,17 @@ fn command(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mu
     ];
     let Some((number, word)) = parameters.into_iter().find(|(_, word)| begins(text, word)) else { return false };
     if number == buffer::HELO {
-        // A message that has begun is given up (RFC 5321 §4.1.4).
-        *state = session;
+        // A message that has begun is given up (RFC 5321 §4.1.4); what is offered is said anew.
+        *state = State { offers_chunking: false, has_notes: false, ..session };
         talking.take_put_off(&mut []);
         talking.drop_noted(NOTES);
     }
+    if number == buffer::MAIL_FROM && state.is_refused {
+        *state = session;
+        talking.take_put_off(&mut []);
+        forget_notes(state, talking);
+    }
+    state.has_notes |= number != buffer::HELO;
     Note::Command.put(text, talking);
     talking.tell_noted(false, [NOTES; 2], found);
     found.add(number, text[word.len()..].trim_ascii());
@@ -318,10 +340,7 @@ fn chunk(
     session: State,
     found: &mut Found<'_>,
 ) -> bool {
-    let mut words = parameters.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let digits = words.next().filter(|word| word.iter().all(u8::is_ascii_digit));
-    let Some(len) = digits.and_then(|word| std::str::from_utf8(word).ok()?.parse().ok()) else { return false };
-    let is_last = words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"LAST"));
+    let Some((len, is_last)) = size(parameters) else { return false };
     if !state.is_chunked {
         *state = State { is_chunked: true, is_in_head: true, ..session };
     }
@@ -339,6 +358,18 @@ fn chunk(
     }
 }
 
+/// The size of a chunk, and whether it is the last one, as lenient servers read them: a sign, or LAST without a blank, is no obstacle. What
+/// is less than nothing, or beyond all numbers, is as much as there is; who refuses that says so.
+fn size(parameters: &[u8]) -> Option<(u64, bool)> {
+    let text = parameters.trim_ascii();
+    let unsigned = text.strip_prefix(b"+").or_else(|| text.strip_prefix(b"-")).unwrap_or(text);
+    let end = unsigned.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(unsigned.len());
+    let (digits, rest) = unsigned.split_at(end);
+    let number = std::str::from_utf8(digits).ok().filter(|digits| !digits.is_empty())?.parse();
+    let len = if text.starts_with(b"-") { u64::MAX } else { number.unwrap_or(u64::MAX) };
+    Some((len, rest.trim_ascii().eq_ignore_ascii_case(b"LAST")))
+}
+
 /// Notes the fields of a message that records have.
 fn note_field(state: &mut State, talking: &mut Talking<'_>, line: &[u8]) {
     let text = line.trim_ascii_end();
@@ -350,6 +381,7 @@ fn note_field(state: &mut State, talking: &mut Talking<'_>, line: &[u8]) {
     state.is_noted =
         if goes_on { state.is_noted } else { [&b"from:"[..], b"to:", b"cc:"].iter().any(|name| begins(text, name)) };
     if state.is_noted {
+        state.has_notes = true;
         Note::Field.put(text, talking);
     }
 }
@@ -373,7 +405,7 @@ fn put(state: &mut State, talking: &mut Talking<'_>, event: Event<'_>, found: &m
             // Of a message that was given up.
             talking.drop_kept();
             talking.ask(FILE, b"");
-            state.file_size = 0;
+            (state.file_size, state.has_notes) = (0, true);
             Note::File.put(state.mime.name(), talking);
             talking.tell_noted(false, [NOTES; 2], found);
             found.add(buffer::FILE_NAME, state.mime.name());
@@ -399,9 +431,13 @@ fn put(state: &mut State, talking: &mut Talking<'_>, event: Event<'_>, found: &m
             }
             state.mime.ends(matches!(event, Event::End));
             if matches!(event, Event::End) {
-                talking.tell_noted(true, [NOTES; 2], found);
-                forget_notes(talking);
-                (state.is_in_head, state.is_chunked) = (true, false);
+                // Of nothing there is no record.
+                if state.has_notes {
+                    talking.tell_noted(true, [NOTES; 2], found);
+                }
+                forget_notes(state, talking);
+                talking.take_put_off(&mut []);
+                (state.is_in_head, state.is_chunked, state.is_refused) = (true, false, false);
             }
             any
         }
