@@ -73,8 +73,8 @@ pub struct Extended {
     pub rule: u16,
     /// Time of the event that completed it, ns.
     pub at_ns: i64,
-    /// The events that were not told before. Once [`Limits::members`](crate::Limits::members) were told, matches are
-    /// counted only.
+    /// The events that were not told before. One that fills several steps of a chain may come once more, as an earlier step
+    /// of a later chain. Once [`Limits::members`](crate::Limits::members) were told, matches are counted only.
     pub members: Vec<Member>,
 }
 
