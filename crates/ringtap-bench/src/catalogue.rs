@@ -82,6 +82,8 @@ pub struct Plans {
     pub three_ms: Plan,
     /// 10 ms: no later than such programs at 148 k.
     pub late: Plan,
+    /// 80 ms: just earlier than libpcap at the lowest rates, whose blocks are handed over after some 90.
+    pub eighty_ms: Plan,
     /// 100 ms: no later than libpcap's own timeout of so much.
     pub latest: Plan,
     /// 1 ms, and no more than 500 kpps to be ready for: the kernel's NAPI may pause longer.
@@ -107,7 +109,7 @@ pub fn all(plans: &Plans) -> Vec<Receiver> {
 }
 
 fn ringtap(plans: &Plans) -> Vec<Receiver> {
-    let Plans { tight, wide, two_ms, three_ms, late, latest, calm, slow } = plans;
+    let Plans { tight, wide, two_ms, three_ms, late, eighty_ms, latest, calm, slow } = plans;
     let windowed = Policy::Windowed(Windowed::new(finite(wide.threshold_pps), period_ns(wide, 1_000_000)));
     let timer = |plan, bound_ns| Policy::Timer { period_ns: period_ns(plan, bound_ns) };
     let xdp =
@@ -128,6 +130,7 @@ fn ringtap(plans: &Plans) -> Vec<Receiver> {
         xdp("hybrid 2ms", two_ms.policy(), two_ms.napi_pause, Extra::None),
         xdp("hybrid 3ms", three_ms.policy(), three_ms.napi_pause, Extra::None),
         xdp("hybrid 10ms", late.policy(), late.napi_pause, Extra::None),
+        xdp("hybrid 80ms", eighty_ms.policy(), eighty_ms.napi_pause, Extra::None),
         xdp("hybrid 100ms", latest.policy(), latest.napi_pause, Extra::None),
         xdp("hybrid 250us", tight.policy(), tight.napi_pause, Extra::None),
         xdp("windowed 1ms", windowed, wide.napi_pause, Extra::None),

@@ -24,6 +24,9 @@ use crate::rules::Used;
 use crate::session::{Session, Surroundings};
 use crate::statistics;
 
+/// More than one packet in so many with a wrong checksum is no damage of the wire.
+const FEW_CHECKSUMS: u64 = 10;
+
 /// Rules shown by their cost.
 const SHOWN: usize = 20;
 
@@ -215,7 +218,8 @@ impl Session<'_> {
         let lost = around.lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum();
         let visible_after_ns = around.reaches.iter().map(|reach| reach.late_ns()).max().unwrap_or(0);
         let detection = around.latency.iter().map(|latency| latency.snapshot()).reduce(|all, one| all.merged(&one));
-        let Ended { object, ending, elapsed_s, cut, live, interfaces, late_bytes, warnings } = ended;
+        let Ended { object, ending, elapsed_s, cut, live, interfaces, late_bytes, mut warnings } = ended;
+        warnings.extend(of_checksums(&counters, self.options.bounds.no_checksums));
         let (ledger, meters) = live.unzip();
         let summary = Summary {
             object,
@@ -249,6 +253,20 @@ impl Session<'_> {
         };
         Ok(Run { summary, failure: failure.or(written.err()).or(unlogged).or(correlated.err()) })
     }
+}
+
+/// Where so many checksums are wrong that packets must have been captured before they had one: what can be done.
+fn of_checksums(counters: &[Counters], are_ignored: bool) -> Option<String> {
+    let sum = |of: fn(&Counters) -> u64| counters.iter().map(of).sum::<u64>();
+    let (bad, packets) = (sum(|counters| counters.bad_checksums), sum(|counters| counters.packets));
+    (!are_ignored && bad > packets / FEW_CHECKSUMS).then(|| {
+        format!(
+            "{} of {} packets have a wrong checksum, so their receivers discard them, and they are in no stream; if they \
+             were captured on the host that sent them, where the card puts it in later, say --no-checksums",
+            grouped(bad),
+            grouped(packets)
+        )
+    })
 }
 
 /// What rules cost in all engines: those that have other rules than the first one at the end are left out.

@@ -99,6 +99,32 @@ fn a_correlator_is_told_of_a_file_up_to_its_end() {
     assert!(done.failure.is_some() && done.summary.object()["alarms"]["lines_failed"].as_u64() > Some(3));
 }
 
+/// As a capture has them of the host that sent them: the card would have put the checksums in.
+#[test]
+fn checksums_that_are_all_wrong_are_said_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = attacks(folder.path(), 0);
+    let Input::Files(files) = &options.input else { unreachable!() };
+    let session = Session::open(Ends::new("198.51.100.7", "203.0.113.9"), [40_000, 8080]);
+    let mut packets = session.client(b"..EVIL..", 1400).close();
+    // Of TCP, behind Ethernet's and IP's headers.
+    packets.iter_mut().for_each(|frame| frame[14 + 20 + 16] ^= 0x55);
+    std::fs::write(
+        &options.rules.files[0],
+        "alert tcp any any -> any any (flow:established; content:\"EVIL\"; sid:77;)\n",
+    )
+    .unwrap();
+    let sample = Sample { name: "in".to_owned(), link: 1, packets };
+    std::fs::write(&files[0], files::file(&sample, Format::Pcap(Order::Little))).unwrap();
+    let of = |options: &Options| {
+        let summary = run(options, None).unwrap().summary;
+        (summary.object()["alerts"].as_u64().unwrap(), summary.text().contains("say --no-checksums"))
+    };
+    assert_eq!(of(&options), (0, true));
+    options.bounds.no_checksums = true;
+    assert_eq!(of(&options), (1, false));
+}
+
 #[test]
 fn what_could_not_be_written_is_counted_and_fails_the_run() {
     let folder = tempfile::tempdir().unwrap();

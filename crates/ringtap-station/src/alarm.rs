@@ -137,7 +137,8 @@ pub struct Alarm {
     pub last_notification: u64,
     /// Its changes are not announced while this lasts.
     pub flapping: bool,
-    /// When something more authentic was last news (nanoseconds since 1970; 0: never, or not since the start). Not stored.
+    /// When something more authentic was last news (nanoseconds since 1970; 0: never, or not since the start). Not stored, and not told.
+    #[serde(skip)]
     pub news_ns: u64,
     /// Penalty of its changes, and when that was reckoned (RFC 2439 §4.2).
     pub penalty: f64,

@@ -15,7 +15,8 @@ use super::table::Table;
 use super::{Section, topology_name};
 
 /// Ours: with the default peak rate, so that nothing is known of the traffic but the bound.
-const OURS: [&str; 6] = ["hybrid 250us", "hybrid 1ms", "hybrid 2ms", "hybrid 3ms", "hybrid 10ms", "hybrid 100ms"];
+const OURS: [&str; 7] =
+    ["hybrid 250us", "hybrid 1ms", "hybrid 2ms", "hybrid 3ms", "hybrid 10ms", "hybrid 80ms", "hybrid 100ms"];
 /// When tcpdump handles a packet can't be seen from outside. It reads the same blocks of the kernel with a longer timeout, so it
 /// is no earlier than libpcap's own loop in that run.
 const PEERS: [&str; 2] = [LIBPCAP, "tcpdump"];
