@@ -93,6 +93,51 @@ fn net_two_ports_of_one_bridge_are_refused() {
 }
 
 #[test]
+fn net_ports_that_are_bridged_by_vlans_or_a_bond_or_lead_to_one_wire_are_refused() {
+    const TEST: &str = "net_ports_that_are_bridged_by_vlans_or_a_bond_or_lead_to_one_wire_are_refused";
+    let wires = Wires::new(TEST, TestbedConfig::default());
+    let (host, near) = (wires.host(), wires.near());
+    quiet_bridge(host);
+    let first = host.interface();
+    let refused = |a: &str, b: &str, parts: &[&str]| {
+        for way in [
+            &["--backend", "auto"][..],
+            &["--backend", "packet"],
+            &["--backend", "socket"],
+            &["--backend", "xdp", "--take"],
+        ] {
+            let mut command = host.command(RINGTAP);
+            command.args(["forward", a, b]).args(NUMBERS).args(way);
+            Capture::of(host, command).end().assert_refused(2, parts);
+        }
+    };
+    for (name, lower, id) in [("v1", first, 5), ("v2", near, 5), ("v3", near, 6)] {
+        ip(host, &format!("link add link {lower} name {name} type vlan id {id}"));
+        ip(host, &format!("link set {name} up"));
+    }
+    refused("v2", "v3", &["v3", "v2", &format!("both lead to {near}"), "one wire"]);
+    for name in ["v1", "v2"] {
+        ip(host, &format!("link set {name} master br0"));
+    }
+    refused(first, near, &[near, first, "br0 already carries", "over devices that stand on them"]);
+    refused("v1", near, &[near, "v1", "br0 already carries"]);
+    for name in ["v1", "v2"] {
+        ip(host, &format!("link set {name} nomaster"));
+    }
+    // A bond with one port, in the bridge of the other interface.
+    ip(host, "link add name bond7 type bond mode active-backup");
+    ip(host, &format!("link set {first} down"));
+    ip(host, &format!("link set {first} master bond7"));
+    for name in ["bond7", near] {
+        ip(host, &format!("link set {name} master br0"));
+        ip(host, &format!("link set {name} up"));
+    }
+    ip(host, &format!("link set {first} up"));
+    refused(first, near, &[near, first, "br0 already carries"]);
+    refused(near, first, &[near, first, "br0 already carries"]);
+}
+
+#[test]
 fn net_a_port_of_a_bridge_is_copied_which_goes_on_with_its_own() {
     const TEST: &str = "net_a_port_of_a_bridge_is_copied_which_goes_on_with_its_own";
     for is_first in [true, false] {
