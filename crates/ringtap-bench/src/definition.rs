@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ringtap::{Error, Result};
+use ringtap::{Backend, Error, Result};
 use ringtap_testbed::Topology;
 use serde::Deserialize;
 
@@ -37,6 +37,8 @@ pub struct Definitions {
     pub napi: Napi,
     /// Of the study `storms`.
     pub storms: Storms,
+    /// Of the study `cost`.
+    pub cost: CostPoints,
     /// Where programs are.
     #[serde(default)]
     pub programs: Programs,
@@ -119,6 +121,73 @@ pub struct Storms {
     pub receivers: Vec<String>,
     /// Event processing beside it, share of the core (0–1).
     pub load: f64,
+}
+
+/// What a packet, a wake-up and an empty look cost.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CostPoints {
+    /// What is done with each packet.
+    pub uses: Vec<Use>,
+    /// By what packets come and go.
+    pub backends: Vec<CostBackend>,
+    /// Where.
+    pub topologies: Vec<Topology>,
+    /// Offered while work is added until that is too much, packets per second.
+    pub saturation_pps: f64,
+    /// Work added, as shares of the cycles from one packet to the next.
+    pub saturation_shares: Vec<f64>,
+    /// Below saturation, packets per second.
+    pub rates: Vec<f64>,
+    /// Work added to each packet there, cycles of the time stamp counter.
+    pub tasks_cycles: Vec<f64>,
+    /// Periods of the timer, microseconds; each point is measured by interrupt, too.
+    pub periods_us: Vec<f64>,
+    /// Length of a run.
+    pub seconds: f64,
+}
+
+/// What is done with each packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Use {
+    /// It is received.
+    Capture,
+    /// It is received and sent by another interface.
+    Forward,
+}
+
+impl Use {
+    /// As in the definitions.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Capture => "capture",
+            Self::Forward => "forward",
+        }
+    }
+}
+
+/// Back ends that a forwarder has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CostBackend {
+    /// AF_XDP.
+    Xdp,
+    /// A packet socket's ring.
+    Packet,
+    /// recvmmsg(2).
+    Socket,
+}
+
+impl CostBackend {
+    /// The receiver's.
+    pub fn backend(self) -> Backend {
+        match self {
+            Self::Xdp => Backend::Xdp,
+            Self::Packet => Backend::Packet,
+            Self::Socket => Backend::Socket,
+        }
+    }
 }
 
 /// Where programs are that are not on PATH.
@@ -281,6 +350,15 @@ impl Definitions {
         {
             return Err("a search of the study `station` needs search-from above 0 and resolution above 1".to_owned());
         }
+        let CostPoints { saturation_shares, tasks_cycles, periods_us, rates, .. } = &this.cost;
+        let cost_is_sound = [saturation_shares, periods_us, rates].iter().all(|list| list.iter().copied().all(sound))
+            && tasks_cycles.iter().all(|task| *task == 0.0 || sound(*task))
+            && sound(this.cost.saturation_pps)
+            && sound(this.cost.seconds)
+            && !this.cost.topologies.is_empty();
+        if !cost_is_sound {
+            return Err("the study `cost` needs topologies, tasks of 0 or more, and all else above 0".to_owned());
+        }
         let is_staged = |points: &StagedPoints| {
             let floods_are_sound = points.floods.iter().all(|pps| *pps == 0.0 || sound(*pps));
             let windows_ascend = points.windows_us.is_sorted_by(|a, b| a < b) && points.windows_us.first() > Some(&0);
@@ -305,8 +383,9 @@ impl Definitions {
         let all = all.chain(self.station.iter().flat_map(|points| &points.receivers));
         let all = all.chain(self.pcap.iter().flat_map(|points| &points.receivers));
         let all = all.chain(self.split.iter().flat_map(|points| &points.receivers));
-        let mut names: Vec<&str> =
-            all.chain(self.staged.iter().flat_map(|points| &points.receivers)).map(String::as_str).collect();
+        let all = all.chain(self.staged.iter().flat_map(|points| &points.receivers));
+        let all = all.map(String::as_str);
+        let mut names: Vec<&str> = all.collect();
         names.sort_unstable();
         names.dedup();
         names

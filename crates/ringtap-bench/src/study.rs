@@ -12,7 +12,7 @@ use ringtap::{Error, Result};
 
 use crate::bench::{Bench, cost_seconds};
 use crate::catalogue::Receiver;
-use crate::programs;
+use crate::{packet_cost, programs};
 
 /// A question and the runs that answer it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub enum Study {
     Split,
     /// Attacks of two stages under a flood, beside Suricata and syslog: which are found within which window, and when.
     Staged,
+    /// What a packet, a wake-up and an empty look cost, by saturation and by regression.
+    Cost,
 }
 
 impl Study {
@@ -67,9 +69,12 @@ impl Study {
     /// Those of whole programs.
     pub const PROGRAMS: [Self; 5] = [Self::Sensor, Self::Station, Self::Pcap, Self::Split, Self::Staged];
 
+    /// Those of a receiver's parts, made when they are named.
+    pub const PARTS: [Self; 1] = [Self::Cost];
+
     /// Every study, in order.
     pub fn all() -> impl Iterator<Item = Self> {
-        Self::CAPTURE.into_iter().chain(Self::PROGRAMS)
+        Self::CAPTURE.into_iter().chain(Self::PROGRAMS).chain(Self::PARTS)
     }
 
     /// Name on the command line and in samples.
@@ -90,6 +95,7 @@ impl Study {
             Self::Pcap => "pcap",
             Self::Split => "split",
             Self::Staged => "staged",
+            Self::Cost => "cost",
         }
     }
 
@@ -126,6 +132,7 @@ impl Study {
             Self::Pcap => programs::pcap::study(bench),
             Self::Split => programs::split::study(bench),
             Self::Staged => programs::staged::study(bench),
+            Self::Cost => packet_cost::study(bench),
         }
     }
 
@@ -163,6 +170,7 @@ impl Study {
             Self::Pcap => programs::pcap::seconds(bench),
             Self::Split => programs::split::seconds(bench),
             Self::Staged => programs::staged::seconds(bench),
+            Self::Cost => packet_cost::seconds(bench),
         }
     }
 }

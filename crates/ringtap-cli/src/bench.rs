@@ -25,7 +25,7 @@ ringtap bench --only sensor,station,pcap,split,staged --out programs\n  \
 ringtap bench --soak 1000M --soak-rate 1M --out soak\n  \
 ringtap bench --plots --out results\n\n\
 Studies: idle, rates, capacity, load, ring, sizes, arrivals, pause, napi, storms; and, when named by --only, of whole programs \
-sensor, station, pcap, split and staged.\n\
+sensor, station, pcap, split and staged, and cost: what a packet, a wake-up and an empty look cost.\n\
 DIR gets bench.json (every raw sample, written after each run), bench.md (medians) and report.html.\n\n\
 Needs root: it makes network namespaces. Peers that are not installed are named in the report. The exit code is 1 when a \
 packet is unaccounted for, never because something was slow.")]

@@ -433,7 +433,8 @@ fn what_the_kernel_finds_too_long_is_counted_and_the_rest_leaves_in_order() {
     let (_, packet, _, mut kernel) = RingSource::packet(64);
     let Bench { counts, mut splitter, .. } = bench(rule(&By::Flow, 1), vec![Way::Ring(packet)]);
     let long = |bytes: usize| Ends::new("198.51.100.7", "203.0.113.9").udp_frame([9, 9], &vec![1; bytes]);
-    let outbox = &mut Outbox::nowhere(&EngineMeters::default());
+    let meters = EngineMeters::default();
+    let outbox = &mut Outbox::nowhere(&meters);
     flood(&mut splitter, &[long(1400), flow(1), long(1200), long(1401), flow(2)]);
     let tally = || Tally::of([&*counts]);
     assert_eq!(tally().forwarded(), 0, "what waits may be refused, and a counter does not fall");
