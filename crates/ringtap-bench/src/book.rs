@@ -88,7 +88,7 @@ impl Environment {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// The study it belongs to: `rates`, `soaker`, `capacity`, `beyond`, `sizes`, `arrivals`, `load`, `ring`, `storms`, `napi`, `soak`,
-    /// `sensor`, `station`, `pcap`, `split`, `staged`, `cost`.
+    /// `sensor`, `station`, `pcap`, `split`, `forward`, `forward search`, `staged`, `cost`.
     pub study: String,
     /// Name in the catalogue of receivers or in the definitions, such as `hybrid 1ms` or `tcpdump`.
     pub receiver: String,

@@ -54,6 +54,9 @@ pub struct Definitions {
     /// Of the study `split`.
     #[serde(default)]
     pub split: Vec<SplitPoints>,
+    /// Of the study `forward`.
+    #[serde(default)]
+    pub forward: Vec<ForwardPoints>,
     /// Of the study `staged`.
     #[serde(default)]
     pub staged: Vec<StagedPoints>,
@@ -289,6 +292,32 @@ pub struct SplitPoints {
     pub options: Vec<String>,
 }
 
+/// The forwarder beside testpmd and the kernel's own.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ForwardPoints {
+    /// Name in tables.
+    pub workload: String,
+    /// `ringtap-xdp`, `ringtap-xdp interrupt`, `ringtap-xdp timer`, `ringtap-packet`, `testpmd-io af_packet`, `testpmd-io af_xdp`,
+    /// `testpmd-macswap af_packet`, `testpmd-macswap af_xdp`, `bridge`, `tc-mirred`, `xdp-redirect`.
+    pub receivers: Vec<String>,
+    /// Where.
+    pub topology: Topology,
+    /// Packets come by both interfaces, each at the rate; else by the first.
+    #[serde(default)]
+    pub both: bool,
+    /// Rates at which core use and delays are taken, packets per second.
+    pub rates: Vec<f64>,
+    /// Frame lengths without frame check sequence, bytes.
+    pub sizes: Vec<usize>,
+    /// Length of a run.
+    pub seconds: f64,
+    /// Where the search for the rate without loss begins, packets per second.
+    pub search_from: f64,
+    /// Greatest factor between the rate without loss and the lowest with it.
+    pub resolution: f64,
+}
+
 /// Attacks of two stages, one to each of two sensors behind a splitter, under a flood.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -338,17 +367,18 @@ impl Definitions {
         let points = points.chain(this.station.iter().map(|points| (&points.rates, points.seconds)));
         let points = points.chain(this.pcap.iter().map(|points| (&points.rates, points.seconds)));
         let points = points.chain(this.split.iter().map(|points| (&points.rates, points.seconds)));
+        let points = points.chain(this.forward.iter().map(|points| (&points.rates, points.seconds)));
         let mut points = points.chain(scales.iter().map(|scale| (&scale.rates, scale.seconds)));
         let sound = |value: f64| value.is_finite() && value > 0.0;
         if !points.all(|(rates, seconds)| rates.iter().copied().all(sound) && sound(seconds)) {
             return Err("a rate or a length of a run is not above 0".to_owned());
         }
-        if this
-            .station
-            .iter()
-            .any(|points| !sound(points.search_from) || points.resolution.is_nan() || points.resolution <= 1.0)
-        {
-            return Err("a search of the study `station` needs search-from above 0 and resolution above 1".to_owned());
+        let searches = this.station.iter().map(|points| (points.search_from, points.resolution));
+        let mut searches = searches.chain(this.forward.iter().map(|points| (points.search_from, points.resolution)));
+        if searches.any(|(from, resolution)| !sound(from) || resolution.is_nan() || resolution <= 1.0) {
+            return Err(
+                "a search of `station` or `forward` needs search-from above 0 and resolution above 1".to_owned()
+            );
         }
         let CostPoints { saturation_shares, tasks_cycles, periods_us, rates, .. } = &this.cost;
         let cost_is_sound = [saturation_shares, periods_us, rates].iter().all(|list| list.iter().copied().all(sound))
@@ -383,6 +413,7 @@ impl Definitions {
         let all = all.chain(self.station.iter().flat_map(|points| &points.receivers));
         let all = all.chain(self.pcap.iter().flat_map(|points| &points.receivers));
         let all = all.chain(self.split.iter().flat_map(|points| &points.receivers));
+        let all = all.chain(self.forward.iter().flat_map(|points| &points.receivers));
         let all = all.chain(self.staged.iter().flat_map(|points| &points.receivers));
         let all = all.map(String::as_str);
         let mut names: Vec<&str> = all.collect();

@@ -9,6 +9,7 @@ mod claims;
 mod distribution;
 mod equal_latency;
 mod fits;
+mod forward;
 mod head;
 mod label;
 mod look;
@@ -160,6 +161,7 @@ fn sections(book: &Book) -> Vec<Section> {
         sections.extend(studies::sections(book, &looks, topology));
     }
     sections.extend(programs::sections(book));
+    sections.push(forward::section(book));
     sections.push(staged::section(book));
     sections.push(packet_cost::section(book));
     sections.push(claims::section(book, &looks));

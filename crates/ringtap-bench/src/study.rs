@@ -45,6 +45,8 @@ pub enum Study {
     Pcap,
     /// The splitter beside tc mirred: packets lost, core use.
     Split,
+    /// The forwarder beside testpmd, bridge, tc mirred and XDP redirect: packets lost, core use, delay, the rate without loss.
+    Forward,
     /// Attacks of two stages under a flood, beside Suricata and syslog: which are found within which window, and when.
     Staged,
     /// What a packet, a wake-up and an empty look cost, by saturation and by regression.
@@ -67,7 +69,7 @@ impl Study {
     ];
 
     /// Those of whole programs.
-    pub const PROGRAMS: [Self; 5] = [Self::Sensor, Self::Station, Self::Pcap, Self::Split, Self::Staged];
+    pub const PROGRAMS: [Self; 6] = [Self::Sensor, Self::Station, Self::Pcap, Self::Split, Self::Forward, Self::Staged];
 
     /// Those of a receiver's parts, made when they are named.
     pub const PARTS: [Self; 1] = [Self::Cost];
@@ -94,6 +96,7 @@ impl Study {
             Self::Station => "station",
             Self::Pcap => "pcap",
             Self::Split => "split",
+            Self::Forward => "forward",
             Self::Staged => "staged",
             Self::Cost => "cost",
         }
@@ -131,6 +134,7 @@ impl Study {
             Self::Station => programs::station::study(bench),
             Self::Pcap => programs::pcap::study(bench),
             Self::Split => programs::split::study(bench),
+            Self::Forward => programs::forward::study(bench),
             Self::Staged => programs::staged::study(bench),
             Self::Cost => packet_cost::study(bench),
         }
@@ -169,6 +173,7 @@ impl Study {
             Self::Station => programs::station::seconds(bench),
             Self::Pcap => programs::pcap::seconds(bench),
             Self::Split => programs::split::seconds(bench),
+            Self::Forward => programs::forward::seconds(bench),
             Self::Staged => programs::staged::seconds(bench),
             Self::Cost => packet_cost::seconds(bench),
         }
