@@ -85,7 +85,8 @@ fn redirect(from: &str, to: &str) -> Result<Ebpf> {
 fn mirred(host: &Host, from: &str, to: &str) -> Result<()> {
     host.run(|| {
         tools::run("tc", &format!("qdisc add dev {from} clsact"))?;
-        let action = format!("matchall action mirred egress redirect dev {to}");
+        // Every frame, by a classifier that kernels have which lack matchall.
+        let action = format!("u32 match u32 0 0 action mirred egress redirect dev {to}");
         tools::run("tc", &format!("filter add dev {from} ingress protocol all pref 1 {action}")).map(drop)
     })?
 }

@@ -120,6 +120,14 @@ fn calibration(book: &Book) -> Option<Fit> {
     })
 }
 
+/// The mean and its interval; of one value, which has none, that.
+fn mean(values: &[f64]) -> Option<(f64, f64, f64)> {
+    match values {
+        [only] => Some((*only, *only, *only)),
+        values => mean_interval(values),
+    }
+}
+
 fn fit(receiver: &str, topology: Topology, runs: &BTreeMap<&str, Vec<Run>>) -> Option<Fit> {
     let of = |workload: &str| runs.get(workload).map(Vec::as_slice).unwrap_or_default();
     let mut parameters = Vec::new();
@@ -128,7 +136,7 @@ fn fit(receiver: &str, topology: Topology, runs: &BTreeMap<&str, Vec<Run>>) -> O
         .filter(|run| run.delivered < SATURATED)
         .map(|run| run.used / run.packets - run.task)
         .collect();
-    parameters.extend(mean_interval(&past).map(|mean| parameter(BY_SATURATION, "cycles", mean, 1.0)));
+    parameters.extend(mean(&past).map(|mean| parameter(BY_SATURATION, "cycles", mean, 1.0)));
     let carried = of(SATURATION).iter().filter(|run| run.delivered >= 1.0).map(|run| run.task).reduce(f64::max);
     let beyond = of(SATURATION).iter().filter(|run| run.delivered < SATURATED).map(|run| run.task).reduce(f64::min);
     if let (Some(carried), Some(beyond)) = (carried, beyond) {
@@ -169,7 +177,7 @@ fn fit(receiver: &str, topology: Topology, runs: &BTreeMap<&str, Vec<Run>>) -> O
         })
         .collect();
     let per_look: Vec<f64> = looks.iter().map(|(_, per_look, _)| *per_look).collect();
-    parameters.extend(mean_interval(&per_look).map(|mean| parameter(PER_LOOK, "cycles a look", mean, 1.0)));
+    parameters.extend(mean(&per_look).map(|mean| parameter(PER_LOOK, "cycles a look", mean, 1.0)));
     let mut rates: Vec<f64> = looks.iter().map(|(pps, ..)| *pps).collect();
     rates.sort_by(f64::total_cmp);
     rates.dedup();

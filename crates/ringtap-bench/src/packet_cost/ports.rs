@@ -80,7 +80,7 @@ impl Handler for Worker {
 }
 
 /// Opens and starts it.
-fn start(testbed: &Testbed, far: &FarHost, run: &Run, turns: u64) -> Result<RunningDevices<Worker>> {
+fn start(testbed: &Testbed, far: Option<&FarHost>, run: &Run, turns: u64) -> Result<RunningDevices<Worker>> {
     let host = testbed.receiver();
     let config = ReceiverConfig {
         backend: run.backend,
@@ -93,9 +93,9 @@ fn start(testbed: &Testbed, far: &FarHost, run: &Run, turns: u64) -> Result<Runn
         ..ReceiverConfig::new(host.interface(), run.policy.clone())
     };
     host.run(|| {
-        let (devices, ring) = match run.r#use {
-            Use::Capture => (Devices::open(vec![config])?, None),
-            Use::Forward => {
+        let (devices, ring) = match far {
+            None => (Devices::open(vec![config])?, None),
+            Some(far) => {
                 let other = ReceiverConfig { interface: far.near().to_owned(), ..config.clone() };
                 let relay = RelayConfig { both: false, transmit_slots: TRANSMIT_SLOTS };
                 let Relayed { devices, rings, .. } = Devices::open_relay(config, other, &relay)?;
@@ -138,10 +138,16 @@ impl Window {
 
 pub(super) fn sample(benches: &Benches, run: &Run, round: u32, count: u64) -> Result<Sample> {
     let testbed = benches.of(run.topology);
-    let far = FarHost::behind(testbed)?;
+    let far = match run.r#use {
+        Use::Capture => None,
+        Use::Forward => Some(FarHost::behind(testbed)?),
+    };
+    if let Some(far) = &far {
+        far.place_napi(testbed.config().generator_core)?;
+    }
     let load = benches.load();
     let turns = load.turns_of(run.task_cycles);
-    let mut running = start(testbed, &far, run, turns)?;
+    let mut running = start(testbed, far.as_ref(), run, turns)?;
     let napi = testbed.place_napi(run.backend != ringtap::Backend::Xdp)?;
     // Longer than it has to be: the count ends it.
     let lasting = Duration::from_secs_f64(count as f64 / run.pps * 2.0 + 1.0);
