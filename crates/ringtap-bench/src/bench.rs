@@ -202,6 +202,15 @@ impl<'t> Bench<'t> {
         self.attempt(format!("{receiver} ({}), {study}", topology_name(topology)), measure)
     }
 
+    /// Keeps a sample that is no run.
+    ///
+    /// # Errors
+    /// The result can't be written.
+    pub(crate) fn keep(&mut self, sample: Sample) -> Result<()> {
+        self.book.samples.push(sample);
+        self.save()
+    }
+
     /// Whether a receiver of a study of whole programs is to be measured.
     pub(crate) fn wants(&self, receiver: &str) -> bool {
         self.wanted.is_empty() || self.wanted.iter().any(|name| name == receiver)

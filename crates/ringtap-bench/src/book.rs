@@ -88,7 +88,7 @@ impl Environment {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// The study it belongs to: `rates`, `soaker`, `capacity`, `beyond`, `sizes`, `arrivals`, `load`, `ring`, `storms`, `napi`, `soak`,
-    /// `sensor`, `station`, `pcap`, `split`, `staged`.
+    /// `sensor`, `station`, `pcap`, `split`, `forward`, `forward search`, `staged`, `cost`.
     pub study: String,
     /// Name in the catalogue of receivers or in the definitions, such as `hybrid 1ms` or `tcpdump`.
     pub receiver: String,
@@ -243,7 +243,7 @@ pub struct Finding {
 /// A model with its parameters and what it predicts beside what was measured.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Fit {
-    /// `core_use`, `c_io`, `greatest_load`, `capacity`, `ring`, `cliff`, `saturation`.
+    /// `core_use`, `c_io`, `greatest_load`, `capacity`, `ring`, `cliff`, `saturation`, `packet_cost`, `work_loop`.
     pub model: String,
     /// The receiver it is of.
     pub receiver: String,

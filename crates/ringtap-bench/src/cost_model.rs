@@ -9,6 +9,7 @@ mod cliff;
 mod core_use;
 mod equation;
 mod host;
+pub(crate) mod packet_cost;
 mod points;
 mod pooled;
 mod regression;
@@ -22,7 +23,7 @@ pub use host::{Estimate, HostModel, Ring};
 use crate::book::{Book, Fit, Parameter, Topology};
 
 /// Every model for which the samples of `book` suffice, in this order: core use, C_IO, greatest load,
-/// capacity, ring, cliff, saturation.
+/// capacity, ring, cliff, saturation, cost of a packet.
 pub fn fit(book: &Book) -> Vec<Fit> {
     let curves = points::curves(book);
     let core_uses = core_use::all(&curves);
@@ -39,6 +40,7 @@ pub fn fit(book: &Book) -> Vec<Fit> {
     fits.extend(ring::fits(book));
     fits.extend(cliff::fit(book, &core_uses, &pooled));
     fits.extend(saturation::fits(&curves, &core_uses));
+    fits.extend(packet_cost::fits(book));
     fits
 }
 

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ringtap::{Error, Result};
+use ringtap::{Backend, Error, Result};
 use ringtap_testbed::Topology;
 use serde::Deserialize;
 
@@ -37,6 +37,8 @@ pub struct Definitions {
     pub napi: Napi,
     /// Of the study `storms`.
     pub storms: Storms,
+    /// Of the study `cost`.
+    pub cost: CostPoints,
     /// Where programs are.
     #[serde(default)]
     pub programs: Programs,
@@ -52,6 +54,9 @@ pub struct Definitions {
     /// Of the study `split`.
     #[serde(default)]
     pub split: Vec<SplitPoints>,
+    /// Of the study `forward`.
+    #[serde(default)]
+    pub forward: Vec<ForwardPoints>,
     /// Of the study `staged`.
     #[serde(default)]
     pub staged: Vec<StagedPoints>,
@@ -119,6 +124,73 @@ pub struct Storms {
     pub receivers: Vec<String>,
     /// Event processing beside it, share of the core (0–1).
     pub load: f64,
+}
+
+/// What a packet, a wake-up and an empty look cost.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CostPoints {
+    /// What is done with each packet.
+    pub uses: Vec<Use>,
+    /// By what packets come and go.
+    pub backends: Vec<CostBackend>,
+    /// Where.
+    pub topologies: Vec<Topology>,
+    /// Offered while work is added until that is too much, packets per second.
+    pub saturation_pps: f64,
+    /// Work added, as shares of the cycles from one packet to the next.
+    pub saturation_shares: Vec<f64>,
+    /// Below saturation, packets per second.
+    pub rates: Vec<f64>,
+    /// Work added to each packet there, cycles of the time stamp counter.
+    pub tasks_cycles: Vec<f64>,
+    /// Periods of the timer, microseconds; each point is measured by interrupt, too.
+    pub periods_us: Vec<f64>,
+    /// Length of a run.
+    pub seconds: f64,
+}
+
+/// What is done with each packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Use {
+    /// It is received.
+    Capture,
+    /// It is received and sent by another interface.
+    Forward,
+}
+
+impl Use {
+    /// As in the definitions.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Capture => "capture",
+            Self::Forward => "forward",
+        }
+    }
+}
+
+/// Back ends that a forwarder has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CostBackend {
+    /// AF_XDP.
+    Xdp,
+    /// A packet socket's ring.
+    Packet,
+    /// recvmmsg(2).
+    Socket,
+}
+
+impl CostBackend {
+    /// The receiver's.
+    pub fn backend(self) -> Backend {
+        match self {
+            Self::Xdp => Backend::Xdp,
+            Self::Packet => Backend::Packet,
+            Self::Socket => Backend::Socket,
+        }
+    }
 }
 
 /// Where programs are that are not on PATH.
@@ -220,6 +292,32 @@ pub struct SplitPoints {
     pub options: Vec<String>,
 }
 
+/// The forwarder beside testpmd and the kernel's own.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ForwardPoints {
+    /// Name in tables.
+    pub workload: String,
+    /// `ringtap-xdp`, `ringtap-xdp interrupt`, `ringtap-xdp timer`, `ringtap-packet`, `testpmd-io af_packet`, `testpmd-io af_xdp`,
+    /// `testpmd-macswap af_packet`, `testpmd-macswap af_xdp`, `bridge`, `tc-mirred`, `xdp-redirect`.
+    pub receivers: Vec<String>,
+    /// Where.
+    pub topology: Topology,
+    /// Packets come by both interfaces, each at the rate; else by the first.
+    #[serde(default)]
+    pub both: bool,
+    /// Rates at which core use and delays are taken, packets per second.
+    pub rates: Vec<f64>,
+    /// Frame lengths without frame check sequence, bytes.
+    pub sizes: Vec<usize>,
+    /// Length of a run.
+    pub seconds: f64,
+    /// Where the search for the rate without loss begins, packets per second.
+    pub search_from: f64,
+    /// Greatest factor between the rate without loss and the lowest with it.
+    pub resolution: f64,
+}
+
 /// Attacks of two stages, one to each of two sensors behind a splitter, under a flood.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -269,17 +367,27 @@ impl Definitions {
         let points = points.chain(this.station.iter().map(|points| (&points.rates, points.seconds)));
         let points = points.chain(this.pcap.iter().map(|points| (&points.rates, points.seconds)));
         let points = points.chain(this.split.iter().map(|points| (&points.rates, points.seconds)));
+        let points = points.chain(this.forward.iter().map(|points| (&points.rates, points.seconds)));
         let mut points = points.chain(scales.iter().map(|scale| (&scale.rates, scale.seconds)));
         let sound = |value: f64| value.is_finite() && value > 0.0;
         if !points.all(|(rates, seconds)| rates.iter().copied().all(sound) && sound(seconds)) {
             return Err("a rate or a length of a run is not above 0".to_owned());
         }
-        if this
-            .station
-            .iter()
-            .any(|points| !sound(points.search_from) || points.resolution.is_nan() || points.resolution <= 1.0)
-        {
-            return Err("a search of the study `station` needs search-from above 0 and resolution above 1".to_owned());
+        let searches = this.station.iter().map(|points| (points.search_from, points.resolution));
+        let mut searches = searches.chain(this.forward.iter().map(|points| (points.search_from, points.resolution)));
+        if searches.any(|(from, resolution)| !sound(from) || resolution.is_nan() || resolution <= 1.0) {
+            return Err(
+                "a search of `station` or `forward` needs search-from above 0 and resolution above 1".to_owned()
+            );
+        }
+        let CostPoints { saturation_shares, tasks_cycles, periods_us, rates, .. } = &this.cost;
+        let cost_is_sound = [saturation_shares, periods_us, rates].iter().all(|list| list.iter().copied().all(sound))
+            && tasks_cycles.iter().all(|task| *task == 0.0 || sound(*task))
+            && sound(this.cost.saturation_pps)
+            && sound(this.cost.seconds)
+            && !this.cost.topologies.is_empty();
+        if !cost_is_sound {
+            return Err("the study `cost` needs topologies, tasks of 0 or more, and all else above 0".to_owned());
         }
         let is_staged = |points: &StagedPoints| {
             let floods_are_sound = points.floods.iter().all(|pps| *pps == 0.0 || sound(*pps));
@@ -305,8 +413,10 @@ impl Definitions {
         let all = all.chain(self.station.iter().flat_map(|points| &points.receivers));
         let all = all.chain(self.pcap.iter().flat_map(|points| &points.receivers));
         let all = all.chain(self.split.iter().flat_map(|points| &points.receivers));
-        let mut names: Vec<&str> =
-            all.chain(self.staged.iter().flat_map(|points| &points.receivers)).map(String::as_str).collect();
+        let all = all.chain(self.forward.iter().flat_map(|points| &points.receivers));
+        let all = all.chain(self.staged.iter().flat_map(|points| &points.receivers));
+        let all = all.map(String::as_str);
+        let mut names: Vec<&str> = all.collect();
         names.sort_unstable();
         names.dedup();
         names

@@ -12,6 +12,7 @@ pub mod catalogue;
 pub mod cost_model;
 pub mod definition;
 pub mod demo;
+mod packet_cost;
 pub mod plots;
 mod programs;
 mod record;

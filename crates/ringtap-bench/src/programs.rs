@@ -1,8 +1,10 @@
-//! Studies of whole programs: the sensor, the station, clients of libpcap, the splitter and staged attacks, beside their peers.
+//! Studies of whole programs: the sensor, the station, clients of libpcap, the splitter, the forwarder and staged attacks,
+//! beside their peers.
 //!
 //! Owns what they share: samples without an engine of this process, and delays as a program reports them. Each sample has a
 //! testbed of its own, since programs leave settings of the device behind. Which points are measured is in `definition`.
 
+pub(crate) mod forward;
 pub(crate) mod ours;
 pub(crate) mod pcap;
 pub(crate) mod sensor;

@@ -9,10 +9,12 @@ mod claims;
 mod distribution;
 mod equal_latency;
 mod fits;
+mod forward;
 mod head;
 mod label;
 mod look;
 mod number;
+mod packet_cost;
 mod plot;
 mod programs;
 mod promises;
@@ -41,7 +43,8 @@ use table::{Table, escape};
 /// What captions refer to; numbered as in ARCHITECTURE.md.
 const SOURCES: &str = "[1] A. Biswas, A High Performance Real-time Packet Capturing Architecture for Network Management Systems, M.A.Sc. thesis, \
     Concordia University, 2005. [2] A. Biswas, P. Sinha, Efficient real-time Linux interface for PCI devices: A study on hardening a \
-    Network Intrusion Detection System. [3] K. Salah, A. Qahtan, Implementation and Experimental Performance Evaluation of a Hybrid Interrupt-Handling Scheme.";
+    Network Intrusion Detection System. [3] K. Salah, A. Qahtan, Implementation and Experimental Performance Evaluation of a Hybrid Interrupt-Handling Scheme. \
+    [4] S. Gallenmüller, Comparison of Memory Mapping Techniques for High-Speed Packet Processing, master's thesis, Technische Universität München, 2014.";
 
 const STYLE: &str = include_str!("report/style.css");
 
@@ -158,7 +161,9 @@ fn sections(book: &Book) -> Vec<Section> {
         sections.extend(studies::sections(book, &looks, topology));
     }
     sections.extend(programs::sections(book));
+    sections.push(forward::section(book));
     sections.push(staged::section(book));
+    sections.push(packet_cost::section(book));
     sections.push(claims::section(book, &looks));
     sections.push(fits::section(book, &looks));
     sections.push(studies::soak(book));

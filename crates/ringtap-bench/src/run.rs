@@ -213,6 +213,11 @@ impl Benches {
         Ok(sample)
     }
 
+    /// How long the work loop takes on the receiver's core.
+    pub fn load(&self) -> &LoadCalibration {
+        &self.load
+    }
+
     fn traffic(&self, request: &Request<'_>) -> GeneratorConfig {
         let profile = request.arrivals.profile(request.pps, request.count);
         GeneratorConfig::for_testbed(self.of(request.topology), request.frame_bytes, profile).count(request.count)

@@ -12,7 +12,7 @@ use ringtap::{Error, Result};
 
 use crate::bench::{Bench, cost_seconds};
 use crate::catalogue::Receiver;
-use crate::programs;
+use crate::{packet_cost, programs};
 
 /// A question and the runs that answer it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +45,12 @@ pub enum Study {
     Pcap,
     /// The splitter beside tc mirred: packets lost, core use.
     Split,
+    /// The forwarder beside testpmd, bridge, tc mirred and XDP redirect: packets lost, core use, delay, the rate without loss.
+    Forward,
     /// Attacks of two stages under a flood, beside Suricata and syslog: which are found within which window, and when.
     Staged,
+    /// What a packet, a wake-up and an empty look cost, by saturation and by regression.
+    Cost,
 }
 
 impl Study {
@@ -65,11 +69,14 @@ impl Study {
     ];
 
     /// Those of whole programs.
-    pub const PROGRAMS: [Self; 5] = [Self::Sensor, Self::Station, Self::Pcap, Self::Split, Self::Staged];
+    pub const PROGRAMS: [Self; 6] = [Self::Sensor, Self::Station, Self::Pcap, Self::Split, Self::Forward, Self::Staged];
+
+    /// Those of a receiver's parts, made when they are named.
+    pub const PARTS: [Self; 1] = [Self::Cost];
 
     /// Every study, in order.
     pub fn all() -> impl Iterator<Item = Self> {
-        Self::CAPTURE.into_iter().chain(Self::PROGRAMS)
+        Self::CAPTURE.into_iter().chain(Self::PROGRAMS).chain(Self::PARTS)
     }
 
     /// Name on the command line and in samples.
@@ -89,7 +96,9 @@ impl Study {
             Self::Station => "station",
             Self::Pcap => "pcap",
             Self::Split => "split",
+            Self::Forward => "forward",
             Self::Staged => "staged",
+            Self::Cost => "cost",
         }
     }
 
@@ -125,7 +134,9 @@ impl Study {
             Self::Station => programs::station::study(bench),
             Self::Pcap => programs::pcap::study(bench),
             Self::Split => programs::split::study(bench),
+            Self::Forward => programs::forward::study(bench),
             Self::Staged => programs::staged::study(bench),
+            Self::Cost => packet_cost::study(bench),
         }
     }
 
@@ -162,7 +173,9 @@ impl Study {
             Self::Station => programs::station::seconds(bench),
             Self::Pcap => programs::pcap::seconds(bench),
             Self::Split => programs::split::seconds(bench),
+            Self::Forward => programs::forward::seconds(bench),
             Self::Staged => programs::staged::seconds(bench),
+            Self::Cost => packet_cost::seconds(bench),
         }
     }
 }

@@ -21,11 +21,11 @@ use crate::words::unused_beside;
     mut_args(|option| unused_beside(option, "plots", &["out", "demo"])),
     mut_args(|option| unused_beside(option, "soak", &OF_SOAK)), after_help = "Examples:\n  ringtap bench --quick --out results\n  ringtap bench --out results\n  \
 ringtap bench --only rates,capacity --receivers 'hybrid 1ms,tcpdump' --rounds 5 --out results\n  \
-ringtap bench --only sensor,station,pcap,split,staged --out programs\n  \
+ringtap bench --only sensor,station,pcap,split,forward,staged --out programs\n  \
 ringtap bench --soak 1000M --soak-rate 1M --out soak\n  \
 ringtap bench --plots --out results\n\n\
 Studies: idle, rates, capacity, load, ring, sizes, arrivals, pause, napi, storms; and, when named by --only, of whole programs \
-sensor, station, pcap, split and staged.\n\
+sensor, station, pcap, split, forward and staged, and cost: what a packet, a wake-up and an empty look cost.\n\
 DIR gets bench.json (every raw sample, written after each run), bench.md (medians) and report.html.\n\n\
 Needs root: it makes network namespaces. Peers that are not installed are named in the report. The exit code is 1 when a \
 packet is unaccounted for, never because something was slow.")]

@@ -69,7 +69,8 @@ MTU), too_short (less than an Ethernet header), cut (reception did not give all 
 invalid_descriptor (the kernel refused it). What a device drops by itself afterwards it counts as device_dropped, whoever sent it.
 
 Frames leave as they came, MAC addresses included, past the queueing discipline. The interfaces may not be one, two ends of a pair,
-ports of one bridge or bond, or stand on one another: packets would come back. An MTU that changes meanwhile holds at once. What this host itself sends by an interface is not forwarded.
+ports of one bridge or bond (also by their VLANs, or by a bond between), lead to one device, or stand on one another: packets would
+leave twice or come back. An MTU that changes meanwhile holds at once. What this host itself sends by an interface is not forwarded.
 
 With AF_XDP the host itself does not see forwarded packets. On interfaces that the host uses, auto copies them, unless --take says
 otherwise. An interface that is removed ends the run; one that goes down is waited for.";

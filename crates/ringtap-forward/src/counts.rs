@@ -13,7 +13,7 @@ pub(crate) enum Cause {
     LinkDown,
     /// No free frame in the transmit ring.
     RingFull,
-    /// Longer than the output's MTU allows.
+    /// Longer than the output's MTU allows, by what was known of it or as the kernel found.
     TooLong,
     /// Shorter than an Ethernet header.
     TooShort,
@@ -57,13 +57,18 @@ pub(crate) struct PortCounts {
 }
 
 impl PortCounts {
-    pub(crate) fn forward(&self, bytes: usize) {
-        add(&self.packets, 1);
-        add(&self.bytes, bytes as u64);
+    /// So many packets, of `bytes` together, were handed over.
+    pub(crate) fn forward(&self, packets: u64, bytes: u64) {
+        add(&self.packets, packets);
+        add(&self.bytes, bytes);
     }
 
     pub(crate) fn drop(&self, cause: Cause) {
-        add(&self.drops[cause as usize], 1);
+        self.drop_many(cause, 1);
+    }
+
+    pub(crate) fn drop_many(&self, cause: Cause, count: u64) {
+        add(&self.drops[cause as usize], count);
     }
 
     pub(crate) fn moved(&self) {

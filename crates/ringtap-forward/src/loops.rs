@@ -33,6 +33,13 @@ pub(crate) fn refuse(name: &str, output: &Interface, input: &Interface, role: &s
         return refuse(cause, "name an interface outside of it");
     }
     let peer = |index| netlink::veth_peer_here(index).ok().flatten();
+    if let Some(bridge) = bridge_between(&links, peer, input.index, output.index) {
+        let cause = format!(
+            "{bridge} already carries frames of {role}{} there, over devices that stand on them: they would leave twice, or come back",
+            input.name
+        );
+        return refuse(cause, "name an interface outside of it, or take one of these devices out of it");
+    }
     if reaches(&links, peer, output.index, input.index) {
         let cause = format!(
             "it and {role}{} stand on one another: what is sent there leaves by that or comes back",
@@ -41,6 +48,18 @@ pub(crate) fn refuse(name: &str, output: &Interface, input: &Interface, role: &s
         return refuse(cause, "name an interface that neither stands on that nor leads to it");
     }
     Ok(())
+}
+
+/// # Errors
+/// Both lead to one device, which is one wire: two VLANs of one card, or VLANs of two ports of one bond.
+pub(crate) fn refuse_one_wire(first: &Interface, second: &Interface) -> Result<()> {
+    if first.is_foreign() || second.is_foreign() {
+        return Ok(());
+    }
+    let links = netlink::links().map_err(|error| Error::os("look at", "the interfaces", &error))?;
+    let Some(common) = common_wire(&links, first.index, second.index) else { return Ok(()) };
+    let cause = format!("it and {} both lead to {common}: that is one wire, and two are needed", first.name);
+    Err(Error::usage("forward to", &second.name, cause).way_out("name an interface on another device"))
 }
 
 /// A device that frames leave by (`false`), or come in by (`true`).
@@ -70,11 +89,50 @@ fn next(links: &[Link], peer: &impl Fn(u32) -> Option<u32>, (device, comes_in): 
     let mut places: Vec<Place> = above.collect();
     if let Some(master) = find(links, device).and_then(|link| link.master) {
         places.push((master, true));
-        if find(links, master).is_some_and(|master| master.kind.as_deref() == Some("bridge")) {
+        if find(links, master).is_some_and(bridges) {
             places.extend(ports(master).filter(|port| *port != device).map(|port| (port, false)));
         }
     }
     places
+}
+
+/// Whether it carries frames from each of its ports to the others.
+fn bridges(link: &Link) -> bool {
+    matches!(link.kind.as_deref(), Some("bridge" | "openvswitch"))
+}
+
+/// Name of the bridge by which this host itself sends what comes in by `input` out by `output`, whatever stands between them and it.
+fn bridge_between(links: &[Link], peer: impl Fn(u32) -> Option<u32>, input: u32, output: u32) -> Option<&str> {
+    let leads = |from: Place| reached([from], |&place| next(links, &peer, place));
+    let from_input = leads((input, true));
+    if !from_input.contains(&(output, false)) {
+        return None;
+    }
+    // What a port of it sends out is where the output is reached from.
+    let carries = |bridge: &&Link| {
+        let ports = links.iter().filter(|port| port.master == Some(bridge.index));
+        bridges(bridge)
+            && from_input.contains(&(bridge.index, true))
+            && ports.into_iter().any(|port| leads((port.index, false)).contains(&(output, false)))
+    };
+    links.iter().find(carries).map(|link| link.name.as_str())
+}
+
+/// Name of a device to which what is sent on either of both goes.
+fn common_wire(links: &[Link], a: u32, b: u32) -> Option<&str> {
+    let below = |device: u32| {
+        let aggregate = |link: &Link| {
+            let master = link.master.filter(|master| {
+                let kind = find(links, *master).and_then(|master| master.kind.as_deref());
+                matches!(kind, Some("bond" | "team"))
+            });
+            link.lower.into_iter().chain(master)
+        };
+        reached([device], |&device: &u32| find(links, device).into_iter().flat_map(aggregate))
+    };
+    let of_b = below(b);
+    let common = below(a).into_iter().find(|device| of_b.contains(device))?;
+    find(links, common).map(|link| link.name.as_str())
 }
 
 /// Name of the device of which both are ports, where it carries frames between its ports, or is one link for who is at their other ends.
@@ -120,6 +178,73 @@ mod tests {
             let of_both = |a, b| aggregate_of_both(&links, a, b);
             assert_eq!(of_both(11, 12), is_refused.then_some("all0"), "{kind}");
             assert_eq!((of_both(11, 13), of_both(13, 11), of_both(10, 11), of_both(13, 99)), (None, None, None, None));
+        }
+    }
+
+    /// Cards 2 and 3 with a VLAN each, both in bridge 10; card 4 in bond 20, which is in bridge 10; 5 and 6 in bond 30 with VLANs on
+    /// them; card 7 with two VLANs; card 8 in a bridge of its own.
+    fn stacked() -> Vec<Link> {
+        let named = |name: &str, link: Link| Link { name: name.to_owned(), ..link };
+        vec![
+            named("eth2", link(2, "", 0, 0)),
+            named("eth3", link(3, "", 0, 0)),
+            named("eth2.5", link(12, "vlan", 2, 10)),
+            named("eth3.5", link(13, "vlan", 3, 10)),
+            named("br0", link(10, "bridge", 0, 0)),
+            named("eth4", link(4, "", 0, 20)),
+            named("bond0", link(20, "bond", 0, 10)),
+            named("eth5", link(5, "", 0, 30)),
+            named("eth6", link(6, "", 0, 30)),
+            named("bond1", link(30, "bond", 0, 0)),
+            named("eth5.5", link(15, "vlan", 5, 0)),
+            named("eth6.5", link(16, "vlan", 6, 0)),
+            named("eth7", link(7, "", 0, 0)),
+            named("eth7.5", link(17, "vlan", 7, 0)),
+            named("eth7.6", link(18, "vlan", 7, 0)),
+            named("eth8", link(8, "", 0, 40)),
+            named("br1", link(40, "bridge", 0, 0)),
+        ]
+    }
+
+    #[test]
+    fn what_a_bridge_carries_over_vlans_and_bonds_is_seen() {
+        let links = stacked();
+        for (a, b, expected) in [
+            (2, 3, Some("br0")),
+            (2, 4, Some("br0")),
+            (12, 4, Some("br0")),
+            (2, 13, Some("br0")),
+            (20, 3, Some("br0")),
+            (2, 8, None),
+            (5, 2, None),
+            (17, 18, None),
+            (7, 8, None),
+        ] {
+            assert_eq!(bridge_between(&links, |_| None, a, b), expected, "{a} to {b}");
+            assert_eq!(bridge_between(&links, |_| None, b, a), expected, "{b} to {a}");
+        }
+        // A pair between two bridges is a way, too.
+        let mut links = links;
+        links.push(link(50, "veth", 0, 10));
+        links.push(link(51, "veth", 0, 40));
+        let peer = |index| if index == 50 { Some(51) } else { (index == 51).then_some(50) };
+        assert!(bridge_between(&links, peer, 2, 8).is_some() && bridge_between(&links, peer, 8, 4).is_some());
+    }
+
+    #[test]
+    fn two_ways_to_one_device_are_one_wire() {
+        let links = stacked();
+        for (a, b, expected) in [
+            (17, 18, Some("eth7")),
+            (15, 16, Some("bond1")),
+            (15, 30, Some("bond1")),
+            (7, 17, Some("eth7")),
+            (12, 13, None),
+            (2, 3, None),
+            (17, 8, None),
+        ] {
+            assert_eq!(common_wire(&links, a, b), expected, "{a} and {b}");
+            assert_eq!(common_wire(&links, b, a), expected, "{b} and {a}");
         }
     }
 

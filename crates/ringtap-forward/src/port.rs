@@ -62,13 +62,16 @@ pub(crate) struct Port {
     /// The interface's, as it is at the moment.
     mtu: Arc<AtomicU32>,
     waiting: usize,
+    waiting_bytes: u64,
     /// Arrival stamps of what waits.
     stamps: [u64; BATCH],
+    /// Of the frames that the kernel refused, those that are counted as lost.
+    told: u64,
 }
 
 impl Port {
     pub(crate) fn new(way: Way, mtu: Arc<AtomicU32>) -> Self {
-        Self { way, mtu, waiting: 0, stamps: [0; BATCH] }
+        Self { way, mtu, waiting: 0, waiting_bytes: 0, stamps: [0; BATCH], told: 0 }
     }
 
     /// Takes a packet, or counts why it can't. `true`: it is time to [flush](Self::flush).
@@ -82,7 +85,7 @@ impl Port {
         };
         match sent {
             Ok(()) => {
-                counts.forward(packet.data.len());
+                self.waiting_bytes += packet.data.len() as u64;
                 self.stamps[self.waiting] = packet.arrival_ns;
                 self.waiting += 1;
             }
@@ -96,8 +99,8 @@ impl Port {
         self.waiting > 0
     }
 
-    /// Hands over what waits, and notes how long it was here. Returns when to do so again, where the device did not take all.
-    pub(crate) fn flush(&mut self, stamps: StampClock, inside: &Histogram) -> Option<Duration> {
+    /// Hands over what waits, counts it, and notes how long it was here. Returns when to do so again, where the device did not take all.
+    pub(crate) fn flush(&mut self, stamps: StampClock, counts: &PortCounts, inside: &Histogram) -> Option<Duration> {
         let again = match &mut self.way {
             Way::Ring(ring) => ring.kick(),
             Way::Spool(spool) => {
@@ -106,6 +109,9 @@ impl Port {
             }
         };
         let waiting = std::mem::take(&mut self.waiting);
+        let refused = self.newly_refused(waiting as u64);
+        counts.drop_many(Cause::TooLong, refused);
+        counts.forward(waiting as u64 - refused, std::mem::take(&mut self.waiting_bytes));
         // Taken behind the system call: each packet was here at most so long.
         let now_ns = match stamps {
             _ if waiting == 0 => return again,
@@ -119,20 +125,34 @@ impl Port {
         again
     }
 
-    /// Waits for what the device has not taken yet, until then; how many frames it never did.
-    pub(crate) fn settle(&mut self, until: Instant) -> u64 {
-        let Way::Ring(ring) = &mut self.way else { return 0 };
+    /// How many frames a packet ring's kernel found too long since this was asked last, `most` at most: the others are told later, so
+    /// that no counter falls. An interface's MTU may have been changed, and that not be known yet.
+    fn newly_refused(&mut self, most: u64) -> u64 {
+        let Way::Ring(ring) = &self.way else { return 0 };
+        if !ring.is_packet() {
+            return 0;
+        }
+        let fresh = (ring.refused() - self.told).min(most);
+        self.told += fresh;
+        fresh
+    }
+
+    /// Waits for what the device has not taken yet, until then; how many frames that were counted as forwarded did not leave, and why.
+    pub(crate) fn settle(&mut self, until: Instant) -> [(Cause, u64); 2] {
+        let Way::Ring(ring) = &mut self.way else { return [(Cause::NotSent, 0), (Cause::TooLong, 0)] };
         ring.kick();
         while ring.pending() > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
             ring.kick();
         }
-        ring.pending().into()
-    }
-
-    /// How many frames the kernel took and refused to send.
-    pub(crate) fn refused(&self) -> u64 {
-        if let Way::Ring(ring) = &self.way { ring.refused() } else { 0 }
+        let not_sent = (Cause::NotSent, ring.pending().into());
+        let (cause, refused) = if ring.is_packet() {
+            (Cause::TooLong, ring.refused() - self.told)
+        } else {
+            (Cause::InvalidDescriptor, ring.refused())
+        };
+        self.told = ring.refused();
+        [not_sent, (cause, refused)]
     }
 }
 

@@ -13,6 +13,7 @@ use ringtap::{Error, Result};
 
 use crate::host::{Host, Link, run_inside};
 use crate::namespace::Namespace;
+use crate::napi::place;
 use crate::testbed::{Testbed, mac_text, quiet_defaults};
 use crate::tools;
 
@@ -63,6 +64,15 @@ impl FarHost {
     /// Name of the receiver's end of the wire.
     pub fn near(&self) -> &str {
         &self.near
+    }
+
+    /// Makes the reception of the far end a kernel thread on `core`, as a host of its own would have it: a veth's far end is else served by
+    /// the CPU that sends. To be called when a receiver there has attached.
+    ///
+    /// # Errors
+    /// The device has no NAPI, or the kernel has no threaded NAPI (before 5.12).
+    pub fn place_napi(&self, core: usize) -> Result<()> {
+        place(&self.host, core)
     }
 
     /// The host at the other end. The addresses of its link are names for a generator; the interface has none.

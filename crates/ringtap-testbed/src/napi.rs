@@ -49,6 +49,14 @@ impl Testbed {
         })?
     }
 
+    /// Gives the sender's end a NAPI of its own, a kernel thread on the generator's core: for what comes back to it.
+    ///
+    /// # Errors
+    /// ethtool(8) is missing, or the kernel has no threaded NAPI (before 5.12).
+    pub fn place_sender_napi(&self) -> Result<()> {
+        place(self.sender(), self.config().generator_core)
+    }
+
     /// Gives the receiver's NAPI back to the softirq.
     ///
     /// # Errors
@@ -56,6 +64,19 @@ impl Testbed {
     pub fn unpin_napi(&self) -> Result<()> {
         set_threaded(self.receiver(), self.receiver().interface(), false)
     }
+}
+
+/// Gives a host's interface a NAPI, as a real-time kernel thread on `core`.
+pub(crate) fn place(host: &Host, core: usize) -> Result<()> {
+    let interface = host.interface();
+    host.run(|| tools::run("ethtool", &format!("-K {interface} gro on")))??;
+    set_threaded(host, interface, true)?;
+    for thread in napi_threads(interface)? {
+        let object = || format!("NAPI thread {thread} of {interface}");
+        sched::set_affinity(thread, core).map_err(|error| Error::os("pin", object(), &error))?;
+        sched::set_fifo(thread, NAPI_PRIORITY).map_err(|error| Error::os("make real-time", object(), &error))?;
+    }
+    Ok(())
 }
 
 /// Makes the NAPI of one of a host's interfaces kernel threads, or soft interrupts again.

@@ -22,6 +22,7 @@ mod suricata;
 mod testpmd;
 
 pub use program::resident_bytes;
+pub use testpmd::TestpmdForwarder;
 
 /// Bytes of each packet that numbered peers write: headers and stamp.
 const SNAPLEN: u32 = 96;

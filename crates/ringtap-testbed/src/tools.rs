@@ -51,7 +51,7 @@ fn finish(child: Child, line: String) -> Result<String> {
 
 fn package_of(program: &str) -> Option<&'static str> {
     match program {
-        "ip" => Some("iproute2"),
+        "ip" | "tc" => Some("iproute2"),
         "ethtool" => Some("ethtool"),
         "setpriv" => Some("util-linux"),
         _ => None,

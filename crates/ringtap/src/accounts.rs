@@ -15,6 +15,7 @@ pub(crate) struct InterfaceAccounts {
     interface: Interface,
     start: Option<InterfaceCounters>,
     backlogs: Share,
+    told: Told,
     /// No interface of this host: nothing is counted here.
     is_foreign: bool,
 }
@@ -25,6 +26,26 @@ struct InterfaceCounters {
     /// Packets dropped by the driver itself, where it says so apart from rx_dropped.
     own_drops: Option<u64>,
     softnet_dropped: Option<u64>,
+}
+
+/// Counters of an interface at one moment; none where they can't be read, or there are none.
+#[derive(Debug)]
+pub(crate) struct InterfaceLook(Option<InterfaceCounters>);
+
+/// What was told as lost by driver or stack: counters are read one after the other, so a difference of two may fall, and each is too
+/// small at most. What was told once stays.
+#[derive(Debug, Default)]
+struct Told {
+    own: u64,
+    rest: u64,
+}
+
+impl Told {
+    /// What is lost of both by now.
+    fn grow(&mut self, (own, rest): (u64, u64)) -> u64 {
+        (self.own, self.rest) = (self.own.max(own), self.rest.max(rest));
+        self.own + self.rest
+    }
 }
 
 /// What was lost before any socket saw it, by cause.
@@ -42,7 +63,13 @@ impl InterfaceAccounts {
     /// Of an interface.
     pub(crate) fn new(interface: &Interface) -> Self {
         let is_foreign = interface.is_foreign();
-        Self { interface: interface.clone(), start: None, backlogs: Share::default(), is_foreign }
+        Self {
+            interface: interface.clone(),
+            start: None,
+            backlogs: Share::default(),
+            told: Told::default(),
+            is_foreign,
+        }
     }
 
     /// Remembers where the counters stand.
@@ -50,6 +77,7 @@ impl InterfaceAccounts {
         if !self.is_foreign {
             self.start = InterfaceCounters::read(&self.interface);
             self.backlogs = Share::begin(&mut lock_told());
+            self.told = Told::default();
         }
     }
 
@@ -59,19 +87,31 @@ impl InterfaceAccounts {
         Some(now.link.rx_packets.saturating_sub(self.start?.link.rx_packets))
     }
 
-    /// What was lost since the start; `None` when it can't be read.
+    /// Where the counters stand now, for [`InterfaceAccounts::drops`]. To be read before what is taken from it there, so that what
+    /// comes meanwhile is taken off once too much, and never counted as lost.
+    pub(crate) fn look(&self) -> InterfaceLook {
+        InterfaceLook(if self.is_foreign { None } else { InterfaceCounters::read(&self.interface) })
+    }
+
+    /// What was lost from the start to a look; `None` when it can't be read. It never falls from one look to the next.
     /// What of it the per-CPU backlogs dropped no other interface of this process has told before.
     ///
     /// `refused_redirects`: native XDP redirects that our sockets refused, which are in their own statistics; `given_to_host`:
     /// packets that went on to the host's stack, where that is known.
-    pub(crate) fn drops(&mut self, refused_redirects: u64, given_to_host: Option<u64>) -> Option<InterfaceDrops> {
+    pub(crate) fn drops(
+        &mut self,
+        look: &InterfaceLook,
+        refused_redirects: u64,
+        given_to_host: Option<u64>,
+    ) -> Option<InterfaceDrops> {
         if self.is_foreign {
             return Some(InterfaceDrops { nic: Some(0), driver_queue: Some(0), softnet: 0 });
         }
-        let (then, now) = (self.start?, InterfaceCounters::read(&self.interface)?);
+        let (then, now) = (self.start?, look.0?);
         let backlogs = &mut self.backlogs;
         let softnet = |grown: u64, most: u64| backlogs.take(&mut lock_told(), grown, most);
-        Some(drops_between(self.interface.driver.as_deref(), &then, &now, refused_redirects, given_to_host, softnet))
+        let driver = self.interface.driver.as_deref();
+        Some(drops_between(driver, &then, &now, refused_redirects, given_to_host, &mut self.told, softnet))
     }
 
     /// The driver's own counters that speak of loss, by their own names; for reports, not for sums.
@@ -90,6 +130,7 @@ fn drops_between(
     now: &InterfaceCounters,
     refused_redirects: u64,
     given_to_host: Option<u64>,
+    told: &mut Told,
     softnet: impl FnOnce(u64, u64) -> u64,
 ) -> InterfaceDrops {
     let since = |now: u64, then: u64| now.saturating_sub(then);
@@ -102,11 +143,12 @@ fn drops_between(
     let own = now.own_drops.zip(then.own_drops).map(|(now, then)| since(now, then));
     let others = dropped.saturating_sub(own.unwrap_or(0));
     let softnet = match (now.softnet_dropped, then.softnet_dropped) {
-        (Some(now), Some(then)) => softnet(since(now, then), others),
+        // What was told as the driver's is not told again as theirs.
+        (Some(now), Some(then)) => softnet(since(now, then), others.saturating_sub(told.rest)),
         _ => 0,
     };
-    let dropped = Dropped { driver, own, rest: others - softnet, refused_redirects, given_to_host };
-    InterfaceDrops { nic, driver_queue: dropped.lost(), softnet }
+    let dropped = Dropped { driver, own, rest: others.saturating_sub(softnet), refused_redirects, given_to_host };
+    InterfaceDrops { nic, driver_queue: dropped.lost().map(|lost| told.grow(lost)), softnet }
 }
 
 /// What rx_missed_errors and rx_fifo_errors say together (linux/if_link.h): the first counts packets. The second may have the
@@ -134,8 +176,8 @@ struct Dropped<'d> {
 }
 
 impl Dropped<'_> {
-    /// How many of them are lost, and in no other counter of ours; `None`: that can't be said.
-    fn lost(&self) -> Option<u64> {
+    /// How many of them are lost, and in no other counter of ours, of the driver's own and of the others; `None`: that can't be said.
+    fn lost(&self) -> Option<(u64, u64)> {
         // What went to the host's stack may all be in it.
         let besides = |rest: u64| match self.given_to_host {
             _ if rest == 0 => Some(0),
@@ -150,18 +192,18 @@ impl Dropped<'_> {
                     Some(given) => Some(self.rest.saturating_sub(given)),
                     None => besides(self.rest),
                 };
-                rest.map(|rest| own.saturating_sub(self.refused_redirects) + rest)
+                rest.map(|rest| (own.saturating_sub(self.refused_redirects), rest))
             }
             // These drivers add nothing to it (their *_get_stats64 as of Linux 6.12); all is the stack's.
-            (Some("e1000" | "e1000e" | "igb" | "igbvf" | "igc" | "ixgbe" | "ixgbevf" | "mlx5_core"), _) => Some(0),
+            (Some("e1000" | "e1000e" | "igb" | "igbvf" | "igc" | "ixgbe" | "ixgbevf" | "mlx5_core"), _) => Some((0, 0)),
             // They add each native redirect that a socket refused (receive_small_xdp, receive_mergeable_xdp;
             // stmmac_xdp_run_prog), and what they drop for other reasons.
             (Some("virtio_net" | "st_gmac" | "st_xgmac"), _) => {
-                besides(self.rest.saturating_sub(self.refused_redirects))
+                besides(self.rest.saturating_sub(self.refused_redirects)).map(|rest| (0, rest))
             }
             // Whether refused redirects are in it is not known here.
             _ if self.refused_redirects > 0 && self.rest > 0 => None,
-            _ => besides(self.rest),
+            _ => besides(self.rest).map(|rest| (0, rest)),
         }
     }
 }
@@ -241,8 +283,27 @@ mod tests {
     fn lost(driver: &str, now: &InterfaceCounters, refused: u64, to_host: Option<u64>) -> (Option<u64>, u64) {
         let then =
             InterfaceCounters { own_drops: now.own_drops.map(|_| 0), softnet_dropped: Some(0), ..counters(0, None, 0) };
-        let drops = drops_between(Some(driver), &then, now, refused, to_host, u64::min);
+        let drops = drops_between(Some(driver), &then, now, refused, to_host, &mut Told::default(), u64::min);
         (drops.driver_queue, drops.softnet)
+    }
+
+    #[test]
+    fn what_was_told_as_lost_stays_and_is_told_once() {
+        let mut told = Told::default();
+        let then = counters(0, Some(0), 0);
+        // Each look's counters are older than what is taken from them: 40 drops, of which sockets refused 30, then 45.
+        let mut look = |now: InterfaceCounters, refused, to_host| {
+            let drops = drops_between(Some("veth"), &then, &now, refused, Some(to_host), &mut told, u64::min);
+            (drops.driver_queue, drops.softnet)
+        };
+        assert_eq!(look(counters(40, Some(40), 0), 30, 0), (Some(10), 0));
+        assert_eq!(look(counters(40, Some(40), 0), 45, 0), (Some(10), 0));
+        assert_eq!(look(counters(60, Some(60), 0), 45, 0), (Some(15), 0));
+        // Five found the queue full; then four packets more went to the host.
+        assert_eq!(look(counters(69, Some(60), 0), 45, 4), (Some(20), 0));
+        assert_eq!(look(counters(69, Some(60), 0), 45, 8), (Some(20), 0));
+        // Nobody else had those that the backlogs tell of now, and five of the nine were told.
+        assert_eq!(look(counters(69, Some(60), 9), 45, 0), (Some(20), 4));
     }
 
     #[test]

@@ -49,5 +49,5 @@ pub use source::Source;
 pub use sys::available::available_memory_bytes;
 pub use sys::event::{Event, PollEnd, Stop};
 pub use sys::spare_pages::SparePages;
-pub use sys::{keeper, local, netdev, netlink, perf, prefer_huge_pages, privileges, sched};
+pub use sys::{cycles, keeper, local, netdev, netlink, perf, prefer_huge_pages, privileges, sched};
 pub use transmit::Outbox;

@@ -170,13 +170,15 @@ impl TransmitRing {
         self.left = self.left.after(frames, std::mem::take(&mut self.fresh));
     }
 
-    /// Frames that the kernel took off the ring without sending them, as their descriptors made no sense to it (tx_invalid_descs of
-    /// XDP_STATISTICS, af_xdp.rst); a frame that was lent then does not come back. 0 where nobody counts that.
+    /// Frames that the kernel refused, which are not in the ring any more: on AF_XDP, those whose descriptors made no sense to it
+    /// (tx_invalid_descs of XDP_STATISTICS, af_xdp.rst; asked by a system call; a frame that was lent then does not come back), on a
+    /// packet socket those that were longer than the interface's MTU allows, or malformed. 0 on a card.
     pub fn refused(&self) -> u64 {
         match &self.ring {
             Ring::Xdp(ring) => ring.refused(),
             Ring::Lend(ring) => ring.refused(),
-            Ring::Packet(_) | Ring::Card(_) => 0,
+            Ring::Packet(ring) => ring.refused(),
+            Ring::Card(_) => 0,
         }
     }
 

@@ -10,8 +10,9 @@ use net_support::frames::{FROM, TO};
 use net_support::{Way, Wire, bench, config, eventually, settle};
 use ringtap::burst::Packet;
 use ringtap::engine::Handler;
+use ringtap::interface::Interface;
 use ringtap::pacer::Policy;
-use ringtap::transmit::Outbox;
+use ringtap::transmit::{Outbox, TransmitRing};
 use ringtap_testbed::{SequenceChecker, Stamp};
 
 /// Sends each packet back to where it came from.
@@ -144,6 +145,60 @@ fn net_without_a_ring_every_frame_is_refused() {
         let run = echo("net_without_a_ring_every_frame_is_refused", way, 0, 10e3, 200);
         assert_eq!((run.answers.len(), run.transmitted, run.refused), (0, 0, 200), "{way:?}");
     }
+}
+
+/// What the kernel finds too long for an MTU that was changed a moment ago is counted; all else leaves, in order, whatever is before it.
+#[test]
+fn net_a_packet_ring_counts_what_the_mtu_forbids_and_sends_the_rest_in_order() {
+    let bench = bench("net_a_packet_ring_counts_what_the_mtu_forbids_and_sends_the_rest_in_order");
+    let mut sender = Wire::open(bench.testbed.sender());
+    let open = || {
+        let interface = Interface::find_up(bench.receiver().interface()).unwrap();
+        TransmitRing::open_packet(&interface.name, interface.index, 64, 2048).unwrap()
+    };
+    let mut ring = bench.receiver().run(open).unwrap();
+    bench.ip(&format!("link set dev {} mtu 1000", bench.receiver().interface()));
+    let frame = |number: u8, len: usize, kind: [u8; 2]| {
+        let mut frame = vec![number; len];
+        (frame[..6].copy_from_slice(&TO), frame[6..12].copy_from_slice(&FROM));
+        frame[12..14].copy_from_slice(&kind);
+        frame
+    };
+    let (plain, tagged, service) = ([0x88, 0xb5], [0x81, 0x00], [0x88, 0xa8]);
+    let lengths = [
+        (1514, plain),
+        (60, plain),
+        (1014, plain),
+        (1015, plain),
+        (1018, tagged),
+        (1019, tagged),
+        (1018, service),
+        (1400, plain),
+        (61, plain),
+    ];
+    for (number, (len, kind)) in (0u8..).zip(lengths) {
+        let frame = frame(number, len, kind);
+        assert_eq!(ring.send(|room| (room[..len].copy_from_slice(&frame), len).1), Some(len));
+    }
+    bench.receiver().run(|| ring.kick()).unwrap();
+    assert_eq!((ring.refused(), ring.pending()), (5, 0));
+    let mut came: Vec<Vec<u8>> = Vec::new();
+    eventually(Duration::from_secs(2), || {
+        came.extend(sender.received().into_iter().filter(|frame| frame[..6] == TO && frame[6..12] == FROM));
+        came.len() == 4
+    });
+    let numbers: Vec<u8> = came.iter().map(|frame| frame[20]).collect();
+    assert_eq!(numbers, [1, 2, 4, 8]);
+    // And the ring goes on, round its end.
+    for number in 0..200u8 {
+        let frame = frame(number, if number % 3 == 0 { 1200 } else { 100 }, plain);
+        assert_eq!(ring.send(|room| (room[..frame.len()].copy_from_slice(&frame), frame.len()).1), Some(frame.len()));
+        if number % 10 == 9 {
+            ring.kick();
+            assert_eq!(ring.pending(), 0);
+        }
+    }
+    assert_eq!(ring.refused(), 5 + 67);
 }
 
 /// Answers a packet only when its link is down.

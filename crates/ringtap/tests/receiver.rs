@@ -243,6 +243,19 @@ impl Source for But {
     }
 }
 
+#[test]
+fn a_running_devices_ledger_has_what_made_no_sense() {
+    let config = config(interrupts());
+    let script = Script { ending: Ending::Silence, ..packets(0, 3) };
+    let but = But { source: memory(script), counters: || None, admitted: || (), filters: true };
+    give(&config.interface, vec![Box::new(but)]).unwrap();
+    let mut running = Receiver::open(config).unwrap().start(vec![Seen::default()]).unwrap();
+    wait_until(&running, |running| running.counters().invalid_descriptors == 2);
+    let invalid = |ledger: &Ledger| ledger.drops.get(&Cause::InvalidDescriptor).copied();
+    assert_eq!(invalid(&running.ledger()), Some(Some(2)));
+    assert_eq!(invalid(&running.finish().unwrap().ledger), Some(Some(2)));
+}
+
 /// Opening takes time (a card may restart), in which the first device's rings would fill with what nobody takes.
 #[test]
 fn no_device_takes_packets_before_the_last_one_is_open() {

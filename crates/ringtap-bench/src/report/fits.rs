@@ -84,6 +84,8 @@ fn quantity(model: &str) -> (String, fn(f64) -> String) {
         "capacity" => ("no-loss capacity, packets/s".into(), si),
         "cliff" => ("cliff, packets/s".into(), si),
         "ring" => ("least ring, slots".into(), plain),
+        "packet_cost" => ("core use, cycles a second".into(), si),
+        "work_loop" => ("time, cycles".into(), plain),
         other => (format!("{other}, in the unit of the model"), plain),
     }
 }

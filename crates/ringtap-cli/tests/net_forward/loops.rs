@@ -92,6 +92,37 @@ fn net_two_ports_of_one_bridge_are_refused() {
     }
 }
 
+/// As by VLANs or a bond between, which not every kernel of a testbed has.
+#[test]
+fn net_ports_of_two_bridges_that_a_pair_joins_are_refused() {
+    const TEST: &str = "net_ports_of_two_bridges_that_a_pair_joins_are_refused";
+    let wires = Wires::new(TEST, TestbedConfig::default());
+    let (host, near, first) = (wires.host(), wires.near(), wires.host().interface());
+    quiet_bridge(host);
+    for line in [
+        "link add br1 type bridge mcast_snooping 0",
+        "link add join0 type veth peer name join1",
+        "link set join0 master br0",
+        "link set join1 master br1",
+        &format!("link set {first} master br0"),
+        &format!("link set {near} master br1"),
+        "link set br1 up",
+        "link set join0 up",
+        "link set join1 up",
+    ] {
+        ip(host, line);
+    }
+    let ways = [&["--backend", "auto"][..], &["--backend", "packet"], &["--backend", "xdp", "--take"]];
+    for (a, b) in [(first, near), (near, first)] {
+        for way in ways {
+            let mut command = host.command(RINGTAP);
+            command.args(["forward", a, b]).args(NUMBERS).args(way);
+            let parts = [a, b, "already carries frames", "over devices that stand on them"];
+            Capture::of(host, command).end().assert_refused(2, &parts);
+        }
+    }
+}
+
 #[test]
 fn net_a_port_of_a_bridge_is_copied_which_goes_on_with_its_own() {
     const TEST: &str = "net_a_port_of_a_bridge_is_copied_which_goes_on_with_its_own";

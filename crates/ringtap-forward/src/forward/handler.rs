@@ -67,11 +67,7 @@ impl Forwarder {
     /// Waits until both devices have taken what is in their rings, or the time has come; how many frames of each direction did not leave,
     /// and why.
     pub(crate) fn settle(&mut self, until: Instant) -> Vec<[(Cause, u64); 2]> {
-        let of = |lane: &mut Lane| {
-            let not_sent = lane.port.settle(until);
-            [(Cause::NotSent, not_sent), (Cause::InvalidDescriptor, lane.port.refused())]
-        };
-        self.lanes.iter_mut().map(of).collect()
+        self.lanes.iter_mut().map(|lane| lane.port.settle(until)).collect()
     }
 }
 
@@ -86,13 +82,13 @@ impl Handler for Forwarder {
         } else if self.up.load(Ordering::Relaxed) >> lane.output & 1 == 0 {
             counts.port.drop(Cause::LinkDown);
         } else if lane.port.send(packet, &counts.port) {
-            lane.port.flush(self.stamps, &counts.inside);
+            lane.port.flush(self.stamps, &counts.port, &counts.inside);
         }
         self.since_flush += 1;
         if self.since_flush == ROUND {
             self.since_flush = 0;
             for lane in self.lanes.iter_mut().filter(|lane| lane.port.has_waiting()) {
-                lane.port.flush(self.stamps, &lane.counts.inside);
+                lane.port.flush(self.stamps, &lane.counts.port, &lane.counts.inside);
             }
         }
     }
@@ -100,7 +96,8 @@ impl Handler for Forwarder {
     fn cycle_end(&mut self, _outbox: &mut Outbox<'_>) {
         self.since_flush = 0;
         let stamps = self.stamps;
-        let flushed = self.lanes.iter_mut().filter_map(|lane| lane.port.flush(stamps, &lane.counts.inside));
+        let flushed =
+            self.lanes.iter_mut().filter_map(|lane| lane.port.flush(stamps, &lane.counts.port, &lane.counts.inside));
         self.again = flushed.min();
     }
 

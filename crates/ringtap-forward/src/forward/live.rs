@@ -112,6 +112,7 @@ fn find(options: &Options) -> Result<[Interface; 2]> {
     if options.both {
         loops::refuse(&first.name, first, second, "")?;
     }
+    loops::refuse_one_wire(first, second)?;
     Ok(ports)
 }
 

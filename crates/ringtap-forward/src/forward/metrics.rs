@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn each_direction_and_cause_is_told_and_each_metric_has_one_type() {
         let lanes = [LaneCounts::default(), LaneCounts::default()];
-        lanes[0].port.forward(60);
+        lanes[0].port.forward(1, 60);
         lanes[1].port.drop(Cause::RingFull);
         lanes[1].inside.record(300_000);
         let mut ledger = Ledger { offered: Some(7), ..Ledger::default() };

@@ -37,8 +37,9 @@ pub(crate) struct Splitter {
 }
 
 impl Splitter {
-    /// Waits until all devices have taken what is in their rings, or the time has come; how many frames each never took.
-    pub(crate) fn settle(&mut self, until: Instant) -> Vec<u64> {
+    /// Waits until all devices have taken what is in their rings, or the time has come; how many frames of each output did not
+    /// leave, and why.
+    pub(crate) fn settle(&mut self, until: Instant) -> Vec<[(Cause, u64); 2]> {
         self.ports.iter_mut().map(|port| port.settle(until)).collect()
     }
 }
@@ -67,21 +68,22 @@ impl Handler for Splitter {
         each(decision.down).for_each(|output| counts.ports[output].drop(Cause::LinkDown));
         for output in each(decision.to) {
             if ports[output].send(packet, &counts.ports[output]) {
-                ports[output].flush(*stamps, &counts.inside);
+                ports[output].flush(*stamps, &counts.ports[output], &counts.inside);
             }
         }
         self.since_flush += 1;
         if self.since_flush == ROUND {
             self.since_flush = 0;
-            self.ports.iter_mut().filter(|port| port.has_waiting()).for_each(|port| {
-                port.flush(self.stamps, &self.counts.inside);
-            });
+            for (port, counts) in self.ports.iter_mut().zip(&self.counts.ports).filter(|(port, _)| port.has_waiting()) {
+                port.flush(self.stamps, counts, &self.counts.inside);
+            }
         }
     }
 
     fn cycle_end(&mut self, _outbox: &mut Outbox<'_>) {
         self.since_flush = 0;
-        let flushed = self.ports.iter_mut().filter_map(|port| port.flush(self.stamps, &self.counts.inside));
+        let ports = self.ports.iter_mut().zip(&self.counts.ports);
+        let flushed = ports.filter_map(|(port, counts)| port.flush(self.stamps, counts, &self.counts.inside));
         self.again = flushed.min();
     }
 

@@ -219,7 +219,7 @@ impl Run<'_> {
         let mut ledger = Ledger::default();
         let (mut engine_percent, mut blind) = (Vec::new(), None);
         let mut counters = last_look.counters;
-        let mut left = vec![0; facts.outputs.len()];
+        let mut left = Vec::new();
         let mut handed = handed.iter();
         let outcomes = running.finish()?;
         // One deadline for all that did not leave.
@@ -230,7 +230,7 @@ impl Run<'_> {
                 ledger.undeliver(InputCause::HandOverFull, handed.full());
                 engine_percent.push(engine.thread_share * 100.0);
                 let mut splitter = engine.handler.into_inner();
-                left.iter_mut().zip(splitter.settle(settled_by)).for_each(|(sum, count)| *sum += count);
+                left.extend(splitter.settle(settled_by).into_iter().enumerate());
             }
             counters = outcome.counters;
             warnings
@@ -239,7 +239,9 @@ impl Run<'_> {
         }
         let mut tally = Tally::of(counts.iter().map(|counts| &**counts));
         let errors = complete_files(recorders, &mut tally, &facts)?;
-        tally.outputs.iter_mut().zip(left).for_each(|(output, count)| output.lose(Cause::NotSent, count));
+        for (output, (cause, count)) in left.into_iter().flat_map(|(output, left)| left.map(|left| (output, left))) {
+            tally.outputs[output].lose(cause, count);
+        }
         let up = (0..facts.outputs.len()).map(|number| health.is_up(number)).collect();
         let look = Look { elapsed, tally, ledger, counters, device_dropped: last_look.device_dropped, up };
         let no_output = || {

@@ -401,7 +401,7 @@ fn each_loss_has_its_cause() {
     splitter = through(splitter, vec![flow(1); 100]);
     assert_eq!(lost(Cause::RingFull), 36);
     assert!(splitter.again.is_some(), "what the device left is offered again");
-    assert_eq!(splitter.settle(Instant::now()), [64], "and it never took it");
+    assert_eq!(splitter.settle(Instant::now())[0][0], (Cause::NotSent, 64), "and it never took it");
     let tally = Tally::of([&*counts]);
     assert_eq!((tally.received, tally.forwarded(), balance(&tally)), (112, 67, 0));
     assert_eq!(
@@ -425,6 +425,33 @@ fn a_packet_ring_gets_no_service_tag_beyond_the_mtu() {
         through(splitter, frames.clone());
         assert_eq!(Tally::of([&*counts]).outputs[0].lost_by(Cause::TooLong), too_long);
     }
+}
+
+/// The MTU was changed, and nobody has heard of it yet.
+#[test]
+fn what_the_kernel_finds_too_long_is_counted_and_the_rest_leaves_in_order() {
+    let (_, packet, _, mut kernel) = RingSource::packet(64);
+    let Bench { counts, mut splitter, .. } = bench(rule(&By::Flow, 1), vec![Way::Ring(packet)]);
+    let long = |bytes: usize| Ends::new("198.51.100.7", "203.0.113.9").udp_frame([9, 9], &vec![1; bytes]);
+    let meters = EngineMeters::default();
+    let outbox = &mut Outbox::nowhere(&meters);
+    flood(&mut splitter, &[long(1400), flow(1), long(1200), long(1401), flow(2)]);
+    let tally = || Tally::of([&*counts]);
+    assert_eq!(tally().forwarded(), 0, "what waits may be refused, and a counter does not fall");
+    assert_eq!(kernel.refuse(), Some(0));
+    splitter.cycle_end(outbox);
+    assert_eq!((tally().forwarded(), tally().outputs[0].lost_by(Cause::TooLong), balance(&tally())), (3, 2, 0));
+    // One that was counted as forwarded, and waited for the device.
+    assert_eq!((kernel.send(1), kernel.refuse()), (vec![flow(1)], Some(1)));
+    flood(&mut splitter, &[flow(3), flow(4)]);
+    splitter.cycle_end(outbox);
+    assert_eq!((tally().forwarded(), tally().outputs[0].lost_by(Cause::TooLong), balance(&tally())), (4, 3, 0));
+    // And one at the end.
+    flood(&mut splitter, &[long(1300)]);
+    splitter.cycle_end(outbox);
+    assert_eq!(kernel.send(3), [flow(2), flow(3), flow(4)]);
+    assert_eq!((tally().forwarded(), kernel.refuse().is_some()), (5, true));
+    assert_eq!(splitter.settle(Instant::now())[0], [(Cause::NotSent, 0), (Cause::TooLong, 1)]);
 }
 
 /// Calls a splitter as an engine does whose ring does not run empty.
@@ -463,7 +490,7 @@ fn what_was_cut_is_not_sent_on() {
     let Bench { counts, mut splitter, .. } = bench(rule(&By::Flow, 1), vec![way]);
     let frame = flow(1);
     splitter = through_as(splitter, [Arrival { wire_len: 200, ..Arrival::there(frame) }]);
-    assert_eq!((kernel.send(u32::MAX).len(), splitter.settle(Instant::now())), (0, vec![0]));
+    assert_eq!((kernel.send(u32::MAX).len(), splitter.settle(Instant::now())[0][0]), (0, (Cause::NotSent, 0)));
     assert_eq!(Tally::of([&*counts]).outputs[0].lost_by(Cause::Cut), 1);
 }
 

@@ -1,4 +1,4 @@
-//! DPDK's testpmd in rxonly mode as a peer, on its AF_XDP and its AF_PACKET driver.
+//! DPDK's testpmd as a peer, on its AF_XDP and its AF_PACKET driver: in rxonly mode as a receiver, in others as a forwarder.
 //!
 //! Owns its arguments, the conversation with its prompt and the meaning of its port statistics. Its one forwarding core and
 //! its main core are both the receiver's: the main one sleeps at the prompt, the forwarding one spins.
@@ -96,35 +96,65 @@ pub(super) fn start(testbed: &Testbed, kind: PeerKind, options: &PeerOptions) ->
             format!("net_af_packet0,iface={interface}{}", ring.unwrap_or_default())
         }
     };
-    let core = testbed.config().receiver_core;
-    let arguments: Vec<OsString> = [
-        "--lcores",
-        &format!("0@{core},1@{core}"),
-        "--no-huge",
-        "-m",
-        "256",
-        "--no-pci",
-        "--no-shconf",
-        "--no-telemetry",
-        &format!("--vdev={device}"),
-        "--",
-        "-i",
-        "--auto-start",
-        "--forward-mode=rxonly",
-        "--rxq=1",
-        "--txq=1",
-        &format!("--total-num-mbufs={MBUFS}"),
-    ]
-    .map(OsString::from)
-    .to_vec();
-    let mut program = Program::start(testbed, KNOWN, &[], &arguments, |command| {
-        command.env("RUNTIME_DIRECTORY", folder.inside()).stdin(Stdio::piped());
-    })?;
-    program.wait_for("rxonly packet forwarding packets/burst", START_LIMIT)?;
+    let mut program = launch(testbed, &folder, &[device], "rxonly")?;
     let prompt = program.stdin().ok_or_else(|| Error::failed("start", KNOWN.program, "it has no standard input"))?;
     let mut this = Testpmd { program, prompt, before: PortStatistics::default(), note, _folder: folder };
     this.before = this.statistics()?;
     Ok(this)
+}
+
+/// Starts it with these devices, forwarding in this mode.
+fn launch(testbed: &Testbed, folder: &Folder, devices: &[String], mode: &str) -> Result<Program> {
+    let core = testbed.config().receiver_core;
+    let environment = ["--no-huge", "-m", "256", "--no-pci", "--no-shconf", "--no-telemetry"].map(str::to_owned);
+    let mut arguments = vec!["--lcores".to_owned(), format!("0@{core},1@{core}")];
+    arguments.extend(environment);
+    arguments.extend(devices.iter().map(|device| format!("--vdev={device}")));
+    arguments.extend(["--", "-i", "--auto-start", "--rxq=1", "--txq=1"].map(str::to_owned));
+    arguments.extend([format!("--forward-mode={mode}"), format!("--total-num-mbufs={MBUFS}")]);
+    let arguments: Vec<OsString> = arguments.into_iter().map(OsString::from).collect();
+    let mut program = Program::start(testbed, KNOWN, &[], &arguments, |command| {
+        command.env("RUNTIME_DIRECTORY", folder.inside()).stdin(Stdio::piped());
+    })?;
+    program.wait_for(&format!("{mode} packet forwarding packets/burst"), START_LIMIT)?;
+    Ok(program)
+}
+
+/// testpmd between two interfaces of the receiving host, both ways. Its forwarding core spins.
+pub struct TestpmdForwarder {
+    program: Program,
+    prompt: ChildStdin,
+    /// Its runtime folder.
+    _folder: Folder,
+}
+
+impl TestpmdForwarder {
+    /// Starts it on `driver` (`af_packet` or `af_xdp`) in forwarding mode `mode` (`io`, `macswap`).
+    ///
+    /// # Errors
+    /// testpmd is missing, or a device of its can't be had.
+    pub fn start(testbed: &Testbed, driver: &str, mode: &str, interfaces: [&str; 2]) -> Result<Self> {
+        let folder = Folder::new(testbed)?;
+        let devices = [0, 1].map(|port: usize| format!("net_{driver}{port},iface={}", interfaces[port]));
+        let mut program = launch(testbed, &folder, &devices, mode)?;
+        let prompt =
+            program.stdin().ok_or_else(|| Error::failed("start", KNOWN.program, "it has no standard input"))?;
+        Ok(Self { program, prompt, _folder: folder })
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// It has ended before, or does not.
+    pub fn finish(mut self) -> Result<()> {
+        for line in ["stop", "quit"] {
+            self.program.check_alive("end")?;
+            writeln!(self.prompt, "{line}")
+                .and_then(|()| self.prompt.flush())
+                .map_err(|error| Error::os(format!("say {line:?} to"), KNOWN.program, &error))?;
+        }
+        self.program.wait_for_end(START_LIMIT)
+    }
 }
 
 impl Testpmd {

@@ -125,7 +125,15 @@ impl<H: Handler + Send + 'static> Running<H> {
     pub fn ledger(&mut self) -> Ledger {
         self.shares.iter_mut().for_each(ThreadShare::look);
         let counters = self.counters();
-        Ledger { cut: counters.cut, ..self.shared.ledger(counters.packets) }
+        self.ledger_with(&counters)
+    }
+
+    /// The ledger, with what the engines counted.
+    fn ledger_with(&mut self, counters: &EngineSnapshot) -> Ledger {
+        let mut ledger = Ledger { cut: counters.cut, ..self.shared.ledger(counters.packets) };
+        ledger.drop(Cause::LeftAtLimit, Some(counters.left_at_limit));
+        ledger.drop(Cause::InvalidDescriptor, Some(counters.invalid_descriptors));
+        ledger
     }
 
     /// Has the device stop feeding the engines, and these run empty.
@@ -175,9 +183,7 @@ impl<H: Handler + Send + 'static> Running<H> {
         }
         let snapshots: Vec<_> = self.meters.iter().map(|meters| meters.snapshot()).collect();
         let counters = EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot());
-        let mut ledger = Ledger { cut: counters.cut, ..self.shared.ledger(counters.packets) };
-        ledger.drop(Cause::LeftAtLimit, Some(counters.left_at_limit));
-        ledger.drop(Cause::InvalidDescriptor, Some(counters.invalid_descriptors));
+        let ledger = self.ledger_with(&counters);
         let mut warnings = std::mem::take(&mut self.warnings);
         let name = &self.interface.name;
         let failures = engines.iter().filter_map(|engine| engine.failure.as_ref());
@@ -222,6 +228,7 @@ impl Shared {
 
     pub(super) fn ledger(&mut self, delivered: u64) -> Ledger {
         let mut ledger = Ledger { delivered, ..Ledger::default() };
+        let device = self.device.look();
         let sockets: Vec<Option<DeviceCounts>> =
             lock(&self.counters).iter_mut().map(|counters| counters.read()).collect();
         let native = self.steering.as_ref().is_some_and(|steering| steering.attached() == Attach::Native);
@@ -235,7 +242,7 @@ impl Shared {
             (None, _) if self.filtered_before_offered => None,
             (None, _) => sockets.iter().map(|drops| drops.and_then(|drops| drops.offered)).sum(),
         };
-        let device = self.device.drops(refused, given_to_host);
+        let device = self.device.drops(&device, refused, given_to_host);
         ledger.drop(Cause::Nic, device.and_then(|drops| drops.nic));
         ledger.drop(Cause::DriverQueue, device.and_then(|drops| drops.driver_queue));
         ledger.drop(Cause::Softnet, device.map(|drops| drops.softnet));

@@ -10,6 +10,7 @@ pub(crate) mod addresses;
 pub(crate) mod available;
 pub(crate) mod card_ring;
 pub mod clock;
+pub mod cycles;
 pub(crate) mod disk;
 pub(crate) mod ethtool;
 pub(crate) mod event;

@@ -28,7 +28,6 @@ const PACKET_AUXDATA: libc::c_int = 8;
 const PACKET_VERSION: libc::c_int = 10;
 const PACKET_RESERVE: libc::c_int = 12;
 const PACKET_TX_RING: libc::c_int = 13;
-const PACKET_LOSS: libc::c_int = 14;
 const PACKET_FANOUT: libc::c_int = 18;
 const PACKET_FANOUT_DATA: libc::c_int = 22;
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
@@ -48,6 +47,7 @@ pub(crate) const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 pub(crate) const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 pub(crate) const TP_STATUS_SEND_REQUEST: u32 = 1;
 pub(crate) const TP_STATUS_SENDING: u32 = 2;
+pub(crate) const TP_STATUS_WRONG_FORMAT: u32 = 1 << 2;
 
 /// Bytes of an 802.1Q tag, kept free in front of each frame so that the tag can be put back.
 pub(crate) const VLAN_TAG_BYTES: usize = 4;

@@ -5,14 +5,15 @@ use std::collections::{BTreeSet, VecDeque};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{FrameHead, PacketReceive, Slot, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, VLAN_TAG_BYTES};
+use super::{
+    FrameHead, PacketReceive, Slot, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, TP_STATUS_WRONG_FORMAT,
+    VLAN_TAG_BYTES,
+};
 use crate::testing::rings::packet::{Head, PacketKernel, Tag, receive, transmit};
 use crate::testing::rings::pattern;
 
 const COUNT: usize = 16;
 const FRAME_SIZE: usize = 2048;
-/// TP_STATUS_WRONG_FORMAT, which a frame has that the kernel refused to send.
-const WRONG_FORMAT: u32 = 4;
 
 #[derive(Debug, Clone)]
 enum Act {
@@ -175,11 +176,11 @@ proptest! {
     }
 
     #[test]
-    fn transmit_frames_have_one_owner(acts in vec((0..4u8, any::<usize>()), 1..if cfg!(miri) { 30 } else { 300 })) {
+    fn transmit_frames_have_one_owner(acts in vec((0..5u8, any::<usize>()), 1..if cfg!(miri) { 30 } else { 300 })) {
         let (mut ring, mut kernel) = transmit(COUNT, FRAME_SIZE);
         // Frames in the order in which they were sent, and those that the kernel took.
         let (mut queued, mut sent, mut out) = (VecDeque::new(), VecDeque::new(), BTreeSet::new());
-        let (mut next, mut number) = (0, 0u8);
+        let (mut next, mut number, mut refused) = (0, 0u8, 0u64);
         for (act, choice) in acts {
             match act {
                 0 | 1 => {
@@ -207,9 +208,26 @@ proptest! {
                 } else {
                     prop_assert!(queued.is_empty());
                 },
+                3 => if kernel.refuse().is_some() {
+                    // With it goes what is as long, and the others move up to its place.
+                    let limit = Some(sent[0].len()).filter(|len| *len > 82);
+                    let before = sent.len();
+                    let mut place = 0;
+                    sent.retain(|packet| {
+                        place += 1;
+                        place > 1 && limit.is_none_or(|limit| packet.len() < limit)
+                    });
+                    refused += (before - sent.len()) as u64;
+                    queued.truncate(sent.len());
+                    next = (next + COUNT - (before - sent.len())) % COUNT;
+                    prop_assert!(ring.take_refused_out());
+                    prop_assert_eq!(ring.refused(), refused);
+                } else {
+                    prop_assert!(!ring.take_refused_out());
+                },
                 _ => if let Some(&frame) = out.iter().nth(choice % out.len().max(1)) {
                     out.remove(&frame);
-                    kernel.complete(frame, if choice % 5 == 0 { WRONG_FORMAT } else { 0 });
+                    kernel.complete(frame, if choice % 5 == 0 { TP_STATUS_WRONG_FORMAT } else { 0 });
                 },
             }
             prop_assert_eq!(ring.pending() as usize, queued.len());

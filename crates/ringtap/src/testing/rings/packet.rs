@@ -12,7 +12,7 @@ use crate::sys::memory::Region;
 use crate::sys::oversize::POOL_BYTES;
 use crate::sys::packet_ring::{
     Frames, PacketReceive, PacketTransmit, TP_STATUS_COPY, TP_STATUS_KERNEL, TP_STATUS_SEND_REQUEST, TP_STATUS_SENDING,
-    TP_STATUS_USER, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID,
+    TP_STATUS_USER, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, TP_STATUS_WRONG_FORMAT,
 };
 
 /// Where a packet begins in its frame, with 4 bytes reserved: TPACKET_ALIGN(TPACKET2_HDRLEN + 16) + 4, less an Ethernet header.
@@ -157,6 +157,15 @@ impl PacketKernel {
         let len = self.memory.load(self.at(frame) + 4) as usize;
         self.next = (frame + 1) % self.count;
         Some((frame, self.read(frame, SEND_DATA, len)))
+    }
+
+    /// Refuses the next packet of a transmit ring, and stays there; its frame, if there is one.
+    pub fn refuse(&mut self) -> Option<usize> {
+        let is_offered = self.status(self.next) == TP_STATUS_SEND_REQUEST;
+        is_offered.then(|| {
+            self.memory.store(self.at(self.next), TP_STATUS_WRONG_FORMAT);
+            self.next
+        })
     }
 
     /// Gives a frame of a transmit ring back with any status.
