@@ -59,6 +59,9 @@ pub struct Args {
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
+    /// Take options that are not given here from [capture] of this file (see `ringtap config show`)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Pace of a replay: fast, recorded, or a multiple such as 2x
     #[arg(long, value_name = "PACE", default_value = "fast", value_parser = arguments::pace)]
     pace: Pace,
@@ -168,6 +171,7 @@ Examples:
   ringtap capture -i 0000:02:00.0 --backend vfio -w card.pcapng   a card without the kernel
   ringtap capture -i eth1 --threshold 8k:1ms --threshold 100k:250us
   ringtap capture -r old.pcap -w tcp.pcapng tcp
+  ringtap capture --config ringtap.toml --duration 1h             options of its [capture], which those given here override
 
 Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
 
