@@ -80,6 +80,14 @@ pub(crate) fn run(capture: &Capture, lives: &[Live], process: &Process, streams:
         filter: kinds.first().and_then(|kind| Some(kind.filter.as_ref()?.text().to_owned())),
     };
     let mut reporter = Reporter::new(capture, &facts, streams, "timer");
+    if let Some(address) = capture.record.as_ref().and_then(|record| record.serve) {
+        if !address.ip().is_loopback() {
+            warnings.push(format!("packets are served at {address} as they are: whoever reaches it sees them"));
+        }
+        reporter.note(&format!(
+            "serving TCP clients at {address}, as pcap with stamps in nanoseconds; Wireshark: wireshark -k -i TCP@{address}"
+        ));
+    }
     for warning in &warnings {
         reporter.note(&format!("warning: {warning}"));
     }

@@ -120,6 +120,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What is in effect by a file, with secrets as `***`.
+///
+/// # Errors
+/// It can't be read, or has a fault.
+pub fn shown(file: &Path) -> Result<String> {
+    match sound(file)? {
+        Some(table) => Ok(in_effect(&table)),
+        None => Err(Error::usage("show", file.display().to_string(), "it has faults")
+            .way_out("`ringtap config check` tells each")),
+    }
+}
+
 impl Program {
     fn has_tables(&self, file: &toml::Table) -> bool {
         (self.keys)().tables().any(|table| file.contains_key(table))

@@ -370,7 +370,7 @@ impl<'o> Session<'o> {
         let written = outputs.eve.as_deref().filter(is_file).into_iter().chain(sockets);
         let logged = outputs.pcap_log.as_ref().and_then(|log| match &log.record.target {
             Target::File(path) => Some(path.as_path()),
-            Target::Stdout => None,
+            Target::Stdout | Target::Clients => None,
         });
         let own = self.correlating.as_ref().map(Correlating::needs).unwrap_or_default();
         Needs {
