@@ -125,7 +125,7 @@ fn options_that_are_typed_go_before_those_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let mut pcap = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1].map(u32::to_le_bytes).concat();
     let udp = frames::udp(99, 99, b"x");
-    let frame = frames::ethernet(0x0800, &frames::ipv4(17, [192, 0, 2, 1], [192, 0, 2, 2], 0, &udp));
+    let frame = frames::ipv4(17, [192, 0, 2, 1], [192, 0, 2, 2], 0, &udp);
     for second in 0..5_u32 {
         let length = frame.len() as u32;
         pcap.extend([second, 0, length, length].map(u32::to_le_bytes).concat());
