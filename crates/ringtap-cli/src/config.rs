@@ -165,7 +165,8 @@ fn page() -> String {
     let mut text = "\
 # Configuration: ringtap.toml
 
-One file for all programs. A program reads the one that `--config FILE` names; the packages' units name `/etc/ringtap/ringtap.toml`.
+One file for all programs. A program reads the one that `--config FILE` names, and none unless told; packages put it at
+`/etc/ringtap/ringtap.toml`, and the station's unit names it.
 Each program reads its own tables and passes the others' over; a table or key that no program knows is an error, told with its line
 and the nearest name that is known. Options go before what the file says.
 

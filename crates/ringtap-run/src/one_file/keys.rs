@@ -299,10 +299,12 @@ mod tests {
     #[derive(serde::Deserialize, JsonSchema)]
     #[serde(transparent)]
     #[schemars(extend("writeOnly" = true))]
+    #[expect(dead_code, reason = "its schema alone is used")]
     struct Word(String);
 
     /// Within
     #[derive(serde::Deserialize, JsonSchema)]
+    #[expect(dead_code, reason = "its schema alone is used")]
     struct Inner {
         must: String,
         labels: BTreeMap<String, String>,
