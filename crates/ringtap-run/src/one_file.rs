@@ -4,6 +4,7 @@
 
 mod keys;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -105,20 +106,21 @@ pub fn expected(unknown: &str, known: &[&str]) -> String {
     }
 }
 
-/// The known name that was meant, as far as one can tell: a third of its letters may be others.
+/// The known name that was meant, as far as one can tell: a third of its letters may be others. Of several that are as near the one that
+/// begins the same for longer.
 fn nearest<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
     let plain = |name: &str| name.to_lowercase().replace('_', "-");
     let unknown = plain(unknown);
     // What is far too long is not compared.
     let near = |name: &&str| unknown.len() < 64 && name.len().abs_diff(unknown.len()) <= name.len().max(6) / 3;
     let compared = known.iter().copied().filter(near).map(|name| {
-        let changes = strsim::damerau_levenshtein(&unknown, &plain(name));
-        (changes, name)
+        let known = plain(name);
+        let alike = unknown.bytes().zip(known.bytes()).take_while(|(one, other)| one == other).count();
+        (strsim::damerau_levenshtein(&unknown, &known), Reverse(alike), name)
     });
-    compared
-        .min()
-        .filter(|(changes, name)| *changes < name.len().min(unknown.len().max(1)) && *changes <= name.len().max(3) / 3)
-        .map(|(_, name)| name)
+    let (changes, _, name) = compared.min()?;
+    let most = (name.len().max(3) / 3).min(name.len().min(unknown.len()).saturating_sub(1));
+    (changes <= most).then_some(name)
 }
 
 #[cfg(test)]
@@ -181,13 +183,14 @@ mod tests {
 
     #[test]
     fn the_nearest_name_is_one_that_may_have_been_meant() {
-        let known = ["communities", "community", "max-alarms", "to", "user"];
+        let known = ["communities", "community", "max-alarms", "to", "user", "wait", "write"];
         for (unknown, near) in [
             ("comunity", Some("community")),
             ("max_alarms", Some("max-alarms")),
             ("MaxAlarms", Some("max-alarms")),
             ("users", Some("user")),
             ("ot", Some("to")),
+            ("writ", Some("write")),
             ("zz", None),
             ("", None),
             ("password", None),
