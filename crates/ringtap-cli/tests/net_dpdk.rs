@@ -246,7 +246,7 @@ fn net_capture_through_dpdk_is_whole() {
             let source = &summary["sources"][0];
             assert!(source["library"].as_str().unwrap().starts_with("DPDK 2"), "{summary}");
             assert!(!ended.stderr.contains("no receive interrupts"), "{}", ended.stderr);
-            let wakes = |name: &str| summary["counters"][name].as_u64().unwrap();
+            let wakes = |name: &str| summary[name].as_u64().unwrap();
             match wait {
                 "timer" => assert_eq!(wakes("interrupt_wakes"), 0, "{summary}"),
                 "interrupt" => assert_eq!(wakes("timer_wakes"), 0, "{summary}"),
@@ -254,5 +254,126 @@ fn net_capture_through_dpdk_is_whole() {
             }
             assert!(!Path::new(&place.at(&wire)).exists(), "whoever made the socket has removed it");
         }
+    }
+}
+
+/// The other end is killed, and comes again: the capture goes on, and has what both have sent.
+#[test]
+fn net_the_other_end_of_a_dpdk_port_may_be_killed_and_come_again() {
+    const TEST: &str = "net_the_other_end_of_a_dpdk_port_may_be_killed_and_come_again";
+    const EACH: u32 = 2000;
+    let place = Place::new(TEST);
+    for (wait, waiting) in WAITS {
+        let file = place.at(&format!("{wait}.pcapng"));
+        let capture = place.capture(
+            "net_vhost0",
+            &place.vhost(wait),
+            &[waiting, &["-w", &file, "--spool", "4MiB"]].concat(),
+        );
+        for life in 0..3 {
+            let packets = place.numbered("packets.pcap", life * EACH, EACH);
+            let mut other = place.testpmd(&place.virtio_user(wait), &packets);
+            other.send_all(EACH);
+            // Nothing of it is on the way when it dies.
+            std::thread::sleep(Duration::from_millis(50));
+            other.program.child().kill().unwrap();
+            other.program.child().wait().unwrap();
+        }
+        assert_whole(TEST, &capture.interrupt(), &file, 0..3 * EACH);
+    }
+}
+
+/// Killed in the middle of traffic, at either end: what came is accounted for, and the next capture begins anew.
+#[test]
+fn net_a_death_in_the_middle_of_dpdk_traffic_adds_up() {
+    const TEST: &str = "net_a_death_in_the_middle_of_dpdk_traffic_adds_up";
+    let place = Place::new(TEST);
+    let packets = place.numbered("packets.pcap", 0, 10);
+    let endless = format!("{packets},infinite_rx=1");
+    let hybrid = WAITS[2].1;
+    let begin = |other: &mut Testpmd| {
+        let from = other.say("start");
+        other.wait_for(from, "packets/burst");
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    let mut other = place.testpmd(&place.vhost("wire"), &endless);
+    let mut killed = place.capture("virtio_user0", &place.virtio_user("wire"), hybrid);
+    begin(&mut other);
+    killed.signal(Signal::SIGKILL);
+    killed.end();
+    let next = place.capture("virtio_user0", &place.virtio_user("wire"), hybrid);
+    std::thread::sleep(Duration::from_millis(300));
+    other.program.child().kill().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let ended = next.interrupt();
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    let summary = ended.summary();
+    assert!(summary["ledger"]["delivered"].as_u64().unwrap() > 0, "{summary}");
+    assert_eq!(summary["ledger"]["unaccounted"], 0, "{summary}");
+    let left = std::fs::read_dir("/dev/hugepages").into_iter().flatten().flatten().map(|entry| entry.file_name());
+    assert_eq!(left.filter(|name| name.to_string_lossy().starts_with("rte")).count(), 0, "no page is left behind");
+}
+
+/// A port without interrupts is looked at by the clock, and that is said once.
+#[test]
+fn net_a_dpdk_port_without_interrupts_is_looked_at_by_the_clock() {
+    const TEST: &str = "net_a_dpdk_port_without_interrupts_is_looked_at_by_the_clock";
+    let place = Place::new(TEST);
+    let packets = place.numbered("packets.pcap", 0, COUNT);
+    let device = format!("--vdev=net_pcap0,rx_pcap={packets}");
+    for (wait, waiting) in WAITS {
+        let file = place.at(&format!("{wait}.pcapng"));
+        let count = COUNT.to_string();
+        let arguments = [waiting, &["-w", &file, "--spool", "4MiB", "--count", &count]].concat();
+        let ended = place.capture("net_pcap0", &device, &arguments).end();
+        assert_whole(TEST, &ended, &file, 0..COUNT);
+        let said = ended.stderr.matches("net_pcap0 (net_pcap) has no receive interrupts: it is looked at every").count();
+        assert_eq!(said, 1, "{wait}: {}", ended.stderr);
+    }
+}
+
+/// One line each, whatever EAL does to its process.
+#[test]
+fn net_what_dpdk_cannot_open_is_one_line() {
+    const TEST: &str = "net_what_dpdk_cannot_open_is_one_line";
+    let place = Place::new(TEST);
+    let refused = |port: &str, arguments: &str, more: &[&str], code: i32, parts: &[&str]| {
+        let mut command = place.command(port, arguments);
+        command.args(["--wait", "interrupt", "-w", "-"]).args(more);
+        if !more.contains(&"--ring") {
+            command.args(["--ring", "1024"]);
+        }
+        let ended = Capture::of(place.host(), command).end();
+        ended.assert_refused(code, parts);
+        assert!(ended.stdout.is_empty(), "EAL says nothing there: {}", String::from_utf8_lossy(&ended.stdout));
+    };
+    let null = "--vdev=net_null0";
+    refused("net_null0", "--no-such", &[], 2, &["--no-such: EAL has no such option", "--dpdk-args"]);
+    refused("net_null0", "--help", &[], 2, &["--help: EAL would only print"]);
+    refused("net_null0", "-l 999", &[], 1, &["-l 999", "lcore 999 >= RTE_MAX_LCORE", "docs/dpdk.md"]);
+    refused("net_null0", "--log-level=help", &[], 1, &["--log-level=help", "EAL ended the process it was tried in"]);
+    refused("net_null0", &format!("{null} -m 99999999"), &[], 1, &["-m 99999999", "Cannot init memory"]);
+    refused("net_null0", &format!("{null} -m 3"), &[], 1, &["open through DPDK net_null0", "Cannot allocate memory"]);
+    refused("net_null0", "--vdev=net_nosuch0", &[], 1, &["net_nosuch0", "failed to parse device"]);
+    refused("virtio_user0", null, &[], 1, &["there is no such port; DPDK has net_null0", "--vdev=NAME"]);
+    refused("ffff:ff:1f.7", "", &[], 1, &["ffff:ff:1f.7", "no such port; DPDK has no port at all", "vfio-pci"]);
+    let nowhere = format!("--vdev=virtio_user0,path={}", place.at("nowhere"));
+    refused("virtio_user0", &nowhere, &[], 1, &["there is no such port", "No such file or directory"]);
+    refused("net_tap0", "--vdev=net_tap0,iface=tap0", &[], 1, &["net_tap tells of packets by signals", "--backend xdp"]);
+    refused("net_null0", null, &["--ring", "12"], 2, &["net_null0", "12 ring slots"]);
+    refused("net_null0", null, &["--queues", "2000"], 2, &["2000 queues, and it has at most 1024"]);
+    let other = place.at("other.c");
+    std::fs::write(&other, "unsigned ringtap_dpdk_abi(void) { return 99; }").unwrap();
+    let library = place.at("other.so");
+    tool(TEST, "cc", &["-shared", "-fPIC", "-o", &library, &other]);
+    for (file, parts) in [
+        ("/no/such.so", ["load the library for DPDK /no/such.so", "No such file"]),
+        (&library, ["other.so: it is of version 99 of the interface", "make build-dpdk"]),
+        ("libc.so.6", ["libc.so.6", "ringtap_dpdk_abi"]),
+    ] {
+        let mut command = place.host().command(RINGTAP);
+        command.args(["capture", "-i", "net_null0", "--backend", "dpdk", "--wait", "interrupt", "--ring", "1024"]);
+        command.args(["--dpdk-library", file]);
+        Capture::of(place.host(), command).end().assert_refused(1, &parts);
     }
 }

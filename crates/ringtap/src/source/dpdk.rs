@@ -25,6 +25,8 @@ use crate::sys::memory::Slot;
 use crate::sys::{clock, sched};
 use arguments::{Arguments, Wants};
 
+pub use arguments::listening_sockets;
+
 /// Bytes of a frame.
 const FRAME_SIZE: u32 = 2048;
 /// Most descriptors of a ring: few cards have more.
@@ -57,6 +59,7 @@ fn open(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<Strin
         huge_pages: config.huge_pages,
     };
     let arguments = Arguments::new(&config.dpdk_args, wants)?;
+    arguments::remove_dead_sockets(&config.dpdk_args);
     let library = config.dpdk_library.as_deref();
     let eal = Eal::start(library, &config.dpdk_args, &arguments.all, &arguments.without_devices)?;
     let limits = eal.limits(name).ok_or_else(|| unknown_port(eal, name))?;

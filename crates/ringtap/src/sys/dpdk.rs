@@ -270,7 +270,7 @@ impl Eal {
         let or = |said: String, cause: &str| if said.is_empty() { cause.to_owned() } else { said };
         match -result {
             0 => {}
-            libc::ECHILD => return Err(failed(trial, or(said, "EAL ended its process, a trial's, without a word"))),
+            libc::ECHILD => return Err(failed(trial, or(said, "EAL ended the process it was tried in"))),
             libc::ETIMEDOUT => return Err(failed(trial, or(said, "EAL was not ready within a minute"))),
             _ => return Err(failed(trial, or(said, "EAL refuses them"))),
         }

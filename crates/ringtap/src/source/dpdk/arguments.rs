@@ -3,6 +3,11 @@
 //! Owns the table of options. EAL's own answer to one that it does not know is its usage on standard output, without the name of
 //! what it did not like; to some it ends the process. So they are looked at here first.
 
+use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
 use crate::error::{Error, Result};
 
 /// Options that can be passed on, as of DPDK 22.11 and 24.11 (doc: guides/linux_gsg/linux_eal_parameters).
@@ -154,6 +159,32 @@ impl Arguments {
 const OWN_WAYS: [&str; 6] =
     ["--in-memory", "--huge-dir", "--huge-unlink", "--legacy-mem", "--single-file-segments", "--file-prefix"];
 
+/// Sockets that virtual devices among the arguments listen on: those of net_vhost, and of virtio_user as a server.
+pub fn listening_sockets(told: &str) -> impl Iterator<Item = &Path> {
+    told.split_whitespace().filter_map(|word| {
+        let device = word.strip_prefix("--vdev=").unwrap_or(word);
+        let value = |name: &str| device.split(',').find_map(|part| part.strip_prefix(name));
+        let path = match () {
+            () if device.starts_with("net_vhost") => value("iface="),
+            () if device.starts_with("virtio_user") && value("server=") == Some("1") => value("path="),
+            () => None,
+        };
+        path.map(Path::new).filter(|path| path.is_absolute())
+    })
+}
+
+/// Removes the sockets that a killed process has left: nobody listens on them, and DPDK would refuse to.
+pub(super) fn remove_dead_sockets(told: &str) {
+    for path in listening_sockets(told) {
+        let is_socket = path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
+        let is_dead = || UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
+        if is_socket && is_dead() {
+            // DPDK says what is wrong where this does not succeed.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 /// Whether it is a PCI address, as 0000:02:00.0 or 02:00.0.
 pub(super) fn is_pci(name: &str) -> bool {
     let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -254,6 +285,22 @@ mod tests {
             let error = of("a", told).unwrap_err().to_string();
             assert!(error.contains(words) && error.contains("--dpdk-args") && !error.contains('\n'), "{told}: {error}");
         }
+    }
+
+    #[test]
+    fn sockets_that_are_listened_on_are_found_and_dead_ones_removed() {
+        let told = "-l 1 --vdev=net_vhost0,iface=/run/a,queues=1 --vdev virtio_user0,path=/run/b,server=1 \
+                    --vdev=virtio_user1,path=/run/c --vdev=net_af_packet0,iface=eth1 --vdev=net_vhost1,iface=here";
+        assert_eq!(listening_sockets(told).collect::<Vec<_>>(), [Path::new("/run/a"), Path::new("/run/b")]);
+        let folder = tempfile::tempdir().unwrap();
+        let [alive, dead, file] = ["alive", "dead", "file"].map(|name| folder.path().join(name));
+        let _listens = std::os::unix::net::UnixListener::bind(&alive).unwrap();
+        drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
+        std::fs::write(&file, "").unwrap();
+        for path in [&alive, &dead, &file, &folder.path().join("none")] {
+            remove_dead_sockets(&format!("--vdev=net_vhost0,iface={}", path.display()));
+        }
+        assert_eq!([alive.exists(), dead.exists(), file.exists()], [true, false, true]);
     }
 
     #[test]
