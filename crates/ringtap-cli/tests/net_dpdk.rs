@@ -265,11 +265,8 @@ fn net_the_other_end_of_a_dpdk_port_may_be_killed_and_come_again() {
     let place = Place::new(TEST);
     for (wait, waiting) in WAITS {
         let file = place.at(&format!("{wait}.pcapng"));
-        let capture = place.capture(
-            "net_vhost0",
-            &place.vhost(wait),
-            &[waiting, &["-w", &file, "--spool", "4MiB"]].concat(),
-        );
+        let capture =
+            place.capture("net_vhost0", &place.vhost(wait), &[waiting, &["-w", &file, "--spool", "4MiB"]].concat());
         for life in 0..3 {
             let packets = place.numbered("packets.pcap", life * EACH, EACH);
             let mut other = place.testpmd(&place.virtio_user(wait), &packets);
@@ -327,7 +324,8 @@ fn net_a_dpdk_port_without_interrupts_is_looked_at_by_the_clock() {
         let arguments = [waiting, &["-w", &file, "--spool", "4MiB", "--count", &count]].concat();
         let ended = place.capture("net_pcap0", &device, &arguments).end();
         assert_whole(TEST, &ended, &file, 0..COUNT);
-        let said = ended.stderr.matches("net_pcap0 (net_pcap) has no receive interrupts: it is looked at every").count();
+        let said =
+            ended.stderr.matches("net_pcap0 (net_pcap) has no receive interrupts: it is looked at every").count();
         assert_eq!(said, 1, "{wait}: {}", ended.stderr);
     }
 }
@@ -352,16 +350,23 @@ fn net_what_dpdk_cannot_open_is_one_line() {
     refused("net_null0", "--help", &[], 2, &["--help: EAL would only print"]);
     refused("net_null0", "-l 999", &[], 1, &["-l 999", "lcore 999 >= RTE_MAX_LCORE", "docs/dpdk.md"]);
     refused("net_null0", "--log-level=help", &[], 1, &["--log-level=help", "EAL ended the process it was tried in"]);
-    refused("net_null0", &format!("{null} -m 99999999"), &[], 1, &["-m 99999999", "Cannot init memory"]);
+    refused("net_null0", &format!("{null} -m 99999999"), &[], 1, &["99999999 MiB for DPDK's memory"]);
     refused("net_null0", &format!("{null} -m 3"), &[], 1, &["open through DPDK net_null0", "Cannot allocate memory"]);
     refused("net_null0", "--vdev=net_nosuch0", &[], 1, &["net_nosuch0", "failed to parse device"]);
     refused("virtio_user0", null, &[], 1, &["there is no such port; DPDK has net_null0", "--vdev=NAME"]);
     refused("ffff:ff:1f.7", "", &[], 1, &["ffff:ff:1f.7", "no such port; DPDK has no port at all", "vfio-pci"]);
     let nowhere = format!("--vdev=virtio_user0,path={}", place.at("nowhere"));
     refused("virtio_user0", &nowhere, &[], 1, &["there is no such port", "No such file or directory"]);
-    refused("net_tap0", "--vdev=net_tap0,iface=tap0", &[], 1, &["net_tap tells of packets by signals", "--backend xdp"]);
+    refused(
+        "net_tap0",
+        "--vdev=net_tap0,iface=tap0",
+        &[],
+        1,
+        &["net_tap tells of packets by signals", "--backend xdp"],
+    );
     refused("net_null0", null, &["--ring", "12"], 2, &["net_null0", "12 ring slots"]);
-    refused("net_null0", null, &["--queues", "2000"], 2, &["2000 queues, and it has at most 1024"]);
+    let one = format!("--vdev=net_pcap0,rx_pcap={}", place.numbered("packets.pcap", 0, 1));
+    refused("net_pcap0", &one, &["--queues", "2"], 2, &["2 queues, and it has at most 1"]);
     let other = place.at("other.c");
     std::fs::write(&other, "unsigned ringtap_dpdk_abi(void) { return 99; }").unwrap();
     let library = place.at("other.so");

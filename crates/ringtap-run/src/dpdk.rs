@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use ringtap::source::dpdk::listening_sockets;
+
 /// What is built and installed.
 const NAME: &str = "libringtap-dpdk.so";
 
@@ -17,12 +19,10 @@ fn beside(folder: &Path) -> Option<PathBuf> {
     [folder.join("../lib").join(NAME), folder.join(NAME)].into_iter().find(|path| path.is_file())
 }
 
-/// Folders of the sockets that EAL's arguments name for virtual devices: who listens on one has to remove it at the end, also once
-/// the program has given up its rights to other files.
+/// Folders of the sockets that virtual devices among EAL's arguments listen on: they have to be removed at the end, also once the
+/// program has given up its rights to other files.
 pub fn socket_folders(arguments: &str) -> impl Iterator<Item = &Path> {
-    let values = arguments.split_whitespace().flat_map(|word| word.split(','));
-    let paths = values.filter_map(|value| value.strip_prefix("iface=").or_else(|| value.strip_prefix("path=")));
-    paths.map(Path::new).filter(|path| path.is_absolute()).filter_map(Path::parent)
+    listening_sockets(arguments).filter_map(Path::parent)
 }
 
 #[cfg(test)]
@@ -43,9 +43,8 @@ mod tests {
     }
 
     #[test]
-    fn sockets_of_both_ends_are_found() {
-        let arguments = "-l 1 --vdev=net_vhost0,iface=/run/a/s --vdev virtio_user0,path=/run/b,server=1 \
-                         --vdev=net_af_packet0,iface=eth1";
-        assert_eq!(socket_folders(arguments).collect::<Vec<_>>(), [Path::new("/run/a"), Path::new("/run")]);
+    fn who_listens_on_a_socket_may_remove_it() {
+        let arguments = "-l 1 --vdev=net_vhost0,iface=/run/a/s --vdev virtio_user0,path=/run/b";
+        assert_eq!(socket_folders(arguments).collect::<Vec<_>>(), [Path::new("/run/a")]);
     }
 }

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::interface::Interface;
 use crate::pacer::Policy;
 use crate::receiver::{Queues, ReceiverConfig};
+use crate::sys::available::available_memory_bytes;
 use crate::sys::dpdk::{Counts, Eal, Facts, Limits, Port, Queue, Request};
 use crate::sys::event::{PollEnd, Stop};
 use crate::sys::memory::Slot;
@@ -59,6 +60,7 @@ fn open(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<Strin
         huge_pages: config.huge_pages,
     };
     let arguments = Arguments::new(&config.dpdk_args, wants)?;
+    check_memory(name, arguments.mib, available_memory_bytes())?;
     arguments::remove_dead_sockets(&config.dpdk_args);
     let library = config.dpdk_library.as_deref();
     let eal = Eal::start(library, &config.dpdk_args, &arguments.all, &arguments.without_devices)?;
@@ -115,6 +117,17 @@ fn check(config: &ReceiverConfig, name: &str) -> Result<()> {
     }
 }
 
+/// EAL maps its memory at once, and it is locked then: what is not there would have the kernel end some process.
+fn check_memory(name: &str, mib: u64, available: Option<u64>) -> Result<()> {
+    match available.map(|bytes| bytes >> 20) {
+        Some(available) if mib > available => {
+            let cause = format!("{mib} MiB for DPDK's memory, {available} MiB available");
+            Err(Error::failed(OPERATION, name, cause).way_out("use a smaller --ring, fewer --queues or a smaller -m"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// How many queues are opened: as told, else as many as there are CPUs for, where the port can share its packets out.
 fn queues(config: &ReceiverConfig, name: &str, limits: &Limits) -> Result<u32> {
     if limits.driver == "net_tap" || limits.driver == "net_tun" {
@@ -140,7 +153,8 @@ fn unasked_queues() -> u32 {
 
 fn unknown_port(eal: &Eal, name: &str) -> Error {
     let ports = eal.ports();
-    let listed = if ports.is_empty() { "DPDK has no port at all".to_owned() } else { format!("DPDK has {}", ports.join(", ")) };
+    let listed =
+        if ports.is_empty() { "DPDK has no port at all".to_owned() } else { format!("DPDK has {}", ports.join(", ")) };
     let cause = if eal.said().is_empty() { String::new() } else { format!(": {}", eal.said()) };
     let way_out = if arguments::is_pci(name) {
         "bind the card to vfio-pci (driverctl set-override ADDRESS vfio-pci), or check its address"
@@ -171,7 +185,9 @@ fn warn(
     warnings: &mut Vec<String>,
 ) {
     if let Some(look) = look {
-        warnings.push(format!("{object} has no receive interrupts: it is looked at every {look:?}, however few packets come"));
+        warnings.push(format!(
+            "{object} has no receive interrupts: it is looked at every {look:?}, however few packets come"
+        ));
     }
     if config.promiscuous && !facts.promiscuous && !facts.is_virtual {
         warnings.push(format!("{object} refuses promiscuous mode: frames addressed to others may not come"));
@@ -180,7 +196,10 @@ fn warn(
         warnings.push(format!("{object} has no link yet: is there another end?"));
     }
     if facts.slots < config.ring_slots {
-        warnings.push(format!("{object} has {} descriptors to a queue, fewer than the {} asked for", facts.slots, config.ring_slots));
+        warnings.push(format!(
+            "{object} has {} descriptors to a queue, fewer than the {} asked for",
+            facts.slots, config.ring_slots
+        ));
     }
     if config.flows_together && queues > 1 && !facts.spreads {
         warnings.push(format!("{object} does not keep flows on one queue: use --queues 1"));
@@ -377,6 +396,13 @@ mod tests {
         assert_eq!(longest_look(&Policy::Hybrid(Hybrid::with_rungs(rungs.to_vec()))), Duration::from_micros(250));
         assert_eq!(longest_look(&Policy::Timer { period_ns: 5_000_000 }), LOOK);
         assert_eq!(longest_look(&Policy::Interrupt), LOOK);
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_not_asked_for() {
+        let error = check_memory("p", 101, Some(100 << 20)).unwrap_err().to_string();
+        assert!(error.contains("101 MiB for DPDK's memory, 100 MiB available"), "{error}");
+        assert!(check_memory("p", 100, Some(100 << 20)).is_ok() && check_memory("p", 100, None).is_ok());
     }
 
     #[test]

@@ -222,14 +222,19 @@ impl Argv {
     fn new(arguments: &[String]) -> Result<Self> {
         let strings: Vec<_> = std::iter::once("ringtap")
             .chain(arguments.iter().map(String::as_str))
-            .map(|word| CString::new(word).map_err(|_| Error::usage("pass to DPDK's EAL", word, "it has a zero byte in it")))
+            .map(|word| {
+                CString::new(word).map_err(|_| Error::usage("pass to DPDK's EAL", word, "it has a zero byte in it"))
+            })
             .collect::<Result<_>>()?;
         let ended = strings.iter().map(|string| string.as_ptr().cast_mut()).chain([std::ptr::null_mut()]);
         Ok(Self { pointers: ended.collect(), _strings: strings })
     }
 
     /// Calls one of the functions that start EAL: its result, and what was said.
-    fn call(&mut self, function: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut c_char, usize) -> c_int) -> (c_int, String) {
+    fn call(
+        &mut self,
+        function: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut c_char, usize) -> c_int,
+    ) -> (c_int, String) {
         let mut said = [0; SAID_ROOM];
         let count = (self.pointers.len() - 1) as c_int;
         // SAFETY: as many strings as are counted, with a null pointer behind them, whose order EAL may change; room of the size told.
@@ -382,7 +387,10 @@ struct SendArgv<'a>(&'a mut Argv);
 unsafe impl Send for SendArgv<'_> {}
 
 impl SendArgv<'_> {
-    fn start(self, start: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut c_char, usize) -> c_int) -> (c_int, String) {
+    fn start(
+        self,
+        start: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut c_char, usize) -> c_int,
+    ) -> (c_int, String) {
         self.0.call(start)
     }
 }
@@ -511,7 +519,8 @@ mod tests {
 
     #[test]
     fn what_dpdk_says_becomes_one_line() {
-        let said: Vec<c_char> = b"EAL: first\n\nvhost: second \nEAL: third\n\0".iter().map(|&byte| byte as c_char).collect();
+        let said: Vec<c_char> =
+            b"EAL: first\n\nvhost: second \nEAL: third\n\0".iter().map(|&byte| byte as c_char).collect();
         assert_eq!(plain(&said), "first; vhost: second");
         assert_eq!(plain(&[0]), "");
     }

@@ -79,6 +79,8 @@ pub(crate) struct Arguments {
     pub(crate) all: Vec<String>,
     /// The same without devices: what can be tried without touching one.
     pub(crate) without_devices: Vec<String>,
+    /// Memory that EAL will map at once, MiB; 0 where it takes huge pages as it needs them.
+    pub(crate) mib: u64,
 }
 
 /// What the receiver that starts EAL needs of it.
@@ -103,20 +105,27 @@ impl Arguments {
         let mut words = told.split_whitespace();
         let (mut devices, mut others) = (Vec::new(), Vec::new());
         let (mut about, mut names) = (Vec::new(), Vec::new());
+        let mut mib = None;
         while let Some(word) = words.next() {
             let (name, value) = divide(word);
             let (takes, kind) = find(name)?;
             let refuse = |cause: &str| Err(refused(word, cause.to_owned()));
             let list = if kind == About::Devices { &mut devices } else { &mut others };
             list.push(word.to_owned());
-            match (takes, value) {
+            let value = match (takes, value) {
                 (Takes::Nothing, Some(_)) => return refuse("this option takes no value"),
                 (Takes::Value, Some("")) => return refuse("its value is missing"),
                 (Takes::Value, None) => match words.next() {
-                    Some(value) if !value.starts_with('-') => list.push(value.to_owned()),
+                    Some(value) if !value.starts_with('-') => {
+                        list.push(value.to_owned());
+                        Some(value)
+                    }
                     _ => return refuse("its value is missing"),
                 },
-                _ => {}
+                (_, value) => value,
+            };
+            if kind == About::Memory {
+                mib = value.and_then(|value| value.parse().ok());
             }
             about.push(kind);
             names.push(name);
@@ -144,14 +153,17 @@ impl Arguments {
         } else {
             others.extend((!has(About::SmallPages)).then(|| "--no-huge".to_owned()));
             others.extend((!names.contains(&"--no-shconf")).then(|| "--no-shconf".to_owned()));
-            let mib = ((wants.buffers * BUFFER_BYTES) >> 20) + BESIDE_MIB;
-            others.extend((!has(About::Memory)).then(|| format!("-m{mib}")));
+            if !has(About::Memory) {
+                let enough = ((wants.buffers * BUFFER_BYTES) >> 20) + BESIDE_MIB;
+                others.push(format!("-m{enough}"));
+                mib = Some(enough);
+            }
         }
         if !names.contains(&"--telemetry") && !names.contains(&"--no-telemetry") {
             others.push("--no-telemetry".to_owned());
         }
         let without_devices = others.iter().cloned().chain(["--no-pci".to_owned()]).collect();
-        Ok(Self { all: others.into_iter().chain(devices).collect(), without_devices })
+        Ok(Self { all: others.into_iter().chain(devices).collect(), without_devices, mib: mib.unwrap_or(0) })
     }
 }
 
@@ -223,8 +235,9 @@ fn find(name: &str) -> Result<(Takes, About)> {
 }
 
 fn refused(word: &str, cause: String) -> Error {
-    Error::usage("pass to DPDK's EAL", word, cause)
-        .way_out("correct --dpdk-args: \"--vdev=virtio_user0,path=SOCKET\", \"-a 0000:02:00.0\"; docs/dpdk.md lists all")
+    Error::usage("pass to DPDK's EAL", word, cause).way_out(
+        "correct --dpdk-args: \"--vdev=virtio_user0,path=SOCKET\", \"-a 0000:02:00.0\"; docs/dpdk.md lists all",
+    )
 }
 
 #[cfg(test)]
@@ -253,6 +266,14 @@ mod tests {
     }
 
     #[test]
+    fn how_much_memory_is_taken_at_once_is_known() {
+        let wants = Wants { port: "a", cpus: &[0], buffers: 1 << 20, huge_pages: false };
+        for (told, mib) in [("", 2584), ("-m 7", 7), ("-m7", 7), ("-m x", 0), ("--in-memory", 0)] {
+            assert_eq!(Arguments::new(told, wants).unwrap().mib, mib, "{told}");
+        }
+    }
+
+    #[test]
     fn huge_pages_have_no_names_unless_told() {
         let told = |told: &str| of("net_null0", told).unwrap();
         assert!(told("--socket-mem 64").contains("--in-memory") && !told("--socket-mem 64").contains("--no-huge"));
@@ -265,7 +286,10 @@ mod tests {
     fn a_trial_touches_no_device() {
         let wants = Wants { port: "a", cpus: &[0], buffers: 1, huge_pages: false };
         let arguments = Arguments::new("--vdev net_null0 -a 02:00.0 -l0", wants).unwrap();
-        assert_eq!(arguments.without_devices, ["-l0", "--no-huge", "--no-shconf", "-m24", "--no-telemetry", "--no-pci"]);
+        assert_eq!(
+            arguments.without_devices,
+            ["-l0", "--no-huge", "--no-shconf", "-m24", "--no-telemetry", "--no-pci"]
+        );
     }
 
     #[test]
