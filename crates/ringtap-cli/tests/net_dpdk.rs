@@ -116,7 +116,9 @@ struct Testpmd {
 
 impl Testpmd {
     fn start(place: &Place, device: &str, packets: &str) -> Self {
-        let mut command = place.host().command("dpdk-testpmd");
+        // Into a pipe it would keep its answers to itself until its end.
+        let mut command = place.host().command("stdbuf");
+        command.args(["-oL", "dpdk-testpmd"]);
         let memory = ["--no-huge", "--no-shconf", "-m", "128", "--no-pci", "--no-telemetry", "--lcores=0@0,1@0"];
         command.args(memory).args([device, &format!("--vdev=net_pcap0,rx_pcap={packets}"), "--"]);
         // Without flushing, which would eat what the file has.
@@ -351,7 +353,7 @@ fn net_what_dpdk_cannot_open_is_one_line() {
     refused("net_null0", "-l 999", &[], 1, &["-l 999", "lcore 999 >= RTE_MAX_LCORE", "docs/dpdk.md"]);
     refused("net_null0", "--log-level=help", &[], 1, &["--log-level=help", "EAL ended the process it was tried in"]);
     refused("net_null0", &format!("{null} -m 99999999"), &[], 1, &["99999999 MiB for DPDK's memory"]);
-    refused("net_null0", &format!("{null} -m 3"), &[], 1, &["open through DPDK net_null0", "Cannot allocate memory"]);
+    refused("net_null0", &format!("{null} -m 3"), &[], 1, &["open through DPDK net_null0", "-m MIB in --dpdk-args"]);
     refused("net_null0", "--vdev=net_nosuch0", &[], 1, &["net_nosuch0", "failed to parse device"]);
     refused("virtio_user0", null, &[], 1, &["there is no such port; DPDK has net_null0", "--vdev=NAME"]);
     refused("ffff:ff:1f.7", "", &[], 1, &["ffff:ff:1f.7", "no such port; DPDK has no port at all", "vfio-pci"]);

@@ -355,7 +355,16 @@ impl Eal {
             // SAFETY: a request whose name lives through the call, a structure for the answer, and room of the size told.
             unsafe { (self.library.ringtap_dpdk_open)(&raw, &mut facts, said.as_mut_ptr(), said.len()) }
         };
-        let handle = NonNull::new(handle).ok_or_else(|| failed(plain(&said)))?;
+        let handle = NonNull::new(handle).ok_or_else(|| {
+            let cause = plain(&said);
+            match cause.as_str() {
+                // ENOMEM and ENOBUFS.
+                "Cannot allocate memory" | "No buffer space available" => {
+                    failed(cause).way_out("use a smaller --ring, or give DPDK more memory with -m MIB in --dpdk-args")
+                }
+                _ => failed(cause),
+            }
+        })?;
         let memory = NonNull::new(facts.memory.cast()).unwrap_or(NonNull::dangling());
         let len = usize::try_from(facts.memory_bytes).unwrap_or(0);
         // SAFETY: the shim says so of the port's memory; it is closed with the port, and slots are packets it has lent.
