@@ -6,6 +6,7 @@ BINDIR     ?= $(PREFIX)/bin
 MANDIR     ?= $(PREFIX)/share/man/man1
 # Rules of the correlator, each with its test.
 RULESDIR   ?= $(PREFIX)/share/ringtap/rules/correlation
+LIBDIR     ?= $(PREFIX)/lib
 # Apart from the system's libpcap: nothing finds this folder unless it is told to.
 PCAPDIR    ?= $(PREFIX)/lib/ringtap
 PCAPMANDIR ?= $(PREFIX)/share/man/man7
@@ -19,12 +20,13 @@ RINGTAP    := $(TARGET_DIR)/release/ringtap
 MAN_OUT    := $(TARGET_DIR)/man
 COMPLETIONS_OUT := $(TARGET_DIR)/completions
 PCAP_BUILT := $(TARGET_DIR)/release/libringtap_pcap.so
+DPDK_BUILT := $(TARGET_DIR)/release/libringtap-dpdk.so
 
 export CARGO
 
 LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell lint-links lint-sizes
 
-.PHONY: help setup build demo test test-long fuzz miri conformance wasm flink scale-demo lab lab-ci lint $(LINTS) man completions licences sbom install uninstall install-services deb deb-test rpm build-pcap install-pcap uninstall-pcap leak-pcap bench clean
+.PHONY: help setup build demo test test-long fuzz miri conformance wasm flink scale-demo lab lab-ci lint $(LINTS) man completions licences sbom install uninstall install-services deb deb-test rpm build-pcap install-pcap uninstall-pcap leak-pcap build-dpdk install-dpdk uninstall-dpdk bench clean
 
 help: ## this list
 	@echo 'make TARGET, where TARGET is one of:'
@@ -165,6 +167,16 @@ install-pcap: ## copy libpcap, headers, pkg-config file and manual under PREFIX,
 
 uninstall-pcap: ## remove what install-pcap copied (same PREFIX)
 	rm -rf $(DESTDIR)$(PCAPDIR) $(DESTDIR)$(PCAPMANDIR)/ringtap-pcap.7
+
+build-dpdk: ## what --backend dpdk loads, against the DPDK that pkg-config finds (docs/dpdk.md)
+	scripts/dpdk $(dir $(DPDK_BUILT))
+
+install-dpdk: ## copy it under PREFIX (after: make build-dpdk)
+	@test -f $(DPDK_BUILT) || { echo 'Nothing built yet: run "make build-dpdk" as yourself, then "make install-dpdk" as root.' >&2; exit 1; }
+	install -D -m 644 $(DPDK_BUILT) $(DESTDIR)$(LIBDIR)/libringtap-dpdk.so
+
+uninstall-dpdk: ## remove what install-dpdk copied (same PREFIX)
+	rm -f $(DESTDIR)$(LIBDIR)/libringtap-dpdk.so
 
 install-services: ## copy systemd units, and what makes their user and folders, under PREFIX (their programs are /usr/bin's)
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc/ringtap

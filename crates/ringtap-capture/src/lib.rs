@@ -25,6 +25,7 @@ use ringtap::ledger::{Cause, Ledger};
 use ringtap::record::{LONGEST_READABLE, RecordConfig, Target};
 use ringtap::source::file::Pace;
 use ringtap::{Error, Result};
+use ringtap_run::dpdk;
 use ringtap_run::filter::Filter;
 use ringtap_run::live::Live;
 use ringtap_run::process::Process;
@@ -148,11 +149,15 @@ impl Capture {
 
     /// What is still done once all is set up. `rings`: packets come by rings.
     fn needs(&self, rings: bool) -> Needs<'_> {
-        let reads = match &self.origin {
-            Origin::Interfaces(_) => Vec::new(),
-            Origin::Files { files, .. } => files.iter().map(PathBuf::as_path).collect(),
-        };
-        Needs { rings, reads, writes: self.file().into_iter().collect(), ..Needs::default() }
+        let (mut reads, mut writes) = (Vec::new(), Vec::from_iter(self.file()));
+        match &self.origin {
+            Origin::Interfaces(lives) => {
+                let arguments = lives.iter().filter_map(|live| live.dpdk_args.as_deref());
+                writes.extend(arguments.flat_map(dpdk::socket_folders));
+            }
+            Origin::Files { files, .. } => reads.extend(files.iter().map(PathBuf::as_path)),
+        }
+        Needs { rings, reads, writes, ..Needs::default() }
     }
 }
 

@@ -92,6 +92,12 @@ pub struct Args {
     /// The libpcap of --backend pcap [default: the system's]
     #[arg(long, value_name = "FILE", help_heading = "Taking packets")]
     pcap_library: Option<PathBuf>,
+    /// Arguments of DPDK's EAL for --backend dpdk, such as "--vdev=net_vhost0,iface=/run/port" (docs/dpdk.md)
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true, help_heading = "Taking packets")]
+    dpdk_args: Option<String>,
+    /// libringtap-dpdk.so for --backend dpdk [default: the one installed or built with this program]
+    #[arg(long, value_name = "FILE", help_heading = "Taking packets")]
+    dpdk_library: Option<PathBuf>,
     /// Let auto take packets away from the host's own stack, when the filter can be decided in the driver
     #[arg(long, help_heading = "Taking packets")]
     take: bool,
@@ -179,6 +185,8 @@ Examples:
   ringtap capture -i any --backend pcap icmp                      all interfaces at once
   ringtap capture -i zc:eth1 --backend pcap --pcap-library /opt/pfring/lib/libpcap.so.1
   ringtap capture -i 0000:02:00.0 --backend vfio -w card.pcapng   a card without the kernel
+  ringtap capture -i 0000:02:00.0 --backend dpdk                  the same through DPDK's driver
+  ringtap capture -i net_vhost0 --backend dpdk --dpdk-args \"--vdev=net_vhost0,iface=/run/port\"
   ringtap capture -i eth1 --threshold 8k:1ms --threshold 100k:250us
   ringtap capture -r old.pcap -w tcp.pcapng tcp
   ringtap capture --config ringtap.toml --duration 1h             options of its [capture], which those given here override
@@ -221,7 +229,12 @@ interface libpcap leaves packets out that it has counted, and what is unaccounte
 With --backend vfio the card at a PCI address, bound to vfio-pci (driverctl set-override ADDRESS vfio-pci), is driven by
 Ringtap itself; it is no interface meanwhile. The filter runs behind it, packets of more than 1,518 bytes (1,522 with a VLAN
 tag) are lost as oversize, and their stamps are of the time when they were taken: no latency is reported. It has as many
-queues as there are CPUs to serve them, or --queues; --huge-pages holds descriptors and frames.";
+queues as there are CPUs to serve them, or --queues; --huge-pages holds descriptors and frames.
+
+With --backend dpdk packets are looked at where DPDK's driver laid them. -i is the port's name: a PCI address, or the name of a --vdev
+in --dpdk-args. Without --huge-pages none is needed. What the device had no descriptor for is ring_full, what came damaged is nic;
+packets of more than 2,048 bytes come cut or not at all, by driver; no latency is reported. A port without receive interrupts is
+looked at as often as the timer would. More: docs/dpdk.md.";
 
 /// Ways to wait.
 const WAITS: Words<How> = &[
@@ -244,6 +257,7 @@ const WAYS: Words<Backend> = &[
         "A card taken from the kernel, by its PCI address (Intel 82576 and 82574, bound to vfio-pci)",
         Backend::Vfio,
     ),
+    ("dpdk", "A port of DPDK's, by its name there; sleeps by its receive interrupt", Backend::Dpdk),
 ];
 
 /// Ways to attach XDP.
@@ -362,6 +376,8 @@ impl Args {
         let live = self.tuning.tuned(self.live.live(interface));
         Live {
             pcap_library: self.pcap_library.clone(),
+            dpdk_library: self.dpdk_library.clone(),
+            dpdk_args: self.dpdk_args.clone(),
             take: self.take,
             attach: self.xdp,
             frame_bytes: self.frame_size,

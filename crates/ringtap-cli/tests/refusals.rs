@@ -187,7 +187,8 @@ fn options_that_would_do_nothing_are_refused() {
     let of_interfaces =
         ["--max-latency 2ms", "--peak-rate 1M", "--backend xdp", "--queues 1", "--cpu 0", "--priority 1"];
     let of_capture = "--wait timer,--period 1ms,--threshold 1k,--napi-pacing off,--alpha1 0.5,--alpha2 0.5,--n1 1,--n2 2,--take,\
-        --xdp native,--frame-size 2KiB,--huge-pages,--direction in,--ring 64,--no-promiscuous,--pcap-library x";
+        --xdp native,--frame-size 2KiB,--huge-pages,--direction in,--ring 64,--no-promiscuous,--pcap-library x,\
+        --dpdk-args x,--dpdk-library x";
     for option in of_interfaces.into_iter().chain(of_capture.split(',')) {
         conflict("capture -r x.pcap", "--read", option);
     }

@@ -2,13 +2,14 @@
 //!
 //! arguments ([`units`], [`arguments`], [`filter`]) → plan and configuration ([`live`], [`waiting`]) → privileges and signals
 //! ([`process`], [`signals`], [`user`], [`sandbox`]) → [`process::Process::start`]. Beside it: what a service manager is told ([`service_manager`]), files and numbers that are secret
-//! ([`secrets`]), the configuration that all programs share ([`one_file`]), what is said of devices ([`devices`]), what works on this host ([`doctor`]), where our libpcap is ([`pcap_library`]).
+//! ([`secrets`]), the configuration that all programs share ([`one_file`]), what is said of devices ([`devices`]), what works on this host ([`doctor`]), where our libpcap is ([`pcap_library`]), what belongs to DPDK ([`dpdk`]).
 //!
 //! Does not: print results, or know what is done with packets.
 
 pub mod arguments;
 pub mod devices;
 pub mod doctor;
+pub mod dpdk;
 pub mod filter;
 pub mod kafka;
 pub mod live;

@@ -16,6 +16,7 @@ use ringtap::sched;
 use ringtap::steer::Attach;
 use ringtap::{Error, Result};
 
+use crate::dpdk;
 use crate::filter::Filter;
 use crate::notes;
 use crate::waiting::Waiting;
@@ -30,12 +31,16 @@ const BOUNDS_NS: std::ops::RangeInclusive<u128> = 10_000..=1_000_000_000;
 /// What a program asks of its receiver. What is `None` comes from this host's calibration or from the interface.
 #[derive(Debug, Clone)]
 pub struct Live {
-    /// Name of the interface, of libpcap's device, or PCI address of a card.
+    /// Name of the interface, of libpcap's device, of DPDK's port, or PCI address of a card.
     pub interface: String,
     /// How packets are taken.
     pub backend: Backend,
     /// File of the libpcap that [`Backend::Pcap`] takes.
     pub pcap_library: Option<PathBuf>,
+    /// File of libringtap-dpdk.so for [`Backend::Dpdk`]; `None`: the one that was installed or built with this program.
+    pub dpdk_library: Option<PathBuf>,
+    /// Arguments of DPDK's EAL, divided by blanks.
+    pub dpdk_args: Option<String>,
     /// Packets may be taken away from the host's own stack.
     pub take: bool,
     /// How to attach XDP.
@@ -87,6 +92,8 @@ impl Live {
             interface: interface.into(),
             backend: Backend::Auto,
             pcap_library: None,
+            dpdk_library: None,
+            dpdk_args: None,
             take: false,
             attach: None,
             queues: Queues::All,
@@ -137,7 +144,7 @@ impl Live {
         if self.napi_pause_ns.is_some_and(|ns| ns > 0) && !matches!(self.backend, Backend::Auto | Backend::Xdp) {
             return refuse("--napi-pacing", "only AF_XDP paces NAPI", "leave it out, or use --backend xdp");
         }
-        if self.incoming_only == Some(false) && matches!(self.backend, Backend::Xdp | Backend::Vfio) {
+        if self.incoming_only == Some(false) && matches!(self.backend, Backend::Xdp | Backend::Vfio | Backend::Dpdk) {
             let cause = "this --backend sees incoming packets only";
             return refuse("--direction inout", cause, "leave it out, or use --backend packet");
         }
@@ -148,10 +155,16 @@ impl Live {
                 "add --backend pcap",
             );
         }
-        if self.huge_pages && !matches!(self.backend, Backend::Auto | Backend::Xdp | Backend::Vfio) {
+        if self.backend != Backend::Dpdk {
+            let told = [("--dpdk-library", self.dpdk_library.is_some()), ("--dpdk-args", self.dpdk_args.is_some())];
+            if let Some((option, _)) = told.into_iter().find(|&(_, is_told)| is_told) {
+                return refuse(option, "only --backend dpdk takes packets through DPDK", "add --backend dpdk");
+            }
+        }
+        if self.huge_pages && !matches!(self.backend, Backend::Auto | Backend::Xdp | Backend::Vfio | Backend::Dpdk) {
             return refuse(
                 "--huge-pages",
-                "only AF_XDP and vfio keep frames in them",
+                "only AF_XDP, vfio and DPDK keep frames in them",
                 "leave it out, or use --backend xdp",
             );
         }
@@ -211,6 +224,8 @@ impl Live {
         config.policy = policy;
         config.backend = self.backend;
         config.pcap_library.clone_from(&self.pcap_library);
+        config.dpdk_library = self.dpdk_library.clone().or_else(dpdk::library);
+        config.dpdk_args = self.dpdk_args.clone().unwrap_or_default();
         config.take = self.take;
         let rule = filter.and_then(Filter::rule);
         // Without a rule AF_XDP takes everything, which is not what the filter asks to take from the host.
@@ -327,6 +342,9 @@ mod tests {
             Live { max_latency: Duration::from_secs(2), ..told() },
             Live { attach: Some(Attach::Native), backend: Backend::Packet, ..told() },
             Live { pcap_library: Some("lib".into()), ..told() },
+            Live { dpdk_library: Some("lib".into()), ..told() },
+            Live { dpdk_args: Some("-l 1".into()), backend: Backend::Vfio, ..told() },
+            Live { incoming_only: Some(false), backend: Backend::Dpdk, ..told() },
             Live { huge_pages: true, backend: Backend::Packet, ..told() },
             Live { take: true, backend: Backend::Packet, ..told() },
             Live { napi_pause_ns: Some(50_000), backend: Backend::Packet, ..told() },

@@ -28,12 +28,17 @@ pub enum Queues {
 /// Everything a receiver can be told.
 #[derive(Debug, Clone)]
 pub struct ReceiverConfig {
-    /// Interface name; for [`Backend::Vfio`] a PCI address.
+    /// Interface name; for [`Backend::Vfio`] a PCI address, for [`Backend::Dpdk`] a port's name.
     pub interface: String,
     /// Back end.
     pub backend: Backend,
     /// File of the libpcap that [`Backend::Pcap`] takes; `None`: the system's.
     pub pcap_library: Option<PathBuf>,
+    /// File of libringtap-dpdk.so for [`Backend::Dpdk`]; `None`: where the dynamic linker finds it.
+    pub dpdk_library: Option<PathBuf>,
+    /// Arguments of DPDK's EAL, divided by blanks, for [`Backend::Dpdk`]. EAL is started once in a process, with those of the first
+    /// receiver.
+    pub dpdk_args: String,
     /// Packets may be taken away from the host stack on an interface the host uses itself.
     pub take: bool,
     /// What to take (none: everything); only AF_XDP steers.
@@ -96,6 +101,8 @@ impl ReceiverConfig {
             interface: interface.into(),
             backend: Backend::Auto,
             pcap_library: None,
+            dpdk_library: None,
+            dpdk_args: String::new(),
             take: false,
             rules: Vec::new(),
             rules_are_exact: true,

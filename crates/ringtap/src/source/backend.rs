@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use super::share::Rings;
-use super::{AnySource, given, packet, pcap, socket, vfio, xdp};
+use super::{AnySource, dpdk, given, packet, pcap, socket, vfio, xdp};
 use crate::error::Result;
 use crate::interface::Interface;
 use crate::receiver::ReceiverConfig;
@@ -78,6 +78,8 @@ backends! {
     Pcap => pcap::OPENER,
     /// A card taken from the kernel, by its PCI address.
     Vfio => vfio::OPENER,
+    /// A port of DPDK's, by its name there: a card's PCI address, or a virtual device.
+    Dpdk => dpdk::OPENER,
     /// A device of the program's own ([`given::give`]).
     Given => given::OPENER,
 }

@@ -19,6 +19,7 @@ use crate::transmit::TransmitRing;
 
 pub(crate) mod backend;
 pub(crate) mod counters;
+pub mod dpdk;
 pub mod file;
 pub mod given;
 pub mod packet;
@@ -68,7 +69,7 @@ pub enum Wake {
 /// What a back end says of itself once it is set up; part of every report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Description {
-    /// `xdp`, `packet`, `socket`, `pcap`, `vfio` or `file`.
+    /// `xdp`, `packet`, `socket`, `pcap`, `vfio`, `dpdk` or `file`.
     pub backend: &'static str,
     /// Interface or file name.
     pub object: String,
@@ -84,7 +85,7 @@ pub struct Description {
     pub ring_slots: usize,
     /// Pinned memory of ring and frames, bytes.
     pub memory_bytes: usize,
-    /// Version and file of the libpcap it is taken through, where it is.
+    /// Version and file of the libpcap or DPDK it is taken through, where it is.
     pub library: Option<String>,
 }
 

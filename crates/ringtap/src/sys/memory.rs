@@ -64,6 +64,8 @@ impl Slot {
 pub(crate) struct Region {
     base: NonNull<u8>,
     len: usize,
+    /// Somebody else mapped it, and will unmap it.
+    is_lent: bool,
 }
 
 // SAFETY: a Region is a plain range of mapped memory; access from several threads is governed by the ring protocols
@@ -273,7 +275,15 @@ impl Region {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned a null mapping"))?;
-        Ok(Self { base, len })
+        Ok(Self { base, len, is_lent: false })
+    }
+
+    /// The `len` bytes at `base` that a library keeps packets in; slots in it are made by the module that knows the library.
+    ///
+    /// # Safety
+    /// They stay mapped as long as this region, and the bytes of a slot are not written to until it is given back.
+    pub(super) unsafe fn lent(base: NonNull<u8>, len: usize) -> Self {
+        Self { base, len, is_lent: true }
     }
 
     /// Leaves it out of core dumps (madvise(2), MADV_DONTDUMP): packets are others' words, and a ring is large. Given once all parts of the
@@ -324,6 +334,9 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        if self.is_lent {
+            return;
+        }
         // SAFETY: the mapping was made by `map` with this length and nothing can refer to it any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }

@@ -4,7 +4,7 @@
 //! an arena. Loaded, not linked: a patched libpcap (netmap, PF_RING, DPDK) is chosen by its file, and the core is itself part
 //! of a libpcap (the crate ringtap-pcap), where a linked one would be that same library again.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint};
+use std::ffi::{CString, c_char, c_int, c_uchar, c_uint};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::ptr::NonNull;
@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use libloading::os::unix::{Library as Loaded, RTLD_LOCAL, RTLD_NOW};
 
+use super::loaded::{cause, file_of, functions, text};
 use super::memory::{Arena, Region, Slot};
 use crate::burst::BURST_MAX;
 use crate::error::{Error, Result};
@@ -63,27 +64,6 @@ pub(crate) struct Statistics {
 }
 
 type Callback = unsafe extern "C" fn(*mut c_uchar, *const Header, *const c_uchar);
-
-macro_rules! functions {
-    ($(fn $name:ident($($type:ty),*) $(-> $result:ty)?;)*) => {
-        /// A libpcap and the functions of it that are used.
-        struct Library {
-            $($name: unsafe extern "C" fn($($type),*) $(-> $result)?,)*
-            /// Unloads it when dropped.
-            _loaded: Loaded,
-        }
-
-        impl Library {
-            fn of(loaded: Loaded) -> std::result::Result<Self, libloading::Error> {
-                // SAFETY: the types are those of pcap/pcap.h; the functions are called only while the library is loaded.
-                unsafe {
-                    $(let $name = *loaded.get(concat!(stringify!($name), "\0").as_bytes())?;)*
-                    Ok(Self { $($name,)* _loaded: loaded })
-                }
-            }
-        }
-    };
-}
 
 functions! {
     fn pcap_activate(*mut RawPcap) -> c_int;
@@ -149,9 +129,8 @@ impl Library {
         // SAFETY: loading runs the library's constructors: it is the system's, or one the user named.
         let open = |name: &Path| unsafe { Loaded::open(Some(name), FLAGS) };
         let failed = |name: &Path, error: libloading::Error| {
-            // The dynamic linker begins with the name itself.
-            let (name, cause) = (name.display().to_string(), cause(&error));
-            let cause = cause.strip_prefix(&format!("{name}: ")).unwrap_or(&cause).to_owned();
+            let name = name.display().to_string();
+            let cause = cause(&name, &error);
             Error::failed("load libpcap", name, cause)
         };
         let loaded = match path {
@@ -170,14 +149,7 @@ impl Library {
     fn name(&self) -> String {
         // SAFETY: the function takes nothing and returns a string that stays.
         let version = unsafe { text((self.pcap_lib_version)()) };
-        // SAFETY: all zeroes is a valid Dl_info.
-        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-        // SAFETY: an address inside the library, and a structure that dladdr(3) fills; the name in it lives as the library.
-        let file = unsafe {
-            let found = libc::dladdr(self.pcap_lib_version as *const libc::c_void, &mut info) != 0;
-            found.then(|| text(info.dli_fname))
-        };
-        format!("{version}, {}", file.unwrap_or_else(|| "of an unknown file".to_owned()))
+        format!("{version}, {}", file_of(self.pcap_lib_version as *const libc::c_void))
     }
 
     /// The devices it offers, for messages.
@@ -399,24 +371,6 @@ impl Intake<'_> {
         self.slots.push(slot);
         self.start += data.len().next_multiple_of(LINE);
     }
-}
-
-/// A copy of a C string.
-///
-/// # Safety
-/// It is null or ended by a zero.
-unsafe fn text(pointer: *const c_char) -> String {
-    if pointer.is_null() {
-        return String::new();
-    }
-    // SAFETY: by contract.
-    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
-}
-
-/// libloading keeps the dynamic linker's words behind its own.
-fn cause(error: &libloading::Error) -> String {
-    use std::error::Error as _;
-    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 #[cfg(test)]

@@ -1,0 +1,386 @@
+//! `ringtap capture --backend dpdk`: virtio_user and net_vhost on this host, each end a process of its own, without a card and
+//! without huge pages. The other end is DPDK's testpmd.
+
+mod capture_support;
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use capture_support::{Capture, Ended, RINGTAP, testbed, tool};
+use nix::sys::signal::Signal;
+use ringtap_testbed::{Host, RunningProgram, Testbed, TestbedConfig};
+use serde_json::Value;
+
+const COUNT: u32 = 20_000;
+/// Longest testpmd may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The number's place in a packet: behind an Ethernet header.
+const NUMBER: usize = 14;
+const PACKET_BYTES: usize = 64;
+
+/// The library, built once for all tests.
+fn library(test: &str) -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        tool(test, concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/dpdk"), &[folder.to_str().unwrap()]);
+        folder.join("libringtap-dpdk.so")
+    })
+}
+
+/// Two ends of one wire, and where it is.
+struct Place {
+    testbed: Testbed,
+    folder: tempfile::TempDir,
+    library: &'static Path,
+}
+
+impl Place {
+    fn new(test: &str) -> Self {
+        let library = library(test);
+        Self {
+            testbed: testbed(test, TestbedConfig::default()),
+            folder: tempfile::Builder::new().prefix("ringtap-dpdk").tempdir().unwrap(),
+            library,
+        }
+    }
+
+    fn host(&self) -> &Host {
+        self.testbed.receiver()
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// The driver's side, and the device's, of the wire `name`.
+    fn virtio_user(&self, name: &str) -> String {
+        format!("--vdev=virtio_user0,path={}", self.at(name))
+    }
+
+    fn vhost(&self, name: &str) -> String {
+        format!("--vdev=net_vhost0,iface={}", self.at(name))
+    }
+
+    /// A capture of a port, by this way of waiting.
+    fn capture(&self, port: &str, device: &str, arguments: &[&str]) -> Capture {
+        let mut command = self.command(port, device);
+        command.args(["--ring", "1024", "--json"]).args(arguments);
+        let capture = Capture::of(self.host(), command);
+        capture.wait_for("capturing from");
+        capture
+    }
+
+    fn command(&self, port: &str, device: &str) -> Command {
+        let mut command = self.host().command(RINGTAP);
+        command.args(["capture", "--backend", "dpdk", "-i", port, "--dpdk-args", device]);
+        // What EAL keeps beside its memory.
+        command.arg("--dpdk-library").arg(self.library).env("RUNTIME_DIRECTORY", self.folder.path());
+        command
+    }
+
+    /// A capture file of numbered packets from `first` on.
+    fn numbered(&self, name: &str, first: u32, count: u32) -> String {
+        let mut bytes = Vec::new();
+        let mut put = |words: &[u32]| words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        put(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1]);
+        for number in first..first + count {
+            put(&[0, 0, PACKET_BYTES as u32, PACKET_BYTES as u32]);
+            let mut packet = [0u8; PACKET_BYTES];
+            packet[..6].fill(0xff);
+            packet[12..14].copy_from_slice(&[0x88, 0xb5]);
+            packet[NUMBER..NUMBER + 4].copy_from_slice(&number.to_be_bytes());
+            put(&packet.chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect::<Vec<_>>());
+        }
+        let path = self.at(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// Testpmd with `device` as its port 0, which will send these packets.
+    fn testpmd(&self, device: &str, packets: &str) -> Testpmd {
+        Testpmd::start(self, device, packets)
+    }
+}
+
+/// testpmd at its prompt.
+struct Testpmd {
+    program: RunningProgram,
+    prompt: ChildStdin,
+    said: Arc<Mutex<String>>,
+}
+
+impl Testpmd {
+    fn start(place: &Place, device: &str, packets: &str) -> Self {
+        // Into a pipe it would keep its answers to itself until its end.
+        let mut command = place.host().command("stdbuf");
+        command.args(["-oL", "dpdk-testpmd"]);
+        let memory = ["--no-huge", "--no-shconf", "-m", "128", "--no-pci", "--no-telemetry", "--lcores=0@0,1@0"];
+        command.args(memory).args([device, &format!("--vdev=net_pcap0,rx_pcap={packets}"), "--"]);
+        // Without flushing, which would eat what the file has.
+        command.args(["-i", "--rxq=1", "--txq=1", "--total-num-mbufs=4096", "--no-flush-rx"]);
+        command.env("RUNTIME_DIRECTORY", place.folder.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut program = place.host().start(command).unwrap_or_else(|error| panic!("did not run: {error}"));
+        let mut stdout = program.child().stdout.take().unwrap();
+        let prompt = program.child().stdin.take().unwrap();
+        let said = Arc::new(Mutex::new(String::new()));
+        let heard = Arc::clone(&said);
+        std::thread::spawn(move || {
+            let mut some = [0; 4096];
+            while let Ok(count @ 1..) = stdout.read(&mut some) {
+                heard.lock().unwrap().push_str(&String::from_utf8_lossy(&some[..count]));
+            }
+        });
+        let this = Self { program, prompt, said };
+        this.wait_for(0, "testpmd> ");
+        this
+    }
+
+    fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
+    }
+
+    /// Waits for a text behind what was said before; returns what was said since then.
+    fn wait_for(&self, from: usize, text: &str) -> String {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let said = self.said();
+            if said.get(from..).is_some_and(|since| since.contains(text)) {
+                return said[from..].to_owned();
+            }
+            assert!(Instant::now() < until, "no {text:?} in {said}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn say(&mut self, line: &str) -> usize {
+        let from = self.said().len();
+        writeln!(self.prompt, "{line}").unwrap();
+        self.prompt.flush().unwrap();
+        from
+    }
+
+    /// Sends all `count` packets of its file, in bursts of 32 at a time, waiting where there is no room.
+    fn send_all(&mut self, count: u32) {
+        self.say("set fwd io retry");
+        self.say("set burst tx delay 10 retry 100000");
+        let from = self.say("start");
+        self.wait_for(from, "packets/burst");
+        let until = Instant::now() + PATIENCE;
+        while self.sent() < u64::from(count) {
+            assert!(Instant::now() < until, "{} of {count} were sent", self.sent());
+        }
+        let from = self.say("stop");
+        self.wait_for(from, "Done.");
+    }
+
+    /// Packets that its port 0 has sent.
+    fn sent(&mut self) -> u64 {
+        let from = self.say("show port stats 0");
+        let block = self.wait_for(from, "Tx-bps:");
+        let sent = block.split_once("TX-packets:").unwrap().1;
+        sent.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    fn quit(mut self) {
+        self.say("quit");
+        let until = Instant::now() + PATIENCE;
+        while self.program.child().try_wait().unwrap().is_none() {
+            assert!(Instant::now() < until, "{}", self.said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Numbers of the packets in a file.
+fn numbers(test: &str, file: &str) -> BTreeSet<u32> {
+    let text = tool(test, "tshark", &["-r", file, "-T", "fields", "-e", "data.data"]);
+    text.lines().map(|line| u32::from_str_radix(&line[..8], 16).unwrap()).collect()
+}
+
+fn assert_whole(test: &str, ended: &Ended, file: &str, wanted: std::ops::Range<u32>) -> Value {
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    let summary = ended.summary();
+    let count: u64 = wanted.len() as u64;
+    let ledger = &summary["ledger"];
+    for (name, packets) in [("offered", count), ("delivered", count), ("lost", 0), ("unaccounted", 0)] {
+        assert_eq!(ledger[name], packets, "{name}: {summary}");
+    }
+    assert_eq!(summary["backend"], "dpdk");
+    assert!(numbers(test, file).into_iter().eq(wanted), "each number once");
+    summary
+}
+
+const WAITS: [(&str, &[&str]); 3] = [
+    ("interrupt", &["--wait", "interrupt"]),
+    ("timer", &["--wait", "timer", "--period", "500us"]),
+    ("hybrid", &["--wait", "hybrid", "--period", "500us", "--threshold", "10k"]),
+];
+
+/// By every way of waiting and at both ends of the wire: each number once, and DPDK's counters say the same.
+#[test]
+fn net_capture_through_dpdk_is_whole() {
+    const TEST: &str = "net_capture_through_dpdk_is_whole";
+    let place = Place::new(TEST);
+    let packets = place.numbered("packets.pcap", 0, COUNT);
+    for (wait, waiting) in WAITS {
+        for ours in ["virtio_user0", "net_vhost0"] {
+            let wire = format!("{wait}-{ours}");
+            let file = place.at(&format!("{wire}.pcapng"));
+            let arguments = [waiting, &["-w", &file, "--spool", "4MiB"]].concat();
+            let (capture, mut other) = if ours == "virtio_user0" {
+                let other = place.testpmd(&place.vhost(&wire), &packets);
+                (place.capture(ours, &place.virtio_user(&wire), &arguments), other)
+            } else {
+                let capture = place.capture(ours, &place.vhost(&wire), &arguments);
+                (capture, place.testpmd(&place.virtio_user(&wire), &packets))
+            };
+            other.send_all(COUNT);
+            std::thread::sleep(Duration::from_millis(50));
+            let ended = capture.interrupt();
+            other.quit();
+            let summary = assert_whole(TEST, &ended, &file, 0..COUNT);
+            let source = &summary["sources"][0];
+            assert!(source["library"].as_str().unwrap().starts_with("DPDK 2"), "{summary}");
+            assert!(!ended.stderr.contains("no receive interrupts"), "{}", ended.stderr);
+            let wakes = |name: &str| summary[name].as_u64().unwrap();
+            match wait {
+                "timer" => assert_eq!(wakes("interrupt_wakes"), 0, "{summary}"),
+                "interrupt" => assert_eq!(wakes("timer_wakes"), 0, "{summary}"),
+                _ => assert!(wakes("interrupt_wakes") > 0, "{summary}"),
+            }
+            assert!(!Path::new(&place.at(&wire)).exists(), "whoever made the socket has removed it");
+        }
+    }
+}
+
+/// The other end is killed, and comes again: the capture goes on, and has what both have sent.
+#[test]
+fn net_the_other_end_of_a_dpdk_port_may_be_killed_and_come_again() {
+    const TEST: &str = "net_the_other_end_of_a_dpdk_port_may_be_killed_and_come_again";
+    const EACH: u32 = 2000;
+    let place = Place::new(TEST);
+    for (wait, waiting) in WAITS {
+        let file = place.at(&format!("{wait}.pcapng"));
+        let capture =
+            place.capture("net_vhost0", &place.vhost(wait), &[waiting, &["-w", &file, "--spool", "4MiB"]].concat());
+        for life in 0..3 {
+            let packets = place.numbered("packets.pcap", life * EACH, EACH);
+            let mut other = place.testpmd(&place.virtio_user(wait), &packets);
+            other.send_all(EACH);
+            // Nothing of it is on the way when it dies.
+            std::thread::sleep(Duration::from_millis(50));
+            other.program.child().kill().unwrap();
+            other.program.child().wait().unwrap();
+        }
+        assert_whole(TEST, &capture.interrupt(), &file, 0..3 * EACH);
+    }
+}
+
+/// Killed in the middle of traffic, at either end: what came is accounted for, and the next capture begins anew.
+#[test]
+fn net_a_death_in_the_middle_of_dpdk_traffic_adds_up() {
+    const TEST: &str = "net_a_death_in_the_middle_of_dpdk_traffic_adds_up";
+    let place = Place::new(TEST);
+    let packets = place.numbered("packets.pcap", 0, 10);
+    let endless = format!("{packets},infinite_rx=1");
+    let hybrid = WAITS[2].1;
+    let begin = |other: &mut Testpmd| {
+        let from = other.say("start");
+        other.wait_for(from, "packets/burst");
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    let mut other = place.testpmd(&place.vhost("wire"), &endless);
+    let mut killed = place.capture("virtio_user0", &place.virtio_user("wire"), hybrid);
+    begin(&mut other);
+    killed.signal(Signal::SIGKILL);
+    killed.end();
+    let next = place.capture("virtio_user0", &place.virtio_user("wire"), hybrid);
+    std::thread::sleep(Duration::from_millis(300));
+    other.program.child().kill().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let ended = next.interrupt();
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    let summary = ended.summary();
+    assert!(summary["ledger"]["delivered"].as_u64().unwrap() > 0, "{summary}");
+    assert_eq!(summary["ledger"]["unaccounted"], 0, "{summary}");
+    let left = std::fs::read_dir("/dev/hugepages").into_iter().flatten().flatten().map(|entry| entry.file_name());
+    assert_eq!(left.filter(|name| name.to_string_lossy().starts_with("rte")).count(), 0, "no page is left behind");
+}
+
+/// A port without interrupts is looked at by the clock, and that is said once.
+#[test]
+fn net_a_dpdk_port_without_interrupts_is_looked_at_by_the_clock() {
+    const TEST: &str = "net_a_dpdk_port_without_interrupts_is_looked_at_by_the_clock";
+    let place = Place::new(TEST);
+    let packets = place.numbered("packets.pcap", 0, COUNT);
+    let device = format!("--vdev=net_pcap0,rx_pcap={packets}");
+    for (wait, waiting) in WAITS {
+        let file = place.at(&format!("{wait}.pcapng"));
+        let count = COUNT.to_string();
+        let arguments = [waiting, &["-w", &file, "--spool", "4MiB", "--count", &count]].concat();
+        let ended = place.capture("net_pcap0", &device, &arguments).end();
+        assert_whole(TEST, &ended, &file, 0..COUNT);
+        let said =
+            ended.stderr.matches("net_pcap0 (net_pcap) has no receive interrupts: it is looked at every").count();
+        assert_eq!(said, 1, "{wait}: {}", ended.stderr);
+    }
+}
+
+/// One line each, whatever EAL does to its process.
+#[test]
+fn net_what_dpdk_cannot_open_is_one_line() {
+    const TEST: &str = "net_what_dpdk_cannot_open_is_one_line";
+    let place = Place::new(TEST);
+    let refused = |port: &str, arguments: &str, more: &[&str], code: i32, parts: &[&str]| {
+        let mut command = place.command(port, arguments);
+        command.args(["--wait", "interrupt", "-w", "-"]).args(more);
+        if !more.contains(&"--ring") {
+            command.args(["--ring", "1024"]);
+        }
+        let ended = Capture::of(place.host(), command).end();
+        ended.assert_refused(code, parts);
+        assert!(ended.stdout.is_empty(), "EAL says nothing there: {}", String::from_utf8_lossy(&ended.stdout));
+    };
+    let null = "--vdev=net_null0";
+    refused("net_null0", "--no-such", &[], 2, &["--no-such: EAL has no such option", "--dpdk-args"]);
+    refused("net_null0", "--help", &[], 2, &["--help: EAL would only print"]);
+    refused("net_null0", "-l 999", &[], 1, &["-l 999", "lcore 999 >= RTE_MAX_LCORE", "docs/dpdk.md"]);
+    refused("net_null0", "--log-level=help", &[], 1, &["--log-level=help", "EAL ended the process it was tried in"]);
+    refused("net_null0", &format!("{null} -m 99999999"), &[], 1, &["99999999 MiB for DPDK's memory"]);
+    refused("net_null0", &format!("{null} -m 3"), &[], 1, &["open through DPDK net_null0", "-m MIB in --dpdk-args"]);
+    refused("net_null0", "--vdev=net_nosuch0", &[], 1, &["net_nosuch0", "failed to parse device"]);
+    refused("virtio_user0", null, &[], 1, &["there is no such port; DPDK has net_null0", "--vdev=NAME"]);
+    refused("ffff:ff:1f.7", "", &[], 1, &["ffff:ff:1f.7", "no such port; DPDK has no port at all", "vfio-pci"]);
+    let nowhere = format!("--vdev=virtio_user0,path={}", place.at("nowhere"));
+    refused("virtio_user0", &nowhere, &[], 1, &["there is no such port", "No such file or directory"]);
+    refused(
+        "net_tap0",
+        "--vdev=net_tap0,iface=tap0",
+        &[],
+        1,
+        &["net_tap tells of packets by signals", "--backend xdp"],
+    );
+    refused("net_null0", null, &["--ring", "12"], 2, &["net_null0", "12 ring slots"]);
+    let one = format!("--vdev=net_pcap0,rx_pcap={}", place.numbered("packets.pcap", 0, 1));
+    refused("net_pcap0", &one, &["--queues", "2"], 2, &["2 queues, and it has at most 1"]);
+    let other = place.at("other.c");
+    std::fs::write(&other, "unsigned ringtap_dpdk_abi(void) { return 99; }").unwrap();
+    let library = place.at("other.so");
+    tool(TEST, "cc", &["-shared", "-fPIC", "-o", &library, &other]);
+    for (file, parts) in [
+        ("/no/such.so", ["load the library for DPDK /no/such.so", "No such file"]),
+        (&library, ["other.so: it is of version 99 of the interface", "make build-dpdk"]),
+        ("libc.so.6", ["libc.so.6", "ringtap_dpdk_abi"]),
+    ] {
+        let mut command = place.host().command(RINGTAP);
+        command.args(["capture", "-i", "net_null0", "--backend", "dpdk", "--wait", "interrupt", "--ring", "1024"]);
+        command.args(["--dpdk-library", file]);
+        Capture::of(place.host(), command).end().assert_refused(1, &parts);
+    }
+}

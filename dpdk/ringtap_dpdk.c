@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * libringtap-dpdk.so: see ringtap_dpdk.h. Owns the order in which DPDK is asked; what is done with the packets, and when, is the
+ * caller's.
+ */
+#define _GNU_SOURCE
+#include "ringtap_dpdk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_bus.h>
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_version.h>
+
+/* Most packets asked of a driver at a time. */
+#define BURST 64
+/* A trial that takes longer than this hangs. */
+#define TRIAL_SECONDS 60
+/* Frames of 2048 bytes behind the head room that drivers want. */
+#define ROOM_BYTES (RTE_PKTMBUF_HEADROOM + 2048)
+
+struct ringtap_dpdk {
+	uint16_t id;
+	uint16_t queues;
+	struct rte_mempool *pool;
+	uint8_t *memory;
+	struct rte_eth_stats before;
+	/* Of each queue: becomes readable with its interrupt; -1 where it has none. */
+	int bells[];
+};
+
+/* What DPDK says at the level of errors, and in a trial's process where it goes at once. */
+static pthread_mutex_t heard_lock = PTHREAD_MUTEX_INITIALIZER;
+static char heard[1024];
+static size_t heard_len;
+static int heard_by = -1;
+
+static void hear_nothing(void)
+{
+	pthread_mutex_lock(&heard_lock);
+	heard_len = 0;
+	pthread_mutex_unlock(&heard_lock);
+}
+
+static void copy(char *to, size_t room, const char *from)
+{
+	if (room > 0)
+		snprintf(to, room, "%s", from);
+}
+
+/* What was heard since hear_nothing, or the words for `error`. */
+static void say(char *said, size_t room, int error)
+{
+	pthread_mutex_lock(&heard_lock);
+	heard[heard_len] = 0;
+	copy(said, room, heard_len > 0 ? heard : error != 0 ? strerror(error < 0 ? -error : error) : "");
+	pthread_mutex_unlock(&heard_lock);
+}
+
+/* The stream of DPDK's log: of errors the first ones are kept, the rest goes nowhere. */
+static ssize_t hear(void *cookie, const char *text, size_t len)
+{
+	(void)cookie;
+	if (rte_log_cur_msg_loglevel() > (int)RTE_LOG_ERR)
+		return (ssize_t)len;
+	if (heard_by >= 0) {
+		ssize_t told = write(heard_by, text, len);
+
+		(void)told;
+		return (ssize_t)len;
+	}
+	pthread_mutex_lock(&heard_lock);
+	size_t kept = RTE_MIN(len, sizeof(heard) - 1 - heard_len);
+
+	memcpy(heard + heard_len, text, kept);
+	heard_len += kept;
+	pthread_mutex_unlock(&heard_lock);
+	return (ssize_t)len;
+}
+
+static int listen_to_log(void)
+{
+	static FILE *stream;
+	cookie_io_functions_t functions = { .write = hear };
+
+	if (stream == NULL)
+		stream = fopencookie(NULL, "w", functions);
+	return stream == NULL || rte_openlog_stream(stream) != 0 ? -ENOMEM : 0;
+}
+
+uint32_t ringtap_dpdk_abi(void)
+{
+	return RINGTAP_DPDK_ABI;
+}
+
+const char *ringtap_dpdk_version(void)
+{
+	return rte_version();
+}
+
+/* The trial's own process. Standard output and error are not for what EAL prints there. */
+static void try_here(int argc, char **argv, int report)
+{
+	int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (nowhere >= 0) {
+		dup2(nowhere, STDIN_FILENO);
+		dup2(nowhere, STDOUT_FILENO);
+		dup2(nowhere, STDERR_FILENO);
+	}
+	heard_by = report;
+	int error = listen_to_log();
+
+	if (error == 0 && rte_eal_init(argc, argv) < 0)
+		error = -(rte_errno > 0 ? rte_errno : EINVAL);
+	/* Behind the words: a zero, then whether it went well. */
+	char verdict[2] = { 0, error == 0 };
+	ssize_t told = write(report, verdict, sizeof(verdict));
+
+	(void)told;
+	_exit(0);
+}
+
+/* Reads until the other side closes or the time is over; returns what fit, or a negative errno value. */
+static ssize_t read_all(int fd, char *text, size_t room)
+{
+	struct timespec now;
+	size_t len = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	for (time_t end = now.tv_sec + TRIAL_SECONDS; now.tv_sec < end; clock_gettime(CLOCK_MONOTONIC, &now)) {
+		struct pollfd entry = { .fd = fd, .events = POLLIN };
+		char beyond[256];
+		int ready = poll(&entry, 1, 1000);
+		ssize_t got;
+
+		if (ready == 0 || (ready < 0 && errno == EINTR))
+			continue;
+		if (ready < 0)
+			return -errno;
+		/* What finds no room still has the verdict at its end. */
+		got = read(fd, len < room ? text + len : beyond, len < room ? room - len : sizeof(beyond));
+		if (got == 0)
+			return (ssize_t)len;
+		if (got < 0)
+			return -errno;
+		if (len < room)
+			len += (size_t)got;
+		else
+			memcpy(text + room - 2, beyond + RTE_MAX(got, 2) - 2, 2);
+	}
+	return -ETIMEDOUT;
+}
+
+int ringtap_dpdk_try(int argc, char **argv, char *said, size_t room)
+{
+	char words[4096];
+	int ends[2], status = 0;
+	pid_t child;
+
+	copy(said, room, "");
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return -errno;
+	child = fork();
+	if (child < 0) {
+		int error = errno;
+
+		close(ends[0]);
+		close(ends[1]);
+		return -error;
+	}
+	if (child == 0) {
+		close(ends[0]);
+		try_here(argc, argv, ends[1]);
+	}
+	close(ends[1]);
+	ssize_t len = read_all(ends[0], words, sizeof(words));
+
+	close(ends[0]);
+	kill(child, SIGKILL);
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	if (len < 0)
+		return (int)len;
+	if (len >= 2 && words[len - 2] == 0) {
+		copy(said, room, words);
+		return words[len - 1] == 1 ? 0 : -EINVAL;
+	}
+	/* It ended without a verdict. */
+	words[RTE_MIN((size_t)len, sizeof(words) - 1)] = 0;
+	copy(said, room, words);
+	return -ECHILD;
+}
+
+int ringtap_dpdk_start(int argc, char **argv, char *said, size_t room)
+{
+	int error = listen_to_log();
+
+	hear_nothing();
+	if (error == 0 && rte_eal_init(argc, argv) < 0)
+		error = -(rte_errno > 0 ? rte_errno : EINVAL);
+	/* Also when it went well: why a device is not there is known now and never again. */
+	say(said, room, error);
+	return error;
+}
+
+void ringtap_dpdk_ports(char *names, size_t room)
+{
+	char name[RTE_ETH_NAME_MAX_LEN];
+	size_t len = 0;
+	uint16_t id;
+
+	copy(names, room, "");
+	RTE_ETH_FOREACH_DEV(id) {
+		if (rte_eth_dev_get_name_by_port(id, name) == 0 && len + strlen(name) + 2 <= room)
+			len += (size_t)sprintf(names + len, "%s\n", name);
+	}
+}
+
+/* Kinds of packets whose flows this device spreads, of those that have two ends. */
+static uint64_t spread(const struct rte_eth_dev_info *info)
+{
+	return info->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_SCTP);
+}
+
+int ringtap_dpdk_limits(const char *name, struct ringtap_dpdk_limits *limits)
+{
+	struct rte_eth_dev_info info;
+	uint16_t id;
+	int error = rte_eth_dev_get_port_by_name(name, &id);
+
+	if (error == 0)
+		error = rte_eth_dev_info_get(id, &info);
+	if (error != 0)
+		return error;
+	limits->queues = info.max_rx_queues;
+	limits->spreads = spread(&info) != 0;
+	copy(limits->driver, sizeof(limits->driver), info.driver_name);
+	return 0;
+}
+
+struct range {
+	uintptr_t start, end;
+};
+
+static void add_range(struct rte_mempool *pool, void *opaque, struct rte_mempool_memhdr *chunk, unsigned int index)
+{
+	struct range *range = opaque;
+	uintptr_t start = (uintptr_t)chunk->addr;
+
+	(void)pool;
+	(void)index;
+	range->start = RTE_MIN(range->start, start);
+	range->end = RTE_MAX(range->end, start + chunk->len);
+}
+
+/* Configures the port with `queues` queues of about `*slots` descriptors. */
+static int configure(struct ringtap_dpdk *port, const struct rte_eth_dev_info *info, uint16_t *slots)
+{
+	/* A key of one word over and over gives both directions of a flow the same hash. */
+	static uint8_t key[128];
+	struct rte_eth_conf conf = { .intr_conf.rxq = 1 };
+	uint16_t send_slots = 64;
+	int error;
+
+	if (port->queues > 1 && spread(info) != 0) {
+		for (size_t at = 0; at < sizeof(key); at++)
+			key[at] = at % 2 == 0 ? 0x6d : 0x5a;
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf = spread(info);
+		conf.rx_adv_conf.rss_conf.rss_key = info->hash_key_size > 0 && info->hash_key_size <= sizeof(key) ? key : NULL;
+		conf.rx_adv_conf.rss_conf.rss_key_len = info->hash_key_size;
+	}
+	/* Nothing is sent, but not every driver has a receive queue without one to send. */
+	error = rte_eth_dev_configure(port->id, port->queues, port->queues, &conf);
+	if (error == 0)
+		error = rte_eth_dev_adjust_nb_rx_tx_desc(port->id, slots, &send_slots);
+	for (uint16_t queue = 0; error == 0 && queue < port->queues; queue++)
+		error = rte_eth_tx_queue_setup(port->id, queue, send_slots, SOCKET_ID_ANY, NULL);
+	return error;
+}
+
+/* Makes the pool, hands its buffers to the queues and lets packets in. */
+static int fill_and_start(struct ringtap_dpdk *port, const struct ringtap_dpdk_request *request, uint16_t slots,
+			  struct ringtap_dpdk_facts *facts)
+{
+	/* Whatever is lent, a full ring of buffers is left, so that a driver never finds the pool empty. */
+	uint32_t buffers = port->queues * ((uint32_t)slots + request->lent + 2 * BURST);
+	struct range range = { .start = UINTPTR_MAX, .end = 0 };
+	char name[RTE_MEMPOOL_NAMESIZE];
+	int error = 0;
+
+	snprintf(name, sizeof(name), "ringtap%u", port->id);
+	/* Without caches, which only threads of EAL's have. */
+	port->pool = rte_pktmbuf_pool_create(name, buffers, 0, 0, ROOM_BYTES, SOCKET_ID_ANY);
+	if (port->pool == NULL)
+		return -(rte_errno > 0 ? rte_errno : ENOMEM);
+	rte_mempool_mem_iter(port->pool, add_range, &range);
+	port->memory = (uint8_t *)range.start;
+	facts->memory = port->memory;
+	facts->memory_bytes = range.end - range.start;
+	for (uint16_t queue = 0; error == 0 && queue < port->queues; queue++)
+		error = rte_eth_rx_queue_setup(port->id, queue, slots, SOCKET_ID_ANY, NULL, port->pool);
+	if (error == 0)
+		error = rte_eth_stats_get(port->id, &port->before);
+	if (error == 0)
+		error = rte_eth_dev_start(port->id);
+	return error;
+}
+
+/*
+ * A descriptor that tells of each interrupt once. What the driver gives may be an event counter, or (net_vhost) an epoll of the
+ * other end's, which nobody can empty: so it is heard by its edges, and never read.
+ */
+static int make_bell(uint16_t id, uint16_t queue)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(id, queue);
+	int bell = fd < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
+
+	if (bell >= 0 && (rte_eth_dev_rx_intr_enable(id, queue) != 0 || epoll_ctl(bell, EPOLL_CTL_ADD, fd, &event) != 0)) {
+		close(bell);
+		bell = -1;
+	}
+	if (fd >= 0)
+		rte_eth_dev_rx_intr_disable(id, queue);
+	return bell;
+}
+
+static void give_up(struct ringtap_dpdk *port)
+{
+	rte_eth_dev_stop(port->id);
+	rte_eth_dev_close(port->id);
+	rte_mempool_free(port->pool);
+	for (uint16_t queue = 0; queue < port->queues; queue++) {
+		if (port->bells[queue] >= 0)
+			close(port->bells[queue]);
+	}
+	free(port);
+}
+
+struct ringtap_dpdk *ringtap_dpdk_open(const struct ringtap_dpdk_request *request, struct ringtap_dpdk_facts *facts,
+				       char *said, size_t room)
+{
+	struct ringtap_dpdk *port = calloc(1, sizeof(*port) + request->queues * sizeof(int));
+	uint16_t slots = (uint16_t)RTE_MIN(request->slots, (uint32_t)UINT16_MAX);
+	struct rte_eth_rxq_info queue;
+	struct rte_eth_dev_info info;
+	struct rte_eth_link link = { 0 };
+	int error = port == NULL ? -ENOMEM : 0;
+
+	hear_nothing();
+	memset(facts, 0, sizeof(*facts));
+	if (error == 0)
+		error = rte_eth_dev_get_port_by_name(request->name, &port->id);
+	if (error == 0)
+		error = rte_eth_dev_info_get(port->id, &info);
+	if (error != 0) {
+		say(said, room, error);
+		free(port);
+		return NULL;
+	}
+	port->queues = (uint16_t)request->queues;
+	for (uint16_t at = 0; at < port->queues; at++)
+		port->bells[at] = -1;
+	error = configure(port, &info, &slots);
+	if (error == 0)
+		error = fill_and_start(port, request, slots, facts);
+	if (error != 0) {
+		say(said, room, error);
+		give_up(port);
+		return NULL;
+	}
+	copy(facts->driver, sizeof(facts->driver), info.driver_name);
+	facts->slots = rte_eth_rx_queue_info_get(port->id, 0, &queue) == 0 && queue.nb_desc > 0 ? queue.nb_desc : slots;
+	facts->spreads = port->queues > 1 && spread(&info) != 0;
+	facts->is_virtual = strcmp(rte_bus_name(rte_dev_bus(info.device)), "vdev") == 0;
+	facts->promiscuous = request->promiscuous != 0 && rte_eth_promiscuous_enable(port->id) == 0;
+	facts->has_link = rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+	for (uint16_t at = 0; at < port->queues; at++)
+		port->bells[at] = make_bell(port->id, at);
+	return port;
+}
+
+void ringtap_dpdk_close(struct ringtap_dpdk *port)
+{
+	give_up(port);
+}
+
+uint32_t ringtap_dpdk_receive(struct ringtap_dpdk *port, uint32_t queue, struct ringtap_dpdk_packet *packets,
+			      uint32_t most)
+{
+	struct rte_mbuf *got[BURST];
+	uint16_t count = rte_eth_rx_burst(port->id, (uint16_t)queue, got, (uint16_t)RTE_MIN(most, (uint32_t)BURST));
+
+	for (uint16_t at = 0; at < count; at++) {
+		/* One that came in several pieces is given as its first, and so as cut. */
+		packets[at] = (struct ringtap_dpdk_packet){
+			.offset = (uint64_t)(rte_pktmbuf_mtod(got[at], uint8_t *) - port->memory),
+			.token = (uint64_t)(uintptr_t)got[at],
+			.len = rte_pktmbuf_data_len(got[at]),
+			.wire_len = rte_pktmbuf_pkt_len(got[at]),
+		};
+	}
+	return count;
+}
+
+void ringtap_dpdk_give_back(struct ringtap_dpdk *port, const uint64_t *tokens, uint32_t count)
+{
+	struct rte_mbuf *lent[BURST];
+
+	(void)port;
+	while (count > 0) {
+		uint32_t now = RTE_MIN(count, (uint32_t)BURST);
+
+		for (uint32_t at = 0; at < now; at++)
+			lent[at] = (struct rte_mbuf *)(uintptr_t)tokens[at];
+		rte_pktmbuf_free_bulk(lent, now);
+		tokens += now;
+		count -= now;
+	}
+}
+
+int ringtap_dpdk_arm(struct ringtap_dpdk *port, uint32_t queue)
+{
+	return rte_eth_dev_rx_intr_enable(port->id, (uint16_t)queue);
+}
+
+void ringtap_dpdk_mask(struct ringtap_dpdk *port, uint32_t queue)
+{
+	rte_eth_dev_rx_intr_disable(port->id, (uint16_t)queue);
+}
+
+int ringtap_dpdk_fd(struct ringtap_dpdk *port, uint32_t queue)
+{
+	return port->bells[queue];
+}
+
+void ringtap_dpdk_clear(struct ringtap_dpdk *port, uint32_t queue)
+{
+	struct epoll_event event;
+	int rung = epoll_wait(port->bells[queue], &event, 1, 0);
+
+	(void)rung;
+}
+
+int ringtap_dpdk_pending(struct ringtap_dpdk *port, uint32_t queue)
+{
+	return rte_eth_rx_queue_count(port->id, (uint16_t)queue);
+}
+
+int ringtap_dpdk_counts(struct ringtap_dpdk *port, struct ringtap_dpdk_counts *counts)
+{
+	struct rte_eth_stats now;
+	int error = rte_eth_stats_get(port->id, &now);
+
+	if (error != 0)
+		return error;
+	/* Some drivers begin anew when they are started. */
+#define SINCE(field) (now.field >= port->before.field ? now.field - port->before.field : now.field)
+	counts->received = SINCE(ipackets);
+	counts->missed = SINCE(imissed);
+	counts->errors = SINCE(ierrors);
+	return 0;
+}
