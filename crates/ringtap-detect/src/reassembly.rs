@@ -21,6 +21,8 @@ struct Came {
     whole: (u64, u64),
     /// So much of another owner's came before it.
     after: u64,
+    /// Its time.
+    ms: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -93,6 +95,8 @@ pub(crate) struct Reassembly {
     most: u16,
     /// Blocks for owners that have none yet.
     reserve: usize,
+    /// Time of the packet at hand, milliseconds; goes round.
+    pub(crate) now_ms: u32,
     /// Pieces and blocks that were gone over to put new ones in their places, since it was asked last.
     steps: u32,
 }
@@ -111,6 +115,7 @@ impl Reassembly {
             blocks_used: 0,
             most,
             reserve: 0,
+            now_ms: 0,
             steps: 0,
         }
     }
@@ -158,11 +163,37 @@ impl Reassembly {
         if list.head == NONE { 0 } else { self.nodes[list.head as usize].came.after }
     }
 
-    /// The first piece counts as one that came now, when there was so much of the other owner's.
-    pub(crate) fn delay(&mut self, list: &Pending, after: u64) {
-        if list.head != NONE {
-            self.nodes[list.head as usize].came.after = after;
+    /// Where the first piece begins that lies behind a gap at `from` or further on, and when it came, milliseconds.
+    pub(crate) fn behind(&mut self, list: &Pending, from: u64) -> Option<(u64, u32)> {
+        let mut here = list.head;
+        while here != NONE {
+            self.steps += 1;
+            let node = self.nodes[here as usize];
+            if node.start > from {
+                return Some((node.start, node.came.ms));
+            }
+            here = node.next;
         }
+        None
+    }
+
+    /// How far the pieces reach from `from` on, where gaps do not count that lie before `to`. What follows such a gap counts as having
+    /// come now, when there was so much of the other owner's.
+    pub(crate) fn pass(&mut self, list: &Pending, from: u64, to: u64, after: u64) -> u64 {
+        let (mut at, mut here) = (from, list.head);
+        while here != NONE {
+            self.steps += 1;
+            let node = &mut self.nodes[here as usize];
+            if node.start > at {
+                if node.start > to {
+                    break;
+                }
+                node.came.after = node.came.after.max(after);
+            }
+            at = at.max(node.end);
+            here = node.next;
+        }
+        at
     }
 
     /// How many pieces and blocks were gone over since this was asked last.
@@ -216,7 +247,7 @@ impl Reassembly {
     fn place(&mut self, list: &mut Pending, start: u64, data: &[u8], newer: Newer, after: u64) -> Inserted {
         let mut inserted = Inserted::default();
         let whole = (start, start + data.len() as u64);
-        let came = Came { whole, after };
+        let came = Came { whole, after, ms: self.now_ms };
         // Where the next part of the new piece begins; and the link to the node behind it.
         let (mut at, mut previous, mut here) = (start, NONE, list.head);
         while at < whole.1 && here != NONE {

@@ -417,7 +417,13 @@ impl Flows {
     pub(crate) fn prove(&mut self, index: usize) {
         let flow = &self.flows[index];
         let is_proven = flow.is_established() && (!flow.session.is_picked_up || !flow.packets.contains(&0));
-        if self.recent[index].standing == Standing::Unproven && is_proven {
+        // One that was picked up may be found to have had its handshake.
+        let is_open = match self.recent[index].standing {
+            Standing::Unproven => true,
+            Standing::Answered => flow.key.protocol() == protocol::TCP && !flow.session.is_picked_up,
+            Standing::Tunnelled | Standing::Agreed => false,
+        };
+        if is_open && is_proven {
             self.unlink(index);
             self.recent[index].standing = match &self.flows[index] {
                 flow if flow.level > 0 => Standing::Tunnelled,
