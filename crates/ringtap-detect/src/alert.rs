@@ -136,7 +136,9 @@ impl<'a> FlowView<'a> {
     pub fn is_one_sided(&self) -> bool {
         let goes_on = |side: usize| self.flow.session.flags[side] & tcp_flag::ACK != 0;
         let is_lonely = |side: usize| self.flow.packets[1 - side] == 0 && goes_on(side);
-        self.protocol() == protocol::TCP && (is_lonely(0) || is_lonely(1))
+        // Of a connection that was silent for long one side alone may have gone on.
+        let is_seen_whole = self.flow.session.has_greeted_both();
+        self.protocol() == protocol::TCP && !is_seen_whole && (is_lonely(0) || is_lonely(1))
     }
 
     /// Both sides were seen; of TCP, they agreed on a session.

@@ -33,7 +33,7 @@ use crate::protocol::tls::Handshakes;
 use crate::reassembly::Reassembly;
 use crate::track::backlog::Backlog;
 use crate::track::expected::ExpectedFlows;
-use crate::track::flows::{FlowCounters, Flows};
+use crate::track::flows::{Due, FlowCounters, Flows};
 use crate::track::hosts::HostBits;
 use crate::track::ints::FlowInts;
 use crate::track::tags::Tags;
@@ -446,8 +446,10 @@ impl Detector {
     }
 
     fn end_due(&mut self, now_ns: u64, sink: &mut impl Sink) {
-        if let Some(index) = self.track.flows.due(now_ns) {
-            self.end_flow(index, FlowEnd::Timeout, now_ns, sink);
+        match self.track.flows.due(now_ns) {
+            Some(Due::End(index)) => self.end_flow(index, FlowEnd::Timeout, now_ns, sink),
+            Some(Due::Rest(index)) => self.rest(index, now_ns, sink),
+            None => {}
         }
     }
 

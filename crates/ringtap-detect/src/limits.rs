@@ -11,7 +11,12 @@ const FLOW: u64 = 3_310;
 /// Bytes of a window beside its contents.
 const WINDOW: u64 = 28;
 /// Bytes of an HTTP connection beside its heads and contents.
-const CONNECTION: u64 = 740;
+const CONNECTION: u64 = 804;
+/// Bytes of a decompressor of Brotli, its part of the memory that they share included.
+const BROTLI: u64 = 650_000;
+/// Flows to each of them on a host with little memory, and how many there are at least.
+const BROTLI_FLOWS: usize = 1 << 11;
+const LEAST_BROTLI: usize = 4;
 /// A host gets room for early segments and for heads and contents by the flow, with so many bytes at least.
 const EARLY_BYTES: usize = 1 << 10;
 const HTTP_BYTES: usize = 2 << 10;
@@ -24,7 +29,8 @@ impl Limits {
         // An early segment of 1,024 bytes has a node.
         let early = self.early_bytes as u64 * 37 / 32;
         let windows = self.windows as u64 * (self.window as u64 + WINDOW);
-        let http = self.http.bytes as u64 + self.http.connections as u64 * CONNECTION;
+        let http =
+            self.http.bytes as u64 + self.http.connections as u64 * CONNECTION + self.http.brotli as u64 * BROTLI;
         FIXED + self.flows as u64 * FLOW + early + windows + http + self.fragment_bytes as u64 - (8 << 20)
     }
 
@@ -34,6 +40,7 @@ impl Limits {
         let http = HttpSettings {
             connections: self.http.connections.min(flows),
             bytes: self.http.bytes.min(flows.saturating_mul(HTTP_BYTES).max(LEAST)),
+            brotli: self.http.brotli.min((flows / BROTLI_FLOWS).max(LEAST_BROTLI)),
             ..self.http
         };
         Self {

@@ -11,6 +11,8 @@ use crate::overlap::Newer;
 const BLOCK: usize = 512;
 /// Blocks of what a packet of 64 KiB brings.
 const MOST_GIVEN_BACK: u32 = (64 << 10) / BLOCK as u32;
+/// Once half of the memory is used, an owner may have so small a part of what is left.
+const SHARE: usize = 64;
 /// "No block", "no piece".
 const NONE: u32 = u32::MAX;
 
@@ -21,6 +23,8 @@ struct Came {
     whole: (u64, u64),
     /// So much of another owner's came before it.
     after: u64,
+    /// Its time.
+    ms: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -40,6 +44,8 @@ pub(crate) struct Pending {
     head: u32,
     /// Number of pieces.
     pub(crate) count: u16,
+    /// Their blocks.
+    blocks: u32,
     /// They are on their way out.
     is_draining: bool,
     /// Blocks that it has given back since they are, up to [`MOST_GIVEN_BACK`]: so many it may take again without leaving room to
@@ -59,7 +65,7 @@ impl Pending {
 
 impl Default for Pending {
     fn default() -> Self {
-        Self { head: NONE, count: 0, is_draining: false, given_back: 0 }
+        Self { head: NONE, count: 0, blocks: 0, is_draining: false, given_back: 0 }
     }
 }
 
@@ -93,6 +99,8 @@ pub(crate) struct Reassembly {
     most: u16,
     /// Blocks for owners that have none yet.
     reserve: usize,
+    /// Time of the packet at hand, milliseconds; goes round.
+    pub(crate) now_ms: u32,
     /// Pieces and blocks that were gone over to put new ones in their places, since it was asked last.
     steps: u32,
 }
@@ -111,12 +119,13 @@ impl Reassembly {
             blocks_used: 0,
             most,
             reserve: 0,
+            now_ms: 0,
             steps: 0,
         }
     }
 
-    /// The same, where those that have something leave a quarter to those that have nothing: few owners with much hinder none
-    /// that brings its first piece.
+    /// The same, where those that have something leave a quarter to those that have nothing, and beyond half of it no owner has more
+    /// than a small share: few with much hinder none that brings its first pieces, however long they keep it.
     pub(crate) fn with_reserve(bytes: usize, most: u16) -> Self {
         let this = Self::new(bytes, most);
         Self { reserve: this.capacity / 4, ..this }
@@ -136,10 +145,12 @@ impl Reassembly {
         let (mut dropped, mut disordered) = (false, false);
         if self.is_full(list, needed) {
             // The order of pieces that are on their way out is given up before any of them is.
+            let used = self.blocks_used;
             disordered = self.join(list, !list.is_draining);
             if self.is_full(list, needed) && list.is_draining {
                 disordered = self.join(list, true);
             }
+            list.blocks -= (used - self.blocks_used) as u32;
             while self.is_full(list, needed) && self.drop_last(list, start) {
                 dropped = true;
             }
@@ -158,11 +169,37 @@ impl Reassembly {
         if list.head == NONE { 0 } else { self.nodes[list.head as usize].came.after }
     }
 
-    /// The first piece counts as one that came now, when there was so much of the other owner's.
-    pub(crate) fn delay(&mut self, list: &Pending, after: u64) {
-        if list.head != NONE {
-            self.nodes[list.head as usize].came.after = after;
+    /// Where the first piece begins that lies behind a gap at `from` or further on, and when it came, milliseconds.
+    pub(crate) fn behind(&mut self, list: &Pending, from: u64) -> Option<(u64, u32)> {
+        let mut here = list.head;
+        while here != NONE {
+            self.steps += 1;
+            let node = self.nodes[here as usize];
+            if node.start > from {
+                return Some((node.start, node.came.ms));
+            }
+            here = node.next;
         }
+        None
+    }
+
+    /// How far the pieces reach from `from` on, where gaps do not count that lie before `to`. What follows such a gap counts as having
+    /// come now, when there was so much of the other owner's.
+    pub(crate) fn pass(&mut self, list: &Pending, from: u64, to: u64, after: u64) -> u64 {
+        let (mut at, mut here) = (from, list.head);
+        while here != NONE {
+            self.steps += 1;
+            let node = &mut self.nodes[here as usize];
+            if node.start > at {
+                if node.start > to {
+                    break;
+                }
+                node.came.after = node.came.after.max(after);
+            }
+            at = at.max(node.end);
+            here = node.next;
+        }
+        at
     }
 
     /// How many pieces and blocks were gone over since this was asked last.
@@ -192,8 +229,12 @@ impl Reassembly {
 
     /// Whether there are too few free blocks for so many more.
     fn lacks(&self, list: &Pending, needed: usize) -> bool {
-        let reserve = if list.head == NONE || needed <= list.given_back as usize { 0 } else { self.reserve };
+        let is_free = list.head == NONE || needed <= list.given_back as usize;
+        let reserve = if is_free { 0 } else { self.reserve };
+        let is_scarce = self.reserve > 0 && (self.blocks_used + needed) * 2 > self.capacity;
+        let share = (self.capacity - self.blocks_used) / SHARE;
         self.blocks_used + needed + reserve > self.capacity
+            || (is_scarce && !is_free && list.blocks as usize + needed > share)
     }
 
     /// Gives up the last piece if it lies behind `start`; whether it did.
@@ -216,7 +257,7 @@ impl Reassembly {
     fn place(&mut self, list: &mut Pending, start: u64, data: &[u8], newer: Newer, after: u64) -> Inserted {
         let mut inserted = Inserted::default();
         let whole = (start, start + data.len() as u64);
-        let came = Came { whole, after };
+        let came = Came { whole, after, ms: self.now_ms };
         // Where the next part of the new piece begins; and the link to the node behind it.
         let (mut at, mut previous, mut here) = (start, NONE, list.head);
         while at < whole.1 && here != NONE {
@@ -309,7 +350,9 @@ impl Reassembly {
             return None;
         }
         let block = self.store(data)?;
-        list.given_back = list.given_back.saturating_sub(data.len().div_ceil(BLOCK) as u32);
+        let needed = data.len().div_ceil(BLOCK) as u32;
+        list.given_back = list.given_back.saturating_sub(needed);
+        list.blocks += needed;
         Some(self.link_node(list, previous, Node { start, end: start + data.len() as u64, came, block, skip: 0, next }))
     }
 
@@ -357,6 +400,7 @@ impl Reassembly {
         } else {
             let Some(own) = self.take_block() else { return false };
             list.given_back = list.given_back.saturating_sub(1);
+            list.blocks += 1;
             let mut copy = [0; BLOCK];
             copy.copy_from_slice(&self.bytes[block as usize * BLOCK..][..BLOCK]);
             self.bytes[own as usize * BLOCK..][..BLOCK].copy_from_slice(&copy);
@@ -390,7 +434,9 @@ impl Reassembly {
             NONE => list.head = node.next,
             _ => self.nodes[previous as usize].next = node.next,
         }
+        let used = self.blocks_used;
         self.free(node.block);
+        list.blocks -= (used - self.blocks_used) as u32;
         self.nodes[here as usize].next = self.free_node;
         self.free_node = here;
         list.count -= 1;
@@ -472,7 +518,9 @@ impl Reassembly {
             if from == node.end {
                 self.remove(list, NONE, list.head);
             } else {
+                let used = self.blocks_used;
                 self.cut_start(list.head, from);
+                list.blocks -= (used - self.blocks_used) as u32;
             }
         }
         if list.is_draining {

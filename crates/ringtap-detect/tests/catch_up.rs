@@ -48,14 +48,14 @@ fn what_fills_a_gap_is_inspected_over_several_packets_and_all_of_it() {
 /// What follows in order while others wait comes behind them, though there is no memory left for segments out of order.
 #[test]
 fn segments_in_order_find_room_behind_those_that_wait() {
-    // Three quarters are a little more than what this one has.
-    let early_bytes = 512 * (WAITING * 3 * 4 / 3 + 10);
+    // Half of it is a little more than what this one has.
+    let early_bytes = 512 * (WAITING * 3 * 2 + 10);
     let mut sensor = Sensor::new(RULE, Limits { early_bytes, ..Limits::default() });
     let mut talk = open(2000);
     let first = send_early(&mut talk, &text(&[]));
     sensor.feed(&mut talk);
     // Others take the rest, each a little.
-    let mut others: Vec<Conversation> = (0..150).map(|number| open(3000 + number)).collect();
+    let mut others: Vec<Conversation> = (0..400).map(|number| open(3000 + number)).collect();
     for other in &mut others {
         other.send(&data(5, &[b'x'; 900]));
         sensor.feed(other);

@@ -361,3 +361,50 @@ fn a_fin_that_is_discarded_has_nothing_looked_at() {
     assert_eq!(sids(&mut detector, &frames), [] as [u32; 0]);
     assert!(detector.profile()[0].checks < 5, "{:?}", detector.profile()[0]);
 }
+
+/// "a needle in the page" in Brotli, and 50,000,000 zeros.
+const NEEDLE: &[u8] = &[
+    0x1b, 0x13, 0x00, 0xf8, 0x05, 0x36, 0xc6, 0xd6, 0x6d, 0xdf, 0x20, 0x47, 0x10, 0x85, 0x40, 0xe1, 0x52, 0xd6, 0x21,
+    0x43, 0xbd, 0x1e, 0x01,
+];
+const ZEROS: &[u8] = &[
+    0xcf, 0xff, 0xff, 0x7f, 0x00, 0x24, 0x00, 0xe2, 0xb1, 0x40, 0x72, 0xef, 0xff, 0xf9, 0xff, 0xff, 0x0f, 0x80, 0x04,
+    0x40, 0x1c, 0x16, 0x80, 0xee, 0xfd, 0x7f, 0xfe, 0xc1, 0xeb, 0x03, 0x90, 0x00, 0x88, 0xc3, 0x02, 0xd0, 0x41, 0xd7,
+    0x07,
+];
+
+/// Nothing tells Brotli from other bytes: what comes out of it is looked at, and the bytes as they were sent.
+#[test]
+fn brotli_and_its_bytes() {
+    let rules = r#"alert http any any -> any any (file.data; content:"a needle in the page"; sid:1;)
+        alert http any any -> any any (file.data; content:"plain words"; sid:2;)
+        alert http any any -> any any (http.response_body; content:"a needle in the page"; sid:3;)
+        alert http any any -> any any (http.uri; content:"/next"; sid:4;)"#;
+    let stock = support::limits();
+    let run = |decompressors: usize, codings: &str, content: &[u8], size: usize| {
+        let head =
+            format!("HTTP/1.1 200 OK\r\nContent-Encoding: {codings}\r\nContent-Length: {}\r\n\r\n", content.len());
+        let response = [head.as_bytes(), content].concat();
+        let texts: [(bool, &[u8]); 3] =
+            [(true, b"GET / HTTP/1.1\r\n\r\n"), (false, &response), (true, b"GET /next HTTP/1.1\r\n\r\n")];
+        let mut limits = stock.clone();
+        limits.http.brotli = decompressors;
+        let mut detector = ringtap_detect::Detector::new(support::program(rules), limits);
+        let mut found = sids(&mut detector, &session(&texts, size));
+        found.sort_unstable();
+        (found, detector.counters().http.not_decoded)
+    };
+    for size in [1, 9, 1400] {
+        assert_eq!(run(2, "br", NEEDLE, size), (vec![1, 3, 4], 0), "{size}");
+        // Sent as it is: who does not know the coding reads that.
+        assert_eq!(run(2, "br", b"these are plain words", size), (vec![2, 4], 0), "{size}");
+        // Beside a stream in the same content.
+        assert_eq!(run(2, "br", &[NEEDLE, b"plain words"].concat(), size), (vec![1, 2, 3, 4], 0), "{size}");
+        assert_eq!(run(2, "br", &[ZEROS, b"plain words"].concat(), size).0, [2, 4], "behind a bomb, {size}");
+        // What was done last is named last.
+        let outer = miniz_oxide::deflate::compress_to_vec(NEEDLE, 6);
+        assert_eq!(run(2, "br, deflate", &outer, size).0, [1, 3, 4], "{size}");
+    }
+    // Without a decompressor the bytes are what they are.
+    assert_eq!(run(0, "br", b"plain words", 1400), (vec![2, 4], 1));
+}

@@ -184,6 +184,62 @@ fn sizes_without_sense() {
     }
 }
 
+/// A server that takes 32 bits of a size for it has the message behind fewer bytes than others.
+#[test]
+fn sizes_beyond_32_bits() {
+    let next = b"MAIL FROM:<e@f>\r\n";
+    let len = MAIL.len() as u64;
+    for size in [(1 << 32) + len, (7 << 32) + len, (1 << 63) + len].map(|size| size.to_string()) {
+        let command = format!("BDAT {size} LAST\r\n");
+        let text = [ENVELOPE, command.as_bytes(), MAIL];
+        assert_eq!(told(&[(true, &[&text.concat()[..], next].concat())], 1400).sids, [1, 2, 3], "{size}");
+        // Nothing follows but its reply: the file has no end of its own.
+        let cut = MAIL.len() - "\r\n--b--\r\n".len();
+        let command = format!("BDAT {} LAST\r\n", size.parse::<u64>().unwrap() - (len - cut as u64));
+        let text = [ENVELOPE, command.as_bytes(), &MAIL[..cut]].concat();
+        let replies = b"220 mx\r\n250 a\r\n250 b\r\n250 c\r\n250 taken\r\n";
+        assert_eq!(told(&[(true, &text), (false, replies), (true, next)], 1400).sids, [1, 2, 3], "{size}");
+    }
+    // Not the last one: the next one goes on with its line.
+    for at in [1, 50, MAIL.len() - 20] {
+        let first = format!("BDAT {}\r\n", (1u64 << 32) + at as u64);
+        let last = format!("BDAT {} LAST\r\n", MAIL.len() - at);
+        let text = [ENVELOPE, first.as_bytes(), &MAIL[..at], last.as_bytes(), &MAIL[at..], next].concat();
+        assert_eq!(told(&[(true, &text)], 1400).sids, [1, 2, 3], "{at}");
+    }
+    let text = [ENVELOPE, format!("BDAT -{} LAST\r\n", (1u64 << 32) - len).as_bytes(), MAIL, next].concat();
+    assert_eq!(told(&[(true, &text)], 1400).sids, [1, 2, 3], "less than nothing");
+}
+
+/// One reply is to a whole command, however long it is: others are not taken for the answers to what follows.
+#[test]
+fn long_commands_have_one_reply() {
+    let begin: [(bool, &[u8]); 2] = [(false, b"220 mx\r\n"), (true, ENVELOPE)];
+    for len in [4000, 5000, 9000, 16_000, 17_000, 40_000] {
+        let long = [b"NOOP ", &vec![b' '; len][..], b"\r\n"].concat();
+        // Not known to this server: what follows is no chunk, but a message.
+        let text = [&long[..], b"BDAT 100000\r\nMAIL FROM:<e@f>\r\n"].concat();
+        let replies = b"250 a\r\n250 b\r\n250 c\r\n250 d\r\n500 what\r\n";
+        let next: [(bool, &[u8]); 2] = [(true, b"MAIL FROM:<e@f>\r\n"), (false, b"250 e\r\n")];
+        let whole = [&begin[..], &[(true, &text), (false, replies)], &next].concat();
+        assert_eq!(told(&whole, 1400).sids, [3], "{len}");
+    }
+    // Its parameters are read, and what is too long of it is no message.
+    let mail = [MAIL, b".\r\n"].concat();
+    for len in [4090, 5000, 16_000, 17_000] {
+        let command = [b"DATA", &vec![b' '; len][..], b"\r\n"].concat();
+        assert_eq!(told(&[(true, &[ENVELOPE, &command, &mail].concat())], 1400).sids, [1, 2], "DATA and {len}");
+    }
+    for len in [4090, 5000, 16_000] {
+        let command = format!("BDAT{}{} LAST\r\n", " ".repeat(len), MAIL.len());
+        assert_eq!(
+            told(&[(true, &[ENVELOPE, command.as_bytes(), MAIL].concat())], 1400).sids,
+            [1, 2],
+            "BDAT and {len}"
+        );
+    }
+}
+
 /// A line longer than is kept, cut by chunks: its pieces come in order.
 #[test]
 fn lines_beyond_what_is_kept() {

@@ -84,15 +84,141 @@ fn one_direction_alone() {
     assert_eq!((counters.flows_one_sided, counters.flows_without_handshake), (0, 0));
 }
 
+/// A segment before the answer to the SYN, which its receiver refuses, takes no connection that is seen whole for one that is not.
+#[test]
+fn a_handshake_goes_before_what_came_within_it() {
+    const SIGNED: [u8; 20] = [1, 1, 19, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let all = talk();
+    let before = |packets: &[Packet], at: usize| {
+        let mut false_ones = Conversation::new("192.0.2.7", "198.51.100.9", [2000, 80]);
+        packets.iter().for_each(|packet| false_ones.send(packet));
+        let mut frames = all.clone();
+        frames.splice(at..at, false_ones.frames);
+        frames
+    };
+    let signed = |packet: Packet| Packet { options: SIGNED.to_vec(), ..packet };
+    let cases = [
+        vec![says(true, 0, 70_000, b"")],
+        vec![says(true, 0, 70_000, b"GET /other HTTP/1.0\r\n\r\n")],
+        vec![says(true, 5000, 70_000, b"nothing"), says(true, 9000, 70_000, b"early")],
+        vec![signed(says(true, 0, 70_000, b"GET /other HTTP/1.0\r\n\r\n"))],
+        vec![says(true, 0, 70_000, b""), Packet { flags: flag::RST, ..says(true, 0, 0, b"") }],
+        vec![Packet { flags: flag::ACK | flag::FIN, ..says(true, 0, 70_000, b"x") }],
+    ];
+    for (number, case) in cases.iter().enumerate() {
+        for at in 0..=1 {
+            let (found, counters) = run(true, &before(case, at));
+            assert_eq!(found, [1, 2, 3, 4, 5], "{number}, before {at}");
+            // Where it came before the SYN it was a connection of its own.
+            assert_eq!(counters.flows_without_handshake, u64::from(at == 0), "{number}, before {at}");
+        }
+    }
+    // The same numbers: the answer was only seen late.
+    let mut late = all.clone();
+    late[1..5].rotate_left(1);
+    let (found, counters) = run(true, &late);
+    assert_eq!((found, counters.flows_without_handshake, counters.gaps), (vec![1, 2, 3, 4, 5], 0, 0));
+    // What was agreed on is not known of a connection that was picked up: a signature says nothing of the next segment.
+    let mut frames = Conversation::new("192.0.2.7", "198.51.100.9", [2000, 80]);
+    frames.send(&signed(says(true, 0, 0, b"....")));
+    frames.send(&says(true, 4, 0, b"evil-"));
+    frames.send(&says(true, 9, 0, b"attack"));
+    assert_eq!(run(true, &frames.frames).0, [1]);
+}
+
+/// A connection whose handshake was found behind its first segment keeps its place as others do.
+#[test]
+fn a_handshake_that_was_found_late_proves() {
+    let mut detector = Detector::new(program(RULES), Limits { midstream: true, flows: 64, ..limits() });
+    let mut found = Sids::default();
+    let mut real = Conversation::open("192.0.2.7", "198.51.100.9", [2000, 8080], &[]);
+    let mut before = Conversation::new("192.0.2.7", "198.51.100.9", [2000, 8080]);
+    before.send(&says(true, 0, 70_000, b"x"));
+    before.send(&says(false, 70_000, 1, b""));
+    real.frames.splice(1..1, before.frames);
+    real.send(&says(true, 0, 0, b"evil-"));
+    feed(&mut detector, &mut found, &real.frames);
+    for port in 0..200u16 {
+        let ends = ringtap_samples::frames::Ends::new("192.0.2.8", "198.51.100.9");
+        let back = ringtap_samples::frames::Ends::new("198.51.100.9", "192.0.2.8");
+        feed(
+            &mut detector,
+            &mut found,
+            &[ends.udp_frame([3000 + port, 9], b"a"), back.udp_frame([9, 3000 + port], b"b")],
+        );
+    }
+    real.frames.clear();
+    real.send(&says(true, 5, 0, b"attack"));
+    feed(&mut detector, &mut found, &real.frames);
+    assert_eq!(found.0, [1]);
+}
+
+/// Segments of the client from `at` on, of nine bytes each.
+fn send_all(talk: &mut Conversation, at: usize, count: usize) {
+    (0..count).for_each(|number| talk.send(&says(true, at + 9 * number, 0, b".........")));
+}
+
+/// A gap is passed without an acknowledgement only where for a second nobody could have given one.
+#[test]
+fn who_is_there_acknowledges() {
+    let mut talk = Conversation::new("192.0.2.7", "198.51.100.9", [2000, 8080]);
+    talk.send(&says(true, 0, 0, b"evil-"));
+    send_all(&mut talk, 11, 100);
+    // The server says that something is missing; then it comes.
+    talk.send(&says(false, 0, 5, b""));
+    send_all(&mut talk, 911, 50);
+    talk.send(&says(true, 5, 0, b"attack"));
+    let (found, counters) = run(true, &talk.frames);
+    assert_eq!((found, counters.gaps), (vec![1], 0), "155 milliseconds");
+    // Within a second of the server's last word; it waits for what is missing.
+    let mut detector = Detector::new(program(RULES), Limits { midstream: true, ..limits() });
+    let mut found = Sids::default();
+    let mut at_ms = |ms: u64, packet: Packet| {
+        let mut talk = Conversation::new("192.0.2.7", "198.51.100.9", [2000, 8080]);
+        talk.send(&packet);
+        let frame = &talk.frames[0];
+        detector.packet(frame, LinkType::Ethernet, frame.len() as u32, (1 << 40) + ms * 1_000_000, &mut found);
+        detector.counters().gaps
+    };
+    assert_eq!(at_ms(0, says(true, 0, 0, b"evil-")), 0);
+    assert_eq!(at_ms(1, says(true, 11, 0, b"....")), 0);
+    assert_eq!(at_ms(900, says(false, 0, 5, b"")), 0);
+    assert_eq!(at_ms(1500, says(true, 15, 0, b"....")), 0);
+    assert_eq!(at_ms(1899, says(true, 19, 0, b"....")), 0);
+    // What fills it passes nothing.
+    assert_eq!(at_ms(2500, says(true, 5, 0, b"att")), 0);
+    assert_eq!(at_ms(2501, says(true, 8, 0, b"ack")), 0);
+    // Another one, and nobody says anything.
+    assert_eq!(at_ms(3000, says(true, 30, 0, b"evil-")), 0);
+    assert_eq!(at_ms(3999, says(true, 35, 0, b"att")), 0);
+    assert_eq!(at_ms(4000, says(true, 38, 0, b"ack")), 1);
+    assert_eq!(found.0, [1, 1]);
+}
+
+/// Where nobody acknowledges and there is no room to wait, gaps are passed at once, and nothing is lost.
+#[test]
+fn gaps_are_passed_when_there_is_no_room() {
+    let mut talk = Conversation::new("192.0.2.7", "198.51.100.9", [2000, 8080]);
+    talk.send(&says(true, 0, 0, b"...."));
+    send_all(&mut talk, 13, 600);
+    talk.send(&says(true, 13 + 5400, 0, b"evil-"));
+    talk.send(&says(true, 13 + 5405, 0, b"attack"));
+    let mut detector = Detector::new(program(RULES), Limits { midstream: true, early_segments: 100, ..limits() });
+    let mut found = Sids::default();
+    feed(&mut detector, &mut found, &talk.frames);
+    let counters = detector.counters();
+    assert_eq!((found.0, counters.gaps, counters.segments_refused), (vec![1], 1, 0));
+}
+
 /// What is lost of a direction that nobody acknowledges does not end its inspection, and segments may come in any order.
 #[test]
 fn gaps_that_nobody_acknowledges_are_passed() {
     let mut talk = Conversation::new("192.0.2.7", "198.51.100.9", [2000, 8080]);
     let mut at = 0;
-    for number in 0..120 {
-        let bytes = if number == 80 {
+    for number in 0..1500 {
+        let bytes = if number == 1480 {
             b"-evil-att"
-        } else if number == 81 {
+        } else if number == 1481 {
             b"ack......"
         } else {
             b"........."

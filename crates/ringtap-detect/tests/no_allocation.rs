@@ -13,8 +13,25 @@ fn http() -> Vec<Vec<u8>> {
     let request: &[u8] = b"POST /a%20b HTTP/1.1\r\nHost: a.ORG\r\nX: 1\r\nX: 2\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabf\r\n0\r\n\r\n";
     let plain: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nattack!!!";
     let coded = format!("HTTP/1.1 200 OK\r\nContent-Encoding: deflate\r\nContent-Length: {}\r\n\r\n", zipped.len());
+    // A line, and 50,000,000 zeros.
+    let brotli: [&[u8]; 2] = [
+        &[
+            0x1b, 0x13, 0x00, 0xf8, 0x05, 0x36, 0xc6, 0xd6, 0x6d, 0xdf, 0x20, 0x47, 0x10, 0x85, 0x40, 0xe1, 0x52, 0xd6,
+            0x21, 0x43, 0xbd, 0x1e, 0x01,
+        ],
+        &[
+            0xcf, 0xff, 0xff, 0x7f, 0x00, 0x24, 0x00, 0xe2, 0xb1, 0x40, 0x72, 0xef, 0xff, 0xf9, 0xff, 0xff, 0x0f, 0x80,
+            0x04, 0x40, 0x1c, 0x16, 0x80, 0xee, 0xfd, 0x7f, 0xfe, 0xc1, 0xeb, 0x03, 0x90, 0x00, 0x88, 0xc3, 0x02, 0xd0,
+            0x41, 0xd7, 0x07,
+        ],
+    ];
+    let brotli = brotli.map(|bytes| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: {}\r\n\r\n", bytes.len());
+        [head.as_bytes(), bytes].concat()
+    });
     let requests = request.repeat(100);
-    let responses = [plain.repeat(50), coded.into_bytes(), zipped, b"no length".to_vec()].concat();
+    let responses =
+        [plain.repeat(50), brotli.concat().repeat(10), coded.into_bytes(), zipped, b"no length".to_vec()].concat();
     let port = |mut frame: Vec<u8>, from_client: bool| {
         // Another session than the one before.
         frame[if from_client { 35 } else { 37 }] ^= 1;

@@ -145,6 +145,42 @@ fn what_is_said_behind_a_fin_comes_behind_it() {
     assert_eq!(sensor.finds.alerts, [2]);
 }
 
+/// The same where bytes before the gap wait, too: the answer does not go before the question behind the gap.
+#[test]
+fn an_answer_is_inspected_behind_a_question_behind_a_gap() {
+    for gaps in 1..4 {
+        let mut sensor = Sensor::new(RULES, Limits::default());
+        let mut talk = open(2000);
+        let first = send_early(&mut talk, &text(&[]));
+        // Behind each gap some bytes, and the question behind the last one.
+        (1..gaps).for_each(|number| talk.send(&data(END + number * 100, b"...")));
+        talk.send(&data(END + gaps * 100, b"question"));
+        talk.send(&first);
+        talk.send(&by_server(0, END + gaps * 100 + 8, b"answer.."));
+        sensor.feed(&mut talk);
+        assert!(sensor.detector.is_behind());
+        sensor.rest();
+        let counters = sensor.detector.counters();
+        assert_eq!((sensor.finds.alerts, counters.gaps, counters.disordered), (vec![2], gaps as u64, 0), "{gaps}");
+    }
+}
+
+/// A gap that was acknowledged is none if what was missing comes before its turn.
+#[test]
+fn what_fills_a_gap_before_its_turn_is_inspected_in_order() {
+    let rules = r#"alert tcp any any -> any any (content:"late-question"; sid:1;)"#;
+    let mut sensor = Sensor::new(rules, Limits::default());
+    let mut talk = open(2000);
+    let first = send_early(&mut talk, &text(&[]));
+    talk.send(&data(END + 5, b"question"));
+    talk.send(&first);
+    talk.send(&by_server(0, END + 13, b"answer.."));
+    talk.send(&data(END, b"late-"));
+    sensor.feed(&mut talk);
+    sensor.rest();
+    assert_eq!((sensor.finds.alerts, sensor.detector.counters().gaps), (vec![1], 0));
+}
+
 /// Who acknowledges what was not seen has it: what follows the gap is inspected before what is said with the acknowledgement.
 #[test]
 fn what_lies_behind_a_gap_comes_before_the_words_that_acknowledge_it() {

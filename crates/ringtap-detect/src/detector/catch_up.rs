@@ -92,7 +92,7 @@ impl Detector {
     /// Inspects what a flow owes, as far as there is time for it; whether that is all.
     pub(super) fn catch_up(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) -> bool {
         self.follow(index, now_ns, sink)
-            && (!self.track.flows.get(index).owed.end || self.catch_up_to_the_end(index, now_ns, sink))
+            && (!self.track.flows.get(index).owed.passes_gaps() || self.catch_up_to_the_end(index, now_ns, sink))
     }
 
     /// The same for the bytes that wait and what is due behind them, in the order in which both sides said it.
@@ -144,10 +144,11 @@ impl Detector {
         self.follow(index, now_ns, sink);
     }
 
-    /// What is left of both streams, gaps between or not, and of what their application said.
+    /// What is left of both streams, gaps between or not, and of what their application said, if it is the end.
     fn catch_up_to_the_end(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) -> bool {
+        let is_end = self.track.flows.get(index).owed.end;
         for from in 0..2 {
-            if !std::mem::replace(&mut self.track.flows.get_mut(index).owed.settled[from], true) {
+            if !std::mem::replace(&mut self.track.flows.get_mut(index).owed.settled[from], true) && is_end {
                 self.settle(index, from, now_ns, sink);
             }
             loop {
@@ -165,10 +166,50 @@ impl Detector {
         if !self.work.may_go_on() {
             return false;
         }
-        self.end_conversation(index, now_ns, sink);
+        if is_end {
+            self.end_conversation(index, now_ns, sink);
+        }
         let owed = &mut self.track.flows.get_mut(index).owed;
-        (owed.end, owed.settled) = (false, [false; 2]);
+        (owed.end, owed.gaps, owed.settled) = (false, false, [false; 2]);
         true
+    }
+
+    /// Both sides of a session were silent for its time: what is there of their words is looked at, its record told, and it stays. If
+    /// there is no time for that now, it is when the flow's turn comes again.
+    pub(super) fn rest(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) {
+        self.track.flows.get_mut(index).owed.gaps = true;
+        if !self.catch_up(index, now_ns, sink) {
+            self.track.backlog.add(index);
+            return;
+        }
+        for from in 0..2 {
+            let flow = self.track.flows.get(index);
+            let is_forward = (flow.client == ringtap_wire::Direction::Forward) == (from == 0);
+            let packet = Decoded::of_flow(&flow.key, flow.level, is_forward, 0);
+            self.pause(index, from, &packet, Origin::FlowEnd, now_ns, sink);
+        }
+        self.tell_flow(index, FlowEnd::Timeout, sink);
+        self.track.flows.get_mut(index).rests = true;
+    }
+
+    /// A session goes on whose time is over: what it says belongs to another record.
+    pub(super) fn go_on(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) {
+        if !self.track.flows.get(index).rests {
+            self.rest(index, now_ns, sink);
+            self.track.flows.counters.timed_out += 1;
+        }
+        if !self.track.flows.get(index).rests {
+            self.tell_flow(index, FlowEnd::Timeout, sink);
+        }
+        self.track.flows.wake(index, now_ns);
+    }
+
+    /// Tells a flow's record.
+    fn tell_flow(&mut self, index: usize, end: FlowEnd, sink: &mut impl Sink) {
+        let view = FlowView::new(self.track.flows.get(index));
+        self.counters.flows_without_handshake += u64::from(view.lacks_handshake());
+        self.counters.flows_one_sided += u64::from(view.is_one_sided());
+        sink.flow(&view, end);
     }
 
     /// Ends a flow: at once if there is time for what is left of it, else as soon as there is.
@@ -206,10 +247,9 @@ impl Detector {
 
     /// Forgets a flow of which nothing is left to inspect.
     fn close(&mut self, index: usize, end: FlowEnd, sink: &mut impl Sink) {
-        let view = FlowView::new(self.track.flows.get(index));
-        self.counters.flows_without_handshake += u64::from(view.lacks_handshake());
-        self.counters.flows_one_sided += u64::from(view.is_one_sided());
-        sink.flow(&view, end);
+        if !self.track.flows.get(index).rests {
+            self.tell_flow(index, end, sink);
+        }
         let Track { flows, reassembly, windows, http, handshakes, dialogs, .. } = &mut self.track;
         flows.get_mut(index).session.forget(reassembly, windows);
         // Of a flow that a rule let pass nothing has ended it before.

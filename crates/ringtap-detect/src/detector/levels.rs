@@ -130,7 +130,11 @@ impl Detector {
             let begins = answered.is_some() || (opens && flow.session.has_finished());
             let unopened = flow.session.state == State::None;
             // Its time may be over without the sweep having come by.
-            if !begins && !self.track.flows.is_over(index, now_ns) {
+            let is_over = self.track.flows.is_over(index, now_ns);
+            if !begins && (!is_over || flow.has_agreed()) {
+                if is_over {
+                    self.go_on(index, now_ns, sink);
+                }
                 if opens && unopened && from == 1 {
                     self.track.flows.turn(index, direction);
                 }

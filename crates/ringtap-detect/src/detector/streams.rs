@@ -71,8 +71,11 @@ impl Detector {
         let is_tunnelled = self.track.flows.owner(index).is_tunnelled;
         let Track { flows, reassembly, windows, .. } = &mut self.track;
         let midstream = self.limits.midstream;
+        reassembly.now_ms = (now_ns / 1_000_000) as u32;
         let mut memory = Memory { reassembly, windows, is_tunnelled, midstream };
-        if flows.get_mut(index).session.takes_beginning(from, &segment, now_s, &mut memory) {
+        let session = &mut flows.get_mut(index).session;
+        session.pass_unanswered(from, &segment, now_s, &mut memory, &mut packet.events);
+        if session.takes_beginning(from, &segment, now_s, &mut memory) {
             self.catch_up(index, now_ns, sink);
         } else if self.track.flows.get(index).owes() {
             // What follows finds the room that these leave.
@@ -96,7 +99,6 @@ impl Detector {
         self.counters.segments_refused += u64::from(effect.refused);
         self.counters.disordered += u64::from(effect.disordered);
         self.counters.segments_discarded += u64::from(effect.discarded);
-        self.counters.gaps += effect.gaps.iter().flatten().count() as u64;
         let (before, kept) = self.begun_again(index, from, &old, kept);
         let aside = self.other_bytes(index, from, before, &segment, &effect);
         let is_same = self.track.flows.get(index).session.streams[from].begun == old[from].1;
@@ -114,11 +116,6 @@ impl Detector {
         if !passed {
             self.side_lines(index, from, packet, &segment, (before, chunk), &effect, aside, now_ns, sink);
         }
-        for (of, gap) in effect.gaps.into_iter().enumerate() {
-            if let Some(gap) = gap {
-                self.leave_gap(index, of, gap);
-            }
-        }
         // More that is in order now than one chunk holds, or that lies behind a gap.
         let flow = self.track.flows.get_mut(index);
         flow.owed.end |= effect.ended;
@@ -126,7 +123,7 @@ impl Detector {
         let flow = self.track.flows.get_mut(index);
         if !effect.ended && flow.session.streams[from].end.is_some() && !had_end {
             if is_behind {
-                flow.owed.pause[from] = Some(flow.session.streams[1 - from].received());
+                flow.owed.pause[from] = Some(flow.session.streams[1 - from].had());
             } else {
                 self.pause(index, from, packet, origin, now_ns, sink);
             }
@@ -196,6 +193,11 @@ impl Detector {
         now_ns: u64,
         sink: &mut impl Sink,
     ) -> usize {
+        if let Some(gap) = self.track.flows.get_mut(index).session.cross(from, &mut self.track.reassembly) {
+            self.counters.gaps += 1;
+            self.leave_gap(index, from, gap);
+        }
+        self.charge_steps();
         let kept = self.begin_chunk(index, from, true);
         let flow = self.track.flows.get_mut(index);
         let before = flow.session.streams[from].next;

@@ -108,8 +108,30 @@ fn who_has_something_leaves_room_for_those_that_have_nothing() {
     let mut fill = |list: &mut Pending| {
         (0..100).take_while(|at| !reassembly.insert(list, at * 1000, &[1; BLOCK], Newer::Never, 0).refused).count()
     };
-    assert_eq!(fill(&mut Pending::default()), 48);
-    assert_eq!((0..20).map(|_| fill(&mut Pending::default())).sum::<usize>(), 16, "one each");
+    assert_eq!(fill(&mut Pending::default()), 32);
+    assert_eq!((0..40).map(|_| fill(&mut Pending::default())).sum::<usize>(), 32, "one each");
+}
+
+/// Few owners that keep what they have as long as they like leave each other one a share.
+#[test]
+fn each_owner_has_a_share() {
+    let mut reassembly = Reassembly::with_reserve(8192 * BLOCK, 256);
+    let mut fill = |list: &mut Pending, len: usize| {
+        let pieces = (0..256).take_while(|at| {
+            let inserted = reassembly.insert(list, at * 100_000, &vec![1; len * BLOCK], Newer::Never, 0);
+            !inserted.refused
+        });
+        (pieces.count() * len, list.blocks as usize)
+    };
+    assert_eq!(fill(&mut Pending::default(), 64), (4096, 4096), "half");
+    let mut greedy = [Pending::default(); 40];
+    assert!(greedy.iter_mut().all(|list| fill(list, 8).0 >= 32));
+    assert!(fill(&mut Pending::default(), 1).0 >= 32, "whoever comes next");
+    let mut all = greedy.iter_mut();
+    assert!(all.all(|list| {
+        reassembly.clear(list);
+        list.blocks == 0
+    }));
 }
 
 /// What is on its way out takes no more than it gives back, so that it leaves room to others.
@@ -125,9 +147,9 @@ fn who_drains_takes_what_it_has_given_back() {
     let mut at = 0;
     while add(&mut reassembly, &mut list, &mut at) {}
     list.drains(true);
-    assert_eq!((at, add(&mut reassembly, &mut list, &mut at)), (48, false), "nothing was given back");
+    assert_eq!((at, add(&mut reassembly, &mut list, &mut at)), (32, false), "nothing was given back");
     // Others take all of the rest.
-    let mut others: Vec<Pending> = vec![Pending::default(); 16];
+    let mut others: Vec<Pending> = vec![Pending::default(); 32];
     for other in &mut others {
         assert!(add(&mut reassembly, other, &mut 0));
     }

@@ -30,6 +30,15 @@ pub(crate) struct Owed {
     pub(crate) settled: [bool; 2],
     /// The flow has left the table, for this reason.
     pub(crate) leaves: Option<FlowEnd>,
+    /// What lies behind gaps: both sides have been silent so long that nobody fills them.
+    pub(crate) gaps: bool,
+}
+
+impl Owed {
+    /// What lies behind gaps is to be inspected, too.
+    pub(crate) fn passes_gaps(&self) -> bool {
+        self.end || self.gaps
+    }
 }
 
 /// A flow.
@@ -71,6 +80,8 @@ pub struct Flow {
     /// Transactions that were told, of protocols that do not number theirs themselves.
     pub(crate) transactions: u32,
     pub(crate) owed: Owed,
+    /// Both sides are silent, its record is told; it stays, so that what they say later is read as what it is.
+    pub(crate) rests: bool,
     chain: u32,
     used: bool,
 }
@@ -85,6 +96,13 @@ impl Flow {
         }
     }
 
+    /// Both sides have agreed on a session before our eyes, and have not ended it.
+    pub(crate) fn has_agreed(&self) -> bool {
+        let session = &self.session;
+        let is_open = matches!(session.state, State::Established | State::Closing);
+        is_open && !session.is_picked_up && self.key.protocol() == protocol::TCP
+    }
+
     /// What this side speaks, once it is known.
     pub(crate) fn app_of(&self, side: usize) -> Option<App> {
         self.announced[side].or(self.app)
@@ -92,7 +110,7 @@ impl Flow {
 
     /// Whether anything of it is still to be inspected that has come.
     pub(crate) fn owes(&self) -> bool {
-        self.owed.end || self.owed.pause != [None; 2] || self.session.is_behind()
+        self.owed.end || self.owed.gaps || self.owed.pause != [None; 2] || self.session.is_behind()
     }
 }
 
@@ -146,6 +164,15 @@ enum Standing {
 
 impl Standing {
     const COUNT: usize = Self::Agreed as usize + 1;
+}
+
+/// What is to be done with a flow whose time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// It ends.
+    End(usize),
+    /// Its record is told, and it stays.
+    Rest(usize),
 }
 
 /// Flows from the newest to the oldest.
@@ -262,9 +289,8 @@ impl Flows {
         &mut self.flows[index]
     }
 
-    /// A flow that should end now because its time is over: one of the next few in turn, or the one that the next new
-    /// flow would push out. The caller ends it by [`Flows::end`].
-    pub(crate) fn due(&mut self, now_ns: u64) -> Option<usize> {
+    /// One of the next few flows in turn, if its time is over: it should end now, or rest. The caller ends it by [`Flows::end`].
+    pub(crate) fn due(&mut self, now_ns: u64) -> Option<Due> {
         // A clock that goes back is no reason to wait for it.
         if !self.emergency && now_ns.wrapping_sub(self.swept_ns) < SWEEP_NS {
             return None;
@@ -277,11 +303,35 @@ impl Flows {
             self.hand = if self.hand + 1 < self.flows.len() { self.hand + 1 } else { 0 };
             let idle_ns = now_ns.saturating_sub(self.recent[self.hand].last_ns);
             if idle_ns > self.shortest_ns() && self.flows[self.hand].used && self.is_over(self.hand, now_ns) {
-                self.counters.timed_out += 1;
-                return Some(self.hand);
+                let rests = self.flows[self.hand].rests;
+                if rests && self.may_stay(self.hand) {
+                    continue;
+                }
+                self.counters.timed_out += u64::from(!rests);
+                return Some(if self.may_stay(self.hand) { Due::Rest(self.hand) } else { Due::End(self.hand) });
             }
         }
         None
+    }
+
+    /// Whether a flow keeps its place beyond its time: what sessions say that both sides agreed on is read however long they were
+    /// silent, until they have seven tenths of the table. Those in tunnels count with all others, as one sender may make many up.
+    fn may_stay(&self, index: usize) -> bool {
+        let count = match self.recent[index].standing {
+            Standing::Agreed => self.orders[Standing::Agreed as usize].count,
+            _ => self.count,
+        };
+        self.flows[index].has_agreed() && count * 10 < self.capacity * 7
+    }
+
+    /// A flow goes on that has rested: what is counted of it begins anew, under another number.
+    pub(crate) fn wake(&mut self, index: usize, now_ns: u64) {
+        let flow = &mut self.flows[index];
+        (flow.id, flow.first_ns, flow.last_ns, flow.alerts, flow.rests) = (self.next_id, now_ns, now_ns, 0, false);
+        (flow.packets, flow.bytes, flow.hop_limits) = ([0; 2], [0; 2], [(u8::MAX, 0); 2]);
+        flow.session.flags = [0; 2];
+        self.next_id += 1;
+        self.counters.begun += 1;
     }
 
     /// Whether a flow's time is over.
@@ -335,6 +385,7 @@ impl Flows {
             app_done: [false; 2],
             transactions: 0,
             owed: Owed::default(),
+            rests: false,
             chain: self.buckets[bucket],
             used: true,
         };
@@ -417,7 +468,13 @@ impl Flows {
     pub(crate) fn prove(&mut self, index: usize) {
         let flow = &self.flows[index];
         let is_proven = flow.is_established() && (!flow.session.is_picked_up || !flow.packets.contains(&0));
-        if self.recent[index].standing == Standing::Unproven && is_proven {
+        // One that was picked up may be found to have had its handshake.
+        let is_open = match self.recent[index].standing {
+            Standing::Unproven => true,
+            Standing::Answered => flow.key.protocol() == protocol::TCP && !flow.session.is_picked_up,
+            Standing::Tunnelled | Standing::Agreed => false,
+        };
+        if is_open && is_proven {
             self.unlink(index);
             self.recent[index].standing = match &self.flows[index] {
                 flow if flow.level > 0 => Standing::Tunnelled,

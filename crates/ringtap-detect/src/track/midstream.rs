@@ -6,11 +6,15 @@ use ringtap_wire::{Tcp, tcp_flag};
 use super::segment::{MAX_SHIFT, Segment};
 use super::session::{Memory, Session, State};
 use super::stream::Stream;
+use super::windows::Windows;
+use crate::event::EventSet;
+use crate::reassembly::Reassembly;
 
 /// Behind any byte: the receiver's window is not known.
 const NO_EDGE: u64 = 1 << 62;
-/// Where nobody acknowledges, a gap is passed once so many pieces lie behind it.
-const UNANSWERED: u16 = 32;
+/// Where nobody acknowledges, a gap is passed so long after the first bytes behind it, milliseconds: a receiver that is there has
+/// said meanwhile that something is missing (RFC 5681 §3.2).
+const UNANSWERED_MS: u32 = 1000;
 /// Ports below it are servers' (RFC 6335 §6).
 const SYSTEM_PORTS: u16 = 1024;
 
@@ -36,9 +40,28 @@ impl Session {
             stream.note_due(memory.reassembly);
             (stream.edge, stream.widest, stream.shift) = (NO_EDGE, u32::MAX, MAX_SHIFT);
         }
-        self.signed = segment.options.signed;
         (self.state, self.is_picked_up) = (State::Established, true);
         true
+    }
+
+    /// The handshake comes behind the segment that the session was picked up from: its SYN with ACK, of side `from`, answers the SYN
+    /// that was seen. What came between counts only if its numbers are those that the handshake tells.
+    pub(super) fn put_down(
+        &mut self,
+        from: usize,
+        segment: &Segment<'_>,
+        reassembly: &mut Reassembly,
+        windows: &mut Windows,
+    ) {
+        let is_same = self.streams[from].isn == Some(segment.sequence);
+        for stream in &mut self.streams {
+            match stream.isn {
+                Some(isn) if !is_same => stream.begin_again(isn, reassembly, windows),
+                _ => (stream.edge, stream.widest, stream.shift) = (0, 0, 0),
+            }
+        }
+        (self.reset_by, self.reset_of) = (None, None);
+        (self.state, self.is_picked_up) = (State::Opening, false);
     }
 
     /// The first bytes of a side may lie anywhere: those before them were not seen.
@@ -51,10 +74,35 @@ impl Session {
         }
     }
 
-    /// Whether a side's gap is passed without an acknowledgement, as there may be none to see.
-    pub(super) fn is_unanswered(&self, of: usize) -> bool {
-        let stream = &self.streams[of];
-        self.is_picked_up && stream.acknowledged == 0 && stream.early.count >= UNANSWERED
+    /// Passes a side's gap without an acknowledgement, if there may be none to see and this segment does not fill it: nothing of the
+    /// other side came for a second, or there is no room to wait for it and nothing came since the gap began.
+    pub(crate) fn pass_unanswered(
+        &mut self,
+        from: usize,
+        segment: &Segment<'_>,
+        now_s: u32,
+        memory: &mut Memory<'_>,
+        events: &mut EventSet,
+    ) {
+        let (stream, len) = (&self.streams[from], segment.payload.len());
+        if !self.is_picked_up || stream.early.count == 0 || len == 0 || segment.has(tcp_flag::SYN | tcp_flag::RST) {
+            return;
+        }
+        let now_ms = memory.reassembly.now_ms;
+        let Some((start, came_ms)) = memory.reassembly.behind(&stream.early, stream.had()) else { return };
+        // A clock that goes back has not passed the time.
+        let age_ms = |since: u32| (now_ms.wrapping_sub(since) as i32).max(0) as u32;
+        let heard = self.heard_ms[1 - from].filter(|&heard| heard.wrapping_sub(came_ms) as i32 >= 0);
+        let has_no_room = !memory.reassembly.takes(&stream.early, len) || !memory.reassembly.has_spare(len);
+        if age_ms(heard.unwrap_or(came_ms)) < UNANSWERED_MS && (heard.is_some() || !has_no_room) {
+            return;
+        }
+        let Some(position) = stream.position(segment.sequence) else { return };
+        if position <= stream.had() as i64 || self.fault(from, segment, position, now_s).is_some() {
+            return;
+        }
+        let after = self.streams[1 - from].had();
+        self.streams[from].pass(start, after, memory.reassembly, events);
     }
 
     /// Whether an acknowledgement says nothing: its stream was not seen.

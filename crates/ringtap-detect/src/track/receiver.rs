@@ -16,7 +16,7 @@ impl Session {
     /// Why the receiver discards a segment of side `from` whose sequence number is at `position`; `None` if it takes it.
     pub(super) fn fault(&self, from: usize, segment: &Segment<'_>, position: i64, now_s: u32) -> Option<Event> {
         let (own, other) = (&self.streams[from], &self.streams[1 - from]);
-        if segment.options.signed != self.signed {
+        if self.lacks_signature(segment) {
             return Some(Event::StreamSignature);
         }
         if own.is_outdated(segment.options.stamp, now_s) {
@@ -35,15 +35,20 @@ impl Session {
         }
     }
 
+    /// Whether a segment is not signed as both sides have agreed; what they did agree on is not known of one that was picked up.
+    fn lacks_signature(&self, segment: &Segment<'_>) -> bool {
+        !self.is_picked_up && segment.options.signed != self.signed
+    }
+
     /// Whether a reset by side `from` is taken: it has exactly the number that is expected next; others are answered by a
     /// challenge (RFC 5961 §3). Before the sides agree, the answer to a SYN acknowledges it.
     pub(super) fn is_reset(&self, from: usize, segment: &Segment<'_>) -> bool {
         let (own, other) = (&self.streams[from], &self.streams[1 - from]);
-        if self.is_agreed() && segment.options.signed != self.signed {
+        if self.is_agreed() && self.lacks_signature(segment) {
             return false;
         }
         match own.position(segment.sequence) {
-            Some(position) => position == own.received() as i64,
+            Some(position) => position == own.had() as i64,
             None => {
                 let acknowledged = other.position(segment.acknowledgment);
                 segment.has(tcp_flag::ACK) && acknowledged.is_some_and(|at| at >= 0 && at as u64 <= other.seen)

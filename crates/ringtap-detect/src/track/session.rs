@@ -54,13 +54,15 @@ pub(crate) struct Session {
     /// Segments carry MD5 signatures.
     pub(super) signed: bool,
     /// The side whose reset ended it.
-    reset_by: Option<u8>,
+    pub(super) reset_by: Option<u8>,
     /// It is followed without all of its handshake.
     pub(crate) is_picked_up: bool,
     /// A reset came in the name of this side, taken or not, and it has not said anything since.
-    reset_of: Option<u8>,
+    pub(super) reset_of: Option<u8>,
     /// A SYN in the middle of it, by this side: a new session if the other side answers.
     anew: Option<(u8, Greeting)>,
+    /// When each side's last segment came.
+    pub(super) heard_ms: [Option<u32>; 2],
 }
 
 /// The memory that all streams share.
@@ -88,6 +90,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> SegmentEffect {
         self.flags[from] |= segment.flags;
+        self.heard_ms[from] = Some(memory.reassembly.now_ms);
         let mut effect = SegmentEffect::default();
         if segment.has(tcp_flag::RST) {
             self.reset_of = Some(from as u8);
@@ -129,15 +132,14 @@ impl Session {
         }
         // Who says something has what it acknowledges: that is inspected first.
         self.acknowledge(from, segment, position, now_s);
-        let has_said = self.streams[from].received();
-        effect.gaps[1 - from] = self.streams[1 - from].cross(has_said, false, memory.reassembly, events);
+        let has_said = self.streams[from].had();
+        self.streams[1 - from].pass_acknowledged(has_said, memory.reassembly, events);
         if !segment.payload.is_empty() {
             let other = &self.streams[1 - from];
-            let turn = Turn { after: other.received(), waits: other.is_behind() };
+            let turn = Turn { after: other.had(), waits: other.is_behind() };
             let own = &mut self.streams[from];
             own.add(position, segment, turn, memory, events, newer, out, &mut effect);
-            let unanswered = self.is_unanswered(from);
-            effect.gaps[from] = self.streams[from].cross(turn.after, unanswered, memory.reassembly, events);
+            own.pass_acknowledged(turn.after, memory.reassembly, events);
         }
         if segment.has(tcp_flag::FIN) {
             let end = position + segment.payload.len() as i64;
@@ -220,6 +222,9 @@ impl Session {
         if !segment.payload.is_empty() && !segment.options.fast_open {
             events.add(Event::StreamSynData);
         }
+        if !opens && self.is_picked_up && self.greetings[1 - from].answered_by(segment).is_some() {
+            self.put_down(from, segment, reassembly, windows);
+        }
         match self.state {
             // A SYN with ACK first: the beginning was not seen, and who is the client is not known.
             State::None if !opens => {}
@@ -246,7 +251,9 @@ impl Session {
             State::Established | State::Closing | State::Closed => {
                 effect.discarded = true;
                 events.add(if opens { Event::StreamSynAgain } else { Event::StreamSynAckAgain });
-                if opens && (self.state == State::Closed || self.streams[from].isn != Some(segment.sequence)) {
+                let is_unheard = self.is_picked_up && !self.has_greeted(from);
+                let is_other = is_unheard || self.streams[from].isn != Some(segment.sequence);
+                if opens && (self.state == State::Closed || is_other) {
                     self.anew = Some((from as u8, Greeting::new(segment, 0)));
                 }
             }
@@ -380,6 +387,12 @@ impl Session {
         // The first ones go in any case.
         let passed = self.passed(1 - of).max(reassembly.after(&self.streams[of].early));
         self.streams[of].follow(reassembly, most, passed, out);
+    }
+
+    /// Goes on behind a gap of this side's that its receiver has filled or nobody fills, once all before it was inspected; where the
+    /// gap begins.
+    pub(crate) fn cross(&mut self, of: usize, reassembly: &mut Reassembly) -> Option<u64> {
+        self.streams[of].cross(reassembly)
     }
 
     /// At the end: goes on behind a side's next gap, if there is anything.

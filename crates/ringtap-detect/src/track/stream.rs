@@ -36,6 +36,8 @@ pub(crate) struct Stream {
     pub(crate) next: u64,
     /// Position of the next byte that its receiver has not got, where those before it wait to be inspected.
     due: u64,
+    /// Position up to which its receiver has all there is, gaps included that nobody saw filled and that are to be passed.
+    had: u64,
     /// Position behind the furthest byte seen.
     pub(crate) seen: u64,
     /// Position up to which the receiver has acknowledged bytes that were seen.
@@ -86,8 +88,6 @@ pub(super) struct Turn {
 pub(crate) struct SegmentEffect {
     /// Its bytes belong to the stream (now, later, or again): the packet alone need not be inspected.
     pub(crate) added: bool,
-    /// Bytes that nobody saw were passed over in the sender's or receiver's stream: where they begin.
-    pub(crate) gaps: [Option<u64>; 2],
     /// Bytes were refused for want of memory.
     pub(crate) refused: bool,
     /// For want of memory bytes are inspected before others that the other side had said before them.
@@ -120,20 +120,25 @@ impl Stream {
         self.next.max(self.due)
     }
 
-    /// Bytes that have come in order wait to be inspected.
+    /// The same, and gaps that are to be passed are none.
+    pub(crate) fn had(&self) -> u64 {
+        self.received().max(self.had)
+    }
+
+    /// Bytes that have come in order, or behind gaps that are to be passed, wait to be inspected.
     pub(crate) fn is_behind(&self) -> bool {
-        self.due > self.next
+        self.due.max(self.had) > self.next
     }
 
     /// Takes note of those that are in order now.
     pub(super) fn note_due(&mut self, reassembly: &mut Reassembly) {
         self.due = reassembly.reach(&self.early, self.next);
-        self.early.drains(self.due > self.next);
+        self.early.drains(self.is_behind());
     }
 
     /// All bytes up to the FIN have come.
     pub(super) fn is_finished(&self) -> bool {
-        self.end.is_some_and(|end| self.received() >= end)
+        self.end.is_some_and(|end| self.had() >= end)
     }
 
     /// The sender's bytes begin at another number.
@@ -262,32 +267,47 @@ impl Stream {
         (follows && len > 0).then_some(Aside { position: position as u64, from: 0, to: len })
     }
 
-    /// Bytes that the receiver says it has and we never saw will not come again: once there are some behind them, goes on there.
-    /// So much of the other side's has come `after` which this is; where nobody acknowledges, what is `unanswered` counts as had.
-    pub(super) fn cross(
-        &mut self,
-        after: u64,
-        unanswered: bool,
-        reassembly: &mut Reassembly,
-        events: &mut EventSet,
-    ) -> Option<u64> {
-        let first = reassembly.first(&self.early)?;
-        if first <= self.next || (first > self.acknowledged && !unanswered) {
+    /// Bytes that the receiver says it has and we never saw will not come again: once there are some behind them, these are next.
+    /// So much of the other side's has come `after` which they are.
+    pub(super) fn pass_acknowledged(&mut self, after: u64, reassembly: &mut Reassembly, events: &mut EventSet) {
+        self.pass(self.acknowledged, after, reassembly, events);
+    }
+
+    /// Gaps before this position are to be passed.
+    pub(super) fn pass(&mut self, to: u64, after: u64, reassembly: &mut Reassembly, events: &mut EventSet) {
+        let had = self.had();
+        if to <= had || self.early.count == 0 {
+            return;
+        }
+        let reached = reassembly.pass(&self.early, had, to, after);
+        if reached > had {
+            self.had = reached;
+            self.early.drains(true);
+            events.add(Event::StreamGap);
+        }
+    }
+
+    /// Goes on behind a gap that is to be passed, once all before it was inspected; where the gap begins.
+    pub(super) fn cross(&mut self, reassembly: &mut Reassembly) -> Option<u64> {
+        if self.due > self.next || self.had <= self.next {
             return None;
         }
-        let from = std::mem::replace(&mut self.next, first);
-        self.hole = (from, first);
-        reassembly.delay(&self.early, after);
+        let first = reassembly.first(&self.early).filter(|&first| first > self.next && first < self.had);
+        let from = self.next;
+        match first {
+            Some(first) => (self.next, self.hole) = (first, (from, first)),
+            // What was there gave way to other bytes.
+            None => self.had = self.next,
+        }
         self.note_due(reassembly);
-        events.add(Event::StreamGap);
-        Some(from)
+        first.map(|_| from)
     }
 
     /// Puts bytes that wait to be inspected at the end of `out`, up to `most`, and not those that came behind more of the other
     /// side's than `passed`.
     pub(super) fn follow(&mut self, reassembly: &mut Reassembly, most: usize, passed: u64, out: &mut Vec<u8>) {
         self.next = reassembly.take(&mut self.early, self.next, most, passed, out);
-        self.early.drains(self.due > self.next);
+        self.early.drains(self.is_behind());
     }
 
     /// At the end: goes on behind the next gap, if there is anything.
@@ -305,7 +325,7 @@ impl Stream {
     pub(super) fn forget(&mut self, reassembly: &mut Reassembly, windows: &mut Windows) {
         reassembly.clear(&mut self.early);
         // What waited is gone: who comes to its turn finds that it owes nothing.
-        self.due = self.next;
+        (self.due, self.had) = (self.next, self.next);
         self.early.drains(false);
         windows.free(&mut self.window);
         windows.free(&mut self.side_line.window);

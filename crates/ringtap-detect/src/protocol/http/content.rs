@@ -3,7 +3,7 @@
 
 use super::Http;
 use super::head::{self, ChunkLength};
-use super::inflate::{Format, Layers};
+use super::inflate::{Format, Layers, MAX_LAYERS};
 use super::lines::Scanner;
 use super::stream::{Reached, Reading};
 use super::transaction::{Phase, Transaction};
@@ -36,6 +36,23 @@ impl Framing {
             }
         }
         this
+    }
+}
+
+impl Http {
+    /// Puts a content as it was sent behind what came out of decompressors for it.
+    pub(super) fn add_raw(&mut self, connection: u32, transaction: u32, side: usize) {
+        let message = self.pools.message(transaction, side);
+        let (mut raw, mut body) = (std::mem::take(&mut message.raw), message.body);
+        if raw.is_empty() {
+            return;
+        }
+        self.decoded.clear();
+        self.pools.blocks.copy(&raw, &mut self.decoded);
+        self.pools.blocks.free(&mut raw);
+        self.inflated += self.decoded.len();
+        self.pools.keep(connection, &mut body, &self.decoded);
+        self.pools.message(transaction, side).body = body;
     }
 }
 
@@ -86,20 +103,34 @@ impl Reading<'_> {
     fn add_layers(&mut self, transaction: u32, fields: &[u8]) {
         let is_response = self.is_response();
         let Http { pools, settings, .. } = &mut *self.http;
-        let mut layers = Layers::default();
+        let (mut formats, mut count) = ([Format::Bare; MAX_LAYERS], 0);
         for field in head::fields(fields, is_response).filter(|field| field.is(b"content-encoding")) {
             for coding in field.value.split(|&byte| matches!(byte, b',' | b' ' | b'\t' | b'\r' | b'\n')) {
                 let format = match () {
                     () if head::contains(coding, b"gzip") => Format::Wrapped,
                     () if head::contains(coding, b"deflate") => Format::Bare,
+                    () if head::is_same(coding, b"br") => Format::Brotli,
                     () => continue,
                 };
-                if layers.count() >= settings.layers || !pools.inflaters.add(&mut layers, format) {
-                    pools.counters.not_decoded += 1;
+                if let Some(place) = formats.get_mut(count) {
+                    *place = format;
                 }
+                count += 1;
             }
         }
-        self.message(transaction).layers = layers;
+        let formats = &mut formats[..count.min(MAX_LAYERS)];
+        let keeps_raw = formats.contains(&Format::Brotli);
+        // What was done last is named last (RFC 9110 §8.4). The others are read in the order in which they are named, as Suricata does, and
+        // find out if it is the other one.
+        if keeps_raw {
+            formats.reverse();
+        }
+        let mut layers = Layers::default();
+        let mut add = |&format: &Format| layers.count() < settings.layers && pools.inflaters.add(&mut layers, format);
+        let added = formats.iter().take_while(|format| add(format)).count();
+        pools.counters.not_decoded += (count - added) as u64;
+        let message = self.message(transaction);
+        (message.layers, message.keeps_raw) = (layers, keeps_raw);
     }
 
     pub(super) fn chunk_length(&mut self, transaction: u32, rest: &[u8]) -> (usize, Reached) {
@@ -156,6 +187,13 @@ impl Reading<'_> {
         let limit = self.http.settings.body_limit;
         let message = self.http.pools.message(transaction, self.side);
         message.sent_len += bytes.len() as u64;
+        if message.keeps_raw {
+            let mut raw = message.raw;
+            let room = limit.saturating_sub(raw.len());
+            self.http.pools.keep(self.connection, &mut raw, &bytes[..bytes.len().min(room)]);
+            self.http.pools.message(transaction, self.side).raw = raw;
+        }
+        let message = self.http.pools.message(transaction, self.side);
         if message.is_full {
             return;
         }
@@ -216,6 +254,9 @@ impl Reading<'_> {
 
     /// The same; `is_all`: no more of it will come.
     pub(super) fn due(&mut self, transaction: u32, is_all: bool) -> Reached {
+        if is_all {
+            self.http.add_raw(self.connection, transaction, self.side);
+        }
         let settings = &self.http.settings;
         let (first, window) = (settings.inspect_from[self.side], settings.inspect_window);
         let message = self.message(transaction);

@@ -1,10 +1,13 @@
-//! Owns: the decompressors of content codings (gzip, zlib and deflate), a pool of them, and what is tried where a body is not
-//! what its field says: browsers take either for the other, so both are tried before the bytes are passed on as they are.
+//! Owns: the decompressors of content codings (gzip, zlib and deflate), the pool of them and of those of Brotli, and what is tried where
+//! a body is not what its field says: browsers take gzip and deflate for each other, so both are tried before the bytes are passed on as
+//! they are.
 //! Does not: know messages; its caller bounds what comes out. The pool's memory is taken at start.
 
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::inflate_flags::TINFL_FLAG_HAS_MORE_INPUT;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
+
+use super::brotli::{Brotli, Memory};
 
 /// Bytes that a compressed stream may refer back to (RFC 1951 §3.2.5).
 const WINDOW: usize = 32 << 10;
@@ -20,6 +23,8 @@ pub(super) enum Format {
     Wrapped,
     /// Deflate without anything around it.
     Bare,
+    /// Brotli (RFC 7932). Nothing tells it from other bytes.
+    Brotli,
 }
 
 /// The decompressors of one message, the one that gets the bytes first.
@@ -104,7 +109,7 @@ impl Inflater {
         self.format = format;
         self.phase = match format {
             Format::Wrapped => Phase::Header(Header::default()),
-            Format::Bare => Phase::Blocks,
+            Format::Bare | Format::Brotli => Phase::Blocks,
         };
     }
 
@@ -116,7 +121,7 @@ impl Inflater {
         let format = match (self.retries, self.format) {
             (0, same) => same,
             (_, Format::Wrapped) => Format::Bare,
-            (_, Format::Bare) => Format::Wrapped,
+            (_, Format::Bare | Format::Brotli) => Format::Wrapped,
         };
         self.retries += 1;
         self.begin(format);
@@ -228,25 +233,43 @@ pub(super) type Output<'o> = dyn FnMut(&[u8]) -> bool + 'o;
 /// The pool.
 pub(super) struct Inflaters {
     all: Vec<Option<Box<Inflater>>>,
-    free: Vec<u16>,
+    /// Numbers behind those.
+    brotli: Vec<Option<Box<Brotli>>>,
+    memory: Memory,
+    /// Of each kind.
+    free: [Vec<u16>; 2],
     /// Of each the turn of the message that has it; 0: it is free.
     turns: Vec<u32>,
     next_turn: u32,
-    /// Those taken from a message for another one.
+    /// Those taken from a message for another one, and streams that found no memory.
     pub(super) taken_away: u64,
 }
 
 impl Inflaters {
-    /// So many decompressors, of about 43 KiB each.
-    pub(super) fn new(count: usize) -> Self {
-        let count = count.min(usize::from(u16::MAX));
+    /// So many decompressors, of about 43 KiB each, and so many of Brotli, of about 650 KiB.
+    pub(super) fn new(count: usize, brotli: usize) -> Self {
+        let (count, brotli) = (count.min(usize::from(u16::MAX) / 2), brotli.min(usize::from(u16::MAX) / 2));
+        let (first, end) = (count as u16, (count + brotli) as u16);
         Self {
             all: (0..count).map(|_| Some(Box::new(Inflater::new()))).collect(),
-            free: (0..count as u16).rev().collect(),
-            turns: vec![0; count],
+            brotli: (0..brotli).map(|_| Some(Box::new(Brotli::new()))).collect(),
+            memory: Memory::new(brotli),
+            free: [(0..first).rev().collect(), (first..end).rev().collect()],
+            turns: vec![0; count + brotli],
             next_turn: 1,
             taken_away: 0,
         }
+    }
+
+    /// Of which kind a decompressor is: its place in the list of free ones.
+    fn kind(&self, number: u16) -> usize {
+        usize::from(usize::from(number) >= self.all.len())
+    }
+
+    /// That of Brotli with this number, in its place or out of it.
+    fn place_of_brotli(&mut self, number: u16) -> &mut Option<Box<Brotli>> {
+        let number = usize::from(number) - self.all.len();
+        &mut self.brotli[number]
     }
 
     /// Adds a decompressor behind those that are there: a free one, or that of the message which has had one longest; whether
@@ -259,9 +282,15 @@ impl Inflaters {
         if layers.count() == MAX_LAYERS {
             return false;
         }
-        let Some(number) = self.free.pop().or_else(|| self.take_away(layers.turn)) else { return false };
+        let kind = usize::from(format == Format::Brotli);
+        let Some(number) = self.free[kind].pop().or_else(|| self.take_away(layers.turn, kind)) else { return false };
         self.turns[usize::from(number)] = layers.turn;
-        if let Some(inflater) = &mut self.all[usize::from(number)] {
+        if kind == 1 {
+            self.release_brotli(number);
+            if let Some(brotli) = self.place_of_brotli(number) {
+                brotli.begin();
+            }
+        } else if let Some(inflater) = &mut self.all[usize::from(number)] {
             inflater.retries = 0;
             inflater.begin(format);
         }
@@ -276,16 +305,29 @@ impl Inflaters {
             // Another message may have it now.
             if self.turns[usize::from(number)] == layers.turn {
                 self.turns[usize::from(number)] = 0;
-                self.free.push(number);
+                let kind = self.kind(number);
+                if kind == 1 {
+                    self.release_brotli(number);
+                }
+                self.free[kind].push(number);
             }
         }
         layers.count = 0;
     }
 
-    /// Takes the decompressor of another message than `turn`'s that has had it longest.
-    fn take_away(&mut self, turn: u32) -> Option<u16> {
+    /// Gives the memory back that a decompressor of Brotli has.
+    fn release_brotli(&mut self, number: u16) {
+        if let Some(mut brotli) = self.place_of_brotli(number).take() {
+            brotli.release(&mut self.memory);
+            *self.place_of_brotli(number) = Some(brotli);
+        }
+    }
+
+    /// Takes the decompressor of another message than `turn`'s that has had it longest, of one kind.
+    fn take_away(&mut self, turn: u32, kind: usize) -> Option<u16> {
         let age = |number: &u16| self.next_turn.wrapping_sub(self.turns[usize::from(*number)]);
-        let others = (0..self.turns.len() as u16).filter(|&number| self.turns[usize::from(number)] != turn);
+        let of_kind = (0..self.turns.len() as u16).filter(|&number| self.kind(number) == kind);
+        let others = of_kind.filter(|&number| self.turns[usize::from(number)] != turn);
         let oldest = others.max_by_key(age)?;
         self.taken_away += 1;
         Some(oldest)
@@ -306,12 +348,33 @@ impl Inflaters {
     /// One layer; whether more is wanted.
     fn layer(&mut self, layers: &[u16], input: &[u8], left: &mut usize, out: &mut Output<'_>) -> bool {
         let Some((&number, deeper)) = layers.split_first() else { return input.is_empty() || out(input) };
+        if self.kind(number) == 1 {
+            return self.brotli(number, deeper, input, left, out);
+        }
         // Out of its place, so that the deeper ones can be reached while this one's window is read.
         let Some(mut inflater) = self.all[usize::from(number)].take() else { return false };
         let mut hand_on = |part: &[u8], left: &mut usize| self.layer(deeper, part, left, out);
         let wants = inflater.run(input, left, &mut hand_on);
         self.all[usize::from(number)] = Some(inflater);
         wants
+    }
+
+    /// A layer of Brotli.
+    fn brotli(&mut self, number: u16, deeper: &[u16], input: &[u8], left: &mut usize, out: &mut Output<'_>) -> bool {
+        let Some(mut brotli) = self.place_of_brotli(number).take() else { return false };
+        let (mut rest, mut wants) = (input, true);
+        while *left > 0 && wants {
+            let step = brotli.step(rest, &mut self.memory);
+            rest = &rest[step.used.min(rest.len())..];
+            *left = left.saturating_sub(step.cost);
+            self.taken_away += u64::from(step.lacks_memory);
+            wants = step.made == 0 || self.layer(deeper, brotli.out(step.made), left, out);
+            if step.is_done {
+                break;
+            }
+        }
+        *self.place_of_brotli(number) = Some(brotli);
+        wants && *left > 0
     }
 }
 
@@ -399,7 +462,7 @@ mod tests {
     }
 
     fn decoded(formats: &[Format], input: &[u8], piece: usize) -> Vec<u8> {
-        let mut pool = Inflaters::new(4);
+        let mut pool = Inflaters::new(4, 4);
         let (mut layers, mut out) = (Layers::default(), Vec::new());
         assert!(formats.iter().all(|&format| pool.add(&mut layers, format)));
         for part in input.chunks(piece.max(1)) {
@@ -409,7 +472,7 @@ mod tests {
             });
         }
         pool.release(&mut layers);
-        assert_eq!(pool.free.len(), 4);
+        assert_eq!(pool.free.each_ref().map(Vec::len), [4; 2]);
         out
     }
 
@@ -438,7 +501,7 @@ mod tests {
 
     #[test]
     fn who_has_held_one_longest_gives_it_up() {
-        let mut pool = Inflaters::new(2);
+        let mut pool = Inflaters::new(2, 0);
         let mut messages = [Layers::default(); 3];
         assert!(messages.iter_mut().all(|layers| pool.add(layers, Format::Bare)));
         assert_eq!(pool.taken_away, 1);
@@ -452,13 +515,13 @@ mod tests {
         };
         assert_eq!([run(&messages[0]), run(&messages[1]), run(&messages[2])], [&b""[..], b"text", b"text"]);
         messages.iter_mut().for_each(|layers| pool.release(layers));
-        assert_eq!(pool.free.len(), 2, "each is free once");
+        assert_eq!(pool.free[0].len(), 2, "each is free once");
     }
 
     #[test]
     fn what_comes_out_is_bounded() {
         let bomb = miniz_oxide::deflate::compress_to_vec(&vec![0; 4 << 20], 6);
-        let mut pool = Inflaters::new(1);
+        let mut pool = Inflaters::new(1, 0);
         let (mut layers, mut out) = (Layers::default(), 0);
         assert!(pool.add(&mut layers, Format::Bare) && !pool.add(&mut layers, Format::Bare));
         let made = pool.decode(&layers, &bomb, 100_000, &mut |bytes| {

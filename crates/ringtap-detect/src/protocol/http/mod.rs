@@ -5,6 +5,7 @@
 //! `inflate.rs`'s, files in forms `multipart.rs`'s, what rules see `buffers.rs`'s, what records see `record.rs`'s, and the names in
 //! rules are `keywords.rs`'s.
 
+mod brotli;
 mod buffers;
 mod content;
 mod head;
@@ -46,8 +47,10 @@ pub struct Settings {
     pub connections: usize,
     /// Bytes of heads and contents of all of them.
     pub bytes: usize,
-    /// Decompressors, of 43 KiB each.
+    /// Decompressors of gzip and deflate, of 43 KiB each.
     pub decompressors: usize,
+    /// Those of Brotli, of about 650 KiB each.
+    pub brotli: usize,
     /// Content codings of one message.
     pub layers: usize,
     /// Bytes of a content that are looked at.
@@ -75,6 +78,7 @@ impl Settings {
             connections,
             bytes: connections.saturating_mul(SHARE).max(64 << 20),
             decompressors: 128,
+            brotli: 32,
             layers: 2,
             body_limit: 100 << 10,
             inspect_from: [32 << 10, 40 << 10],

@@ -5,6 +5,7 @@
 use super::buffers::{self, Form};
 use super::content::Framing;
 use super::head;
+use super::inflate::Inflaters;
 use super::lines::{Place, Scanner, without_end};
 use super::transaction::{HttpCounters, Message, Phase, Pools, Transaction};
 use super::{Oddity, Settings};
@@ -72,8 +73,9 @@ pub(crate) struct Http {
 impl Http {
     /// Takes all memory, for so many flows.
     pub(crate) fn new(flows: usize, settings: Settings) -> Self {
+        let inflaters = Inflaters::new(settings.decompressors, settings.brotli);
         Self {
-            pools: Pools::new(flows, settings.connections, settings.bytes, settings.decompressors),
+            pools: Pools::new(flows, settings.connections, settings.bytes, inflaters),
             head: Vec::with_capacity(MAX_HEAD),
             decoded: Vec::with_capacity(settings.body_limit),
             inflatable: 0,
@@ -188,6 +190,7 @@ impl Http {
     pub(crate) fn flush(&mut self, flow: usize, side: usize, values: &mut Values) -> Step {
         let Some(connection) = self.pools.find(flow) else { return Step::More };
         let Some(transaction) = self.pools.connection(connection).sides[side].transaction else { return Step::More };
+        self.add_raw(connection, transaction, side);
         let message = self.pools.message(transaction, side);
         if !message.has_begun || message.body.len() == message.inspected as usize {
             return Step::More;

@@ -24,6 +24,10 @@ pub(super) struct Message {
     pub(super) line_len: u32,
     /// The content, without its codings, as far as it is kept.
     pub(super) body: Chain,
+    /// The content as sent, beside what came out of decompressors for it: nothing tells whether it was Brotli. It is looked at behind
+    /// that.
+    pub(super) raw: Chain,
+    pub(super) keeps_raw: bool,
     /// Bytes of the content: as sent, and without its content codings.
     pub(super) sent_len: u64,
     pub(super) decoded_len: u64,
@@ -145,7 +149,7 @@ impl Connection {
 }
 
 // What the documents say of the pools' memory.
-const _: () = assert!(size_of::<Transaction>() <= 320 && size_of::<Connection>() <= 160);
+const _: () = assert!(size_of::<Transaction>() <= 352 && size_of::<Connection>() <= 160);
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -177,12 +181,12 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    pub(super) fn new(flows: usize, connections: usize, bytes: usize, inflaters: usize) -> Self {
+    pub(super) fn new(flows: usize, connections: usize, bytes: usize, inflaters: Inflaters) -> Self {
         let connections = connections.clamp(1, flows.max(1));
         let transactions = 2 * connections;
         Self {
             blocks: Blocks::new(bytes),
-            inflaters: Inflaters::new(inflaters),
+            inflaters,
             connections: FixedVec::with_capacity(connections),
             connection_capacity: connections,
             free_connection: NONE,
@@ -268,7 +272,10 @@ impl Pools {
         let (mut at, mut bytes) = (self.connections[number as usize].first, 0);
         while at != NONE && bytes <= SHARE {
             let Transaction { messages, next, .. } = &self.transactions[at as usize];
-            bytes += messages.iter().map(|message| message.head.len() + message.body.len()).sum::<usize>();
+            bytes += messages
+                .iter()
+                .map(|message| message.head.len() + message.body.len() + message.raw.len())
+                .sum::<usize>();
             at = *next;
         }
         bytes > SHARE
@@ -372,6 +379,7 @@ impl Pools {
         for message in &mut messages {
             self.blocks.free(&mut message.head);
             self.blocks.free(&mut message.body);
+            self.blocks.free(&mut message.raw);
             self.inflaters.release(&mut message.layers);
         }
         self.transactions[number as usize].next = self.free_transaction;

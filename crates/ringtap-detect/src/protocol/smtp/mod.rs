@@ -27,8 +27,10 @@ pub(super) const DEFINITION: Definition = Definition {
     events: Some(buffer::EVENT),
 };
 
-/// Longest line that is waited for; RFC 5321 has 1,000 bytes.
+/// Longest line of a message, or of the server, that is waited for; RFC 5321 has 1,000 bytes.
 const MAX_LINE: usize = 4096;
+/// Longest command that is waited for: so much of one the most patient server reads (Exim).
+const MAX_COMMAND: usize = 16 << 10;
 /// The exchange of a file: its name, then its content.
 const FILE: u32 = 1;
 
@@ -52,10 +54,14 @@ pub(crate) struct State {
     /// A message comes in chunks; how many commands without a reply are before its last BDAT.
     is_chunked: bool,
     before_chunk: u32,
+    /// So many bytes more are in the chunk to servers that read all of its size.
+    beyond: u64,
     /// A chunk of it was refused: the next MAIL begins another one.
     is_refused: bool,
     /// The message's last line is not over: it was longer than [`MAX_LINE`].
     is_in_line: bool,
+    /// The same of each side's last command or reply.
+    is_cut: [bool; 2],
     /// Fields of the message itself come, none of its parts'.
     is_in_head: bool,
     /// The last of them is one that records have.
@@ -74,6 +80,8 @@ enum Mode {
     Data,
     /// So many bytes of one (RFC 3030), the last of it or not.
     Chunk(u64, bool),
+    /// Behind what a server has read of a chunk that reads 32 bits of its size, the last one or not: a command, or more of it.
+    Doubt(bool),
 }
 
 /// Where the notes of a transaction are kept: as of the other side, whose contents nobody keeps.
@@ -139,10 +147,11 @@ fn begins(line: &[u8], word: &[u8]) -> bool {
 
 fn frame(state: &dialog::State, side: usize, bytes: &[u8]) -> Frame {
     let dialog::State::Smtp(state) = state else { return Frame::Lost };
-    let line = match memchr::memchr(b'\n', &bytes[..bytes.len().min(MAX_LINE)]) {
+    let most = if side == 0 && state.mode == Mode::Commands { MAX_COMMAND } else { MAX_LINE };
+    let line = match memchr::memchr(b'\n', &bytes[..bytes.len().min(most)]) {
         Some(end) => end + 1,
-        None if bytes.len() < MAX_LINE => 0,
-        None => MAX_LINE,
+        None if bytes.len() < most => 0,
+        None => most,
     };
     match state.mode {
         Mode::Chunk(left, _) if side == 0 => {
@@ -161,8 +170,13 @@ fn frame(state: &dialog::State, side: usize, bytes: &[u8]) -> Frame {
 fn read(talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
     let dialog::State::Smtp(state) = talking.state else { return false };
     let mut now = *state;
+    let is_content = talking.side == 0 && now.mode != Mode::Commands;
+    // What goes on with a line that was too long is no line of its own: one reply is to all of it, wherever it is read.
+    let goes_on = now.is_cut[talking.side] || (!is_content && !line.ends_with(b"\n"));
+    let was_cut = goes_on && std::mem::replace(&mut now.is_cut[talking.side], !line.ends_with(b"\n"));
     let has_found = match (talking.side, now.mode) {
-        (1, _) => reply(&mut now, line, found),
+        _ if was_cut => false,
+        (1, _) => reply(&mut now, talking, line, found),
         (_, Mode::Commands) => command(&mut now, talking, line, found),
         (_, Mode::Data) => {
             let goes_on = std::mem::replace(&mut now.is_in_line, !line.ends_with(b"\n"));
@@ -177,6 +191,14 @@ fn read(talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
             }
         }
         (_, Mode::Chunk(left, is_last)) => chunk_line(&mut now, talking, line, (left, is_last), found),
+        (_, Mode::Doubt(is_last)) if is_command(line) => {
+            let any = end_chunk(&mut now, talking, is_last, found);
+            command(&mut now, talking, line, found) || any
+        }
+        (_, Mode::Doubt(is_last)) => {
+            let left = std::mem::take(&mut now.beyond);
+            chunk_line(&mut now, talking, line, (left, is_last), found)
+        }
     };
     if let dialog::State::Smtp(state) = talking.state {
         *state = now;
@@ -198,7 +220,12 @@ fn chunk_line(
     if is_cut {
         found.add(buffer::EVENT, b"bdat_chunk_len_exceeded");
     }
-    state.mode = if left == 0 { Mode::Commands } else { Mode::Chunk(left, is_last) };
+    let is_last_for_all = is_last && state.beyond == 0;
+    state.mode = match left {
+        0 if state.beyond > 0 => Mode::Doubt(is_last),
+        0 => Mode::Commands,
+        left => Mode::Chunk(left, is_last),
+    };
     let mut any = is_cut;
     if talking.put_off_len() + line.len() > MAX_LINE {
         any |= message_part(state, talking, b"", found);
@@ -208,10 +235,46 @@ fn chunk_line(
     } else {
         any |= message_part(state, talking, line, found);
     }
-    if left == 0 && is_last {
+    if left == 0 && is_last_for_all {
         any |= put(state, talking, Event::End, found);
+    } else if left == 0 && is_last && state.mime.is_in_file() {
+        // Nothing may follow.
+        talking.goes_on(FILE);
+        any |= file(state, talking, found);
     }
     any
+}
+
+/// A chunk has ended without another line of it.
+fn end_chunk(state: &mut State, talking: &mut Talking<'_>, is_last: bool, found: &mut Found<'_>) -> bool {
+    (state.mode, state.beyond) = (Mode::Commands, 0);
+    if !is_last {
+        return false;
+    }
+    let any = message_part(state, talking, b"", found);
+    put(state, talking, Event::End, found) || any
+}
+
+/// Whether a line is one of the commands that there are (RFC 5321 §4.1, its extensions).
+fn is_command(line: &[u8]) -> bool {
+    const COMMANDS: [&[u8]; 15] = [
+        b"BDAT",
+        b"MAIL",
+        b"RCPT",
+        b"DATA",
+        b"RSET",
+        b"QUIT",
+        b"NOOP",
+        b"EHLO",
+        b"HELO",
+        b"VRFY",
+        b"EXPN",
+        b"HELP",
+        b"AUTH",
+        b"ETRN",
+        b"STARTTLS",
+    ];
+    COMMANDS.iter().any(|command| begins(line, command))
 }
 
 /// A line behind what was put off of it, [`MAX_LINE`] bytes together at most.
@@ -227,7 +290,7 @@ fn message_part(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found
 }
 
 /// A server's line: one that refuses a message ends it, and one that says yes to STARTTLS the session.
-fn reply(state: &mut State, line: &[u8], found: &mut Found<'_>) -> bool {
+fn reply(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
     let has_greeted = std::mem::replace(&mut state.has_greeted, true);
     let [Some(kind), last] = [line.first(), line.get(3)] else { return false };
     // The greeting answers nobody; lines that others follow are no reply yet (RFC 5321 §4.2.1).
@@ -235,6 +298,16 @@ fn reply(state: &mut State, line: &[u8], found: &mut Found<'_>) -> bool {
     let words = line.get(4..).unwrap_or(&[]).trim_ascii();
     state.offers_chunking |= line.starts_with(b"250") && words.eq_ignore_ascii_case(b"CHUNKING");
     let answers_data = is_whole && state.is_asked && state.before_data == 0;
+    let mut any = false;
+    if let Mode::Doubt(is_last) = state.mode
+        && is_whole
+        && state.before_chunk == 0
+    {
+        // Who answers has all of it, of what the client said.
+        let side = std::mem::replace(&mut talking.side, 0);
+        any = end_chunk(state, talking, is_last, found);
+        talking.side = side;
+    }
     if is_whole {
         state.waiting = state.waiting.saturating_sub(1);
         // Who does not know the command, or its parameters, has no chunk come, nor who never offered it; others wait for its end
@@ -250,7 +323,6 @@ fn reply(state: &mut State, line: &[u8], found: &mut Found<'_>) -> bool {
             *before = before.checked_sub(1).unwrap_or(u32::MAX);
         }
     }
-    let mut any = false;
     if state.wants_tls && is_whole {
         if line.starts_with(b"220") {
             found.upgrade(&super::tls::DEFINITION);
@@ -282,8 +354,8 @@ fn command(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mu
     let text = line.trim_ascii_end();
     state.waiting = state.waiting.saturating_add(1);
     // Those of the session, not of the message.
-    let State { waiting, has_greeted, offers_chunking, wants_tls, has_notes, .. } = *state;
-    let session = State { waiting, has_greeted, offers_chunking, wants_tls, has_notes, ..State::default() };
+    let State { waiting, has_greeted, offers_chunking, wants_tls, has_notes, is_cut, .. } = *state;
+    let session = State { waiting, has_greeted, offers_chunking, wants_tls, has_notes, is_cut, ..State::default() };
     if begins(text, b"DATA") {
         let before_data = state.waiting - 1;
         // Within a message in chunks it is refused (RFC 3030 §2).
@@ -340,17 +412,19 @@ fn chunk(
     session: State,
     found: &mut Found<'_>,
 ) -> bool {
-    let Some((len, is_last)) = size(parameters) else { return false };
+    let Some((size, is_last)) = size(parameters) else { return false };
+    let len = size & u64::from(u32::MAX);
     if !state.is_chunked {
         *state = State { is_chunked: true, is_in_head: true, ..session };
     }
     state.before_chunk = state.waiting - 1;
+    state.beyond = size - len;
     match len {
-        0 if is_last => {
-            let any = message_part(state, talking, b"", found);
-            put(state, talking, Event::End, found) || any
+        0 if state.beyond > 0 => {
+            state.mode = Mode::Doubt(is_last);
+            false
         }
-        0 => false,
+        0 => end_chunk(state, talking, is_last, found),
         len => {
             state.mode = Mode::Chunk(len, is_last);
             false
@@ -358,15 +432,17 @@ fn chunk(
     }
 }
 
-/// The size of a chunk, and whether it is the last one, as lenient servers read them: a sign, or LAST without a blank, is no obstacle. What
-/// is less than nothing, or beyond all numbers, is as much as there is; who refuses that says so.
+/// The size of a chunk, and whether it is the last one, as lenient servers read them: a sign, or LAST without a blank, is no obstacle. It is
+/// strtoul(3)'s, of which Exim takes the lowest 32 bits; who refuses so much says so.
 fn size(parameters: &[u8]) -> Option<(u64, bool)> {
     let text = parameters.trim_ascii();
     let unsigned = text.strip_prefix(b"+").or_else(|| text.strip_prefix(b"-")).unwrap_or(text);
     let end = unsigned.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(unsigned.len());
     let (digits, rest) = unsigned.split_at(end);
     let number = std::str::from_utf8(digits).ok().filter(|digits| !digits.is_empty())?.parse();
-    let len = if text.starts_with(b"-") { u64::MAX } else { number.unwrap_or(u64::MAX) };
+    let number = number.unwrap_or(u64::MAX);
+    let is_negated = text.starts_with(b"-") && number < u64::MAX;
+    let len = if is_negated { number.wrapping_neg() } else { number };
     Some((len, rest.trim_ascii().eq_ignore_ascii_case(b"LAST")))
 }
 
