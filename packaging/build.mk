@@ -29,6 +29,8 @@ built:
 
 staged:
 	$(MAKE) install install-pcap install-services DESTDIR=$(STAGE) PREFIX=/usr
+	install -d $(STAGE)/usr/share/doc/ringtap/examples
+	install -m 644 packaging/examples/*.toml $(STAGE)/usr/share/doc/ringtap/examples/
 	for package in ringtap libringtap-pcap; do \
 		install -D -m 644 $(CARGO_TARGET_DIR)/THIRD-PARTY $(STAGE)/usr/share/doc/$$package/THIRD-PARTY && \
 		install -m 644 $(CARGO_TARGET_DIR)/sbom/$$package.cdx.json $(STAGE)/usr/share/doc/$$package/ || exit 1; \

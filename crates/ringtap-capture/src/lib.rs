@@ -142,7 +142,7 @@ impl Capture {
     fn file(&self) -> Option<&Path> {
         match &self.record.as_ref()?.target {
             Target::File(path) => Some(path),
-            Target::Stdout => None,
+            Target::Stdout | Target::Clients => None,
         }
     }
 

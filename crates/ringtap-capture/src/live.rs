@@ -80,6 +80,7 @@ pub(crate) fn run(capture: &Capture, lives: &[Live], process: &Process, streams:
         filter: kinds.first().and_then(|kind| Some(kind.filter.as_ref()?.text().to_owned())),
     };
     let mut reporter = Reporter::new(capture, &facts, streams, "timer");
+    served_at(capture, &mut warnings).iter().for_each(|note| reporter.note(note));
     for warning in &warnings {
         reporter.note(&format!("warning: {warning}"));
     }
@@ -137,6 +138,17 @@ pub(crate) fn run(capture: &Capture, lives: &[Live], process: &Process, streams:
         error: error.as_ref().map(Error::to_string),
     };
     Ok(crate::Ended { summary, error })
+}
+
+/// Where clients get packets, if they do; and a warning, if others than this host's can.
+fn served_at(capture: &Capture, warnings: &mut Vec<String>) -> Option<String> {
+    let address = capture.record.as_ref()?.serve?;
+    if !address.ip().is_loopback() {
+        warnings.push(format!("packets are served at {address} as they are: whoever reaches it sees them"));
+    }
+    Some(format!(
+        "serving TCP clients at {address}, as pcap with stamps in nanoseconds; Wireshark: wireshark -k -i TCP@{address}"
+    ))
 }
 
 /// `eth1 (xdp)`, one after the other.

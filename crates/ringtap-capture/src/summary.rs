@@ -9,7 +9,7 @@ use ringtap::histogram::Quantiles;
 use ringtap::ledger::Ledger;
 use ringtap::meters::EngineSnapshot;
 use ringtap::pacer::Policy;
-use ringtap::record::RecordSummary;
+use ringtap::record::{ClientCounts, RecordSummary};
 use ringtap::source::Description;
 use serde::Serialize;
 use serde_json::Value;
@@ -339,6 +339,9 @@ fn record_lines(f: &mut fmt::Formatter<'_>, record: &RecordSummary) -> fmt::Resu
     }
     if record.deleted > 0 {
         line(f, "", format_args!("{} older ones deleted", record.deleted))?;
+    }
+    if let Some(ClientCounts { served, too_slow, refused }) = record.clients {
+        line(f, "clients", format_args!("{served} served; {too_slow} ended as too slow, {refused} refused"))?;
     }
     Ok(())
 }

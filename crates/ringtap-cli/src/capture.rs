@@ -2,6 +2,7 @@
 //!
 //! Owns the options, which of them contradict each other, and where the summary goes. Capturing is `ringtap-capture`'s.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -33,7 +34,8 @@ use crate::words::{Words, one_of};
 /// writes what --keep holds.
 /// SIGHUP begins a new file where the one being written was moved away (logrotate), else it ends the capture, too.
 #[derive(Debug, clap::Args)]
-#[command(group(ArgGroup::new("source").required(true).multiple(false).args(["interface", "read"])),
+#[command(group(ArgGroup::new("recorded").multiple(true).args(["write", "pcap_over_ip"])),
+    group(ArgGroup::new("source").required(true).multiple(false).args(["interface", "read"])),
     override_usage = "ringtap capture <-i IF… | -r FILE…> [OPTIONS] [FILTER…]", after_help = EXAMPLES,
     mut_arg("backend", |backend| backend.value_parser(one_of(WAYS))),
     mut_args(|option| if of_interfaces_alone(&option) { option.conflicts_with("read") } else { option }))]
@@ -59,6 +61,9 @@ pub struct Args {
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
+    /// Take options that are not given here from [capture] of this file (see `ringtap config show`)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Pace of a replay: fast, recorded, or a multiple such as 2x
     #[arg(long, value_name = "PACE", default_value = "fast", value_parser = arguments::pace)]
     pace: Pace,
@@ -131,8 +136,15 @@ pub struct Args {
     #[arg(long, requires = "write", help_heading = "Recording")]
     pcap: bool,
     /// Memory between each engine thread and the disk
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, requires = "write", help_heading = "Recording")]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, requires = "recorded", help_heading = "Recording")]
     spool: u64,
+    /// Serve packets to TCP clients at this address, as pcap streams; without an address on the loopback interface
+    ///
+    /// Wireshark (-i TCP@HOST:PORT) and Arkime read that. Clients come and go; each gets what is captured from then on, with stamps in
+    /// nanoseconds.
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = arguments::serve_at, conflicts_with_all = ["read", "keep"],
+        help_heading = "Recording")]
+    pcap_over_ip: Option<SocketAddr>,
 
     /// Keep the packets of this time in memory, and write them only on SIGUSR1
     #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "write", conflicts_with = "read",
@@ -162,12 +174,14 @@ Examples:
   ringtap capture -i eth1 -w day.pcapng --rotate-size 1GiB --rotate-keep 24 --user nobody
   ringtap capture -i eth1 -w day.pcapng.zst --rotate-size 1GiB
   ringtap capture -i eth1 -w last.pcapng --keep 60s --keep-size 1GiB    then: kill -USR1 PID
+  ringtap capture -i eth1 --pcap-over-ip 57012                    then: wireshark -k -i TCP@127.0.0.1:57012
   ringtap capture -i eth0 --take -w traps.pcapng udp port 162     AF_XDP on the host's own interface
   ringtap capture -i any --backend pcap icmp                      all interfaces at once
   ringtap capture -i zc:eth1 --backend pcap --pcap-library /opt/pfring/lib/libpcap.so.1
   ringtap capture -i 0000:02:00.0 --backend vfio -w card.pcapng   a card without the kernel
   ringtap capture -i eth1 --threshold 8k:1ms --threshold 100k:250us
   ringtap capture -r old.pcap -w tcp.pcapng tcp
+  ringtap capture --config ringtap.toml --duration 1h             options of its [capture], which those given here override
 
 Rates take k and M, times us, ms, s, min and h, sizes KiB, MiB and GiB.
 
@@ -184,6 +198,10 @@ Compression is the writer thread's work, and its CPU time: what it can't keep up
 frame, written block by block as packets come, at most some 0.1 s late; on disk it is complete after each write, so that a killed
 capture leaves a whole file, too (a pipe's frame ends with the capture). --rotate-size goes by compressed bytes. After a failed
 write the closing statistics are a frame of their own, where there is room. -r knows compressed files by their first bytes.
+
+With --pcap-over-ip at most 16 clients are served beside the file, or without one. Packets leave some 0.1 s late at most. A client for
+which 16 MiB wait is too slow: it loses the connection, no other loses anything, and the summary counts it. No packet is lost to the
+ledger by a client. The stream is not encrypted: beyond the loopback interface, whoever reaches the address sees the packets.
 
 With --keep what was captured stays in memory until SIGUSR1 asks for it: then what came in the last TIME goes to the file, and leaves
 the memory; a second SIGUSR1 adds what came since. What gets older is let go. Where --keep-size is too small for TIME the newest
@@ -363,7 +381,11 @@ impl Args {
 
     /// What to record into, if anything.
     fn record(&self) -> Option<RecordConfig> {
-        let config = RecordConfig::new(self.write.as_ref()?);
+        let config = match (&self.write, self.pcap_over_ip) {
+            (Some(path), serve) => RecordConfig { serve, ..RecordConfig::new(path) },
+            (None, Some(address)) => RecordConfig::to_clients(address),
+            (None, None) => return None,
+        };
         Some(RecordConfig {
             format: if self.pcap { Format::Pcap } else { config.format },
             rotation: Rotation {

@@ -3,11 +3,15 @@
 //! Owns how findings are shown. What is looked at is `ringtap_run::doctor`'s.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ringtap::Result;
-use ringtap_run::doctor::{Finding, State, findings};
+use ringtap_run::doctor::{Finding, State, bundle, findings};
+use ringtap_run::notes;
 use serde_json::json;
+
+use crate::config;
 
 /// Show what works here: kernel, privileges, clocks, CPUs, and each interface; with the way out where something does not.
 ///
@@ -22,12 +26,19 @@ pub struct Args {
     /// One JSON object on standard output
     #[arg(long)]
     json: bool,
+    /// Also write a new tar file for a bug report: what was found, the kernel's counters, versions; no packets, addresses or secrets
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
+    /// Configuration (TOML) that goes into the bundle as `ringtap config show` has it, with secrets as ***
+    #[arg(long, value_name = "FILE", requires = "bundle")]
+    config: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   ringtap doctor
   ringtap doctor eth1
+  ringtap doctor --bundle report.tar --config /etc/ringtap/ringtap.toml
   ringtap doctor --json eth1 | jq '.findings[] | select(.state != \"good\")'";
 
 /// What stands in front of a finding.
@@ -43,9 +54,23 @@ fn mark(state: State) -> &'static str {
 /// Runs the command.
 ///
 /// # Errors
-/// There is no such interface.
+/// There is no such interface; the bundle can't be written, or the configuration has a fault.
 pub fn run(args: Args) -> Result<ExitCode> {
     let findings = findings(args.interface.as_deref())?;
+    if let Some(file) = &args.bundle {
+        let mut shown = Vec::new();
+        // Memory takes all.
+        let _ = show(&mut shown, &findings);
+        let mut texts = vec![
+            ("version", concat!("ringtap ", env!("CARGO_PKG_VERSION"), "\n").to_owned()),
+            ("findings.txt", String::from_utf8_lossy(&shown).into_owned()),
+            ("findings.json", format!("{:#}\n", json!({ "findings": findings }))),
+        ];
+        let config = args.config.as_deref().map(config::shown).transpose()?;
+        texts.extend(config.map(|text| ("ringtap.toml", text)));
+        bundle::write(file, &texts)?;
+        notes::say(&format!("{} holds what was found here: look into it before you send it", file.display()));
+    }
     let is_broken = findings.iter().any(|finding| finding.state == State::Broken);
     let mut out = io::stdout().lock();
     // Nobody may be left to read it.

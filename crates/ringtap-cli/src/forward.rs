@@ -3,6 +3,7 @@
 //! Owns the options and where the summary goes. Forwarding is `ringtap-forward`'s.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -43,6 +44,9 @@ pub struct Args {
     #[arg(long, help_heading = "Taking packets")]
     take: bool,
 
+    /// Take options that are not given here from [forward] of this file (see `ringtap config show`)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,

@@ -7,6 +7,7 @@ mod alarms;
 mod bench;
 mod capture;
 mod completions;
+mod config;
 mod correlate;
 mod demo;
 mod doctor;
@@ -75,6 +76,7 @@ enum Command {
     Alarms(alarms::Args),
     Topology(topology::Args),
     Correlate(correlate::Args),
+    Config(config::Args),
     Split(split::Args),
     Forward(forward::Args),
     PcapRun(pcap_run::Args),
@@ -86,9 +88,13 @@ enum Command {
 
 fn main() -> ExitCode {
     end_quietly_without_reader();
-    let command = match Cli::try_parse() {
+    let (arguments, configuration) = match config::options::with_configuration(std::env::args_os().collect()) {
+        Ok(given) => given,
+        Err(error) => return end(&error),
+    };
+    let command = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli.command,
-        Err(error) => return explain(&error),
+        Err(error) => return explain(&error, configuration.as_deref()),
     };
     let outcome = match command {
         Command::Capture(args) => capture::run(args),
@@ -101,6 +107,7 @@ fn main() -> ExitCode {
         Command::Alarms(args) => alarms::run(args),
         Command::Topology(args) => topology::run(args),
         Command::Correlate(args) => correlate::run(args),
+        Command::Config(args) => config::run(args),
         Command::Sensor(args) => sensor::run(args),
         Command::Split(args) => split::run(args),
         Command::Forward(args) => forward::run(args),
@@ -108,14 +115,17 @@ fn main() -> ExitCode {
         Command::Man(args) => man::run(args),
         Command::Completions(args) => completions::run(args),
     };
-    outcome.unwrap_or_else(|error| {
-        notes::say(&error.to_string());
-        ExitCode::from(if error.kind() == ErrorKind::Usage { USAGE } else { FAILED })
-    })
+    outcome.unwrap_or_else(|error| end(&error))
 }
 
-/// What clap says: help and version as they are, an error as one line.
-fn explain(error: &clap::Error) -> ExitCode {
+/// Says an error; the exit code that it becomes.
+fn end(error: &ringtap::Error) -> ExitCode {
+    notes::say(&error.to_string());
+    ExitCode::from(if error.kind() == ErrorKind::Usage { USAGE } else { FAILED })
+}
+
+/// What clap says: help and version as they are, an error as one line. `configuration`: the table that some of the options are from.
+fn explain(error: &clap::Error, configuration: Option<&str>) -> ExitCode {
     let is_help = error.kind() == ClapError::DisplayHelpOnMissingArgumentOrSubcommand;
     if is_help || !error.use_stderr() {
         // Nobody reads it any more: that is no reason for a word.
@@ -133,7 +143,8 @@ fn explain(error: &clap::Error) -> ExitCode {
     // Error, places and tips; usage and the pointer to help are for a terminal's paragraph, not for a line.
     let parts: Vec<&str> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).take_while(|line| !is_usage(line)).collect();
-    notes::say(&(one_line(&parts) + way_out(error.kind(), &parts)));
+    let beside = configuration.map_or_else(String::new, |table| format!("; options of {table} count, too"));
+    notes::say(&(one_line(&parts) + way_out(error.kind(), &parts) + &beside));
     ExitCode::from(USAGE)
 }
 

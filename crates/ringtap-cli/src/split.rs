@@ -41,6 +41,9 @@ pub struct Args {
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
+    /// Take options that are not given here from [split] of this file (see `ringtap config show`)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     /// How frames are sent on interfaces: auto takes AF_XDP where an output has a queue for each engine
     /// [default: auto]

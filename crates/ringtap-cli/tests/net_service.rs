@@ -61,9 +61,14 @@ impl Manager {
         command
     }
 
-    /// Holds a program that was started at `began` to the protocol, and ends it.
-    fn hold(&self, program: u32, began: Instant, ends: impl FnOnce()) {
-        assert_eq!(self.said(), "READY=1");
+    /// Holds a program that was started at `began` to the protocol, and ends it. `reads`: its start asks for more time while it reads.
+    fn hold(&self, program: u32, began: Instant, reads: bool, ends: impl FnOnce()) {
+        let mut first = self.said();
+        assert_eq!(first == "EXTEND_TIMEOUT_USEC=120000000", reads, "{first}");
+        while first.starts_with("EXTEND_TIMEOUT_USEC=") {
+            first = self.said();
+        }
+        assert_eq!(first, "READY=1");
         for sign in 1..=SIGNS {
             assert_eq!(self.said(), "WATCHDOG=1", "sign of life {sign}");
             assert!(began.elapsed() >= LIMIT / 2 * sign, "sooner than half of what is granted, again and again");
@@ -74,20 +79,21 @@ impl Manager {
         ends();
         self.socket.set_nonblocking(true).unwrap();
         assert!(self.socket.recv(&mut [0; 256]).is_err(), "nothing is said after the end");
+        self.socket.set_nonblocking(false).unwrap();
     }
 
     /// The same of a program here.
-    fn hold_here(&self, arguments: &[&str]) {
+    fn hold_here(&self, arguments: &[&str], reads: bool) {
         let began = Instant::now();
         let mut child = self.command(Command::new(RINGTAP), arguments).spawn().unwrap();
-        self.hold(child.id(), began, || assert!(child.wait().unwrap().success()));
+        self.hold(child.id(), began, reads, || assert!(child.wait().unwrap().success()));
     }
 
     /// The same of a program on a host of the testbed.
-    fn hold_on(&self, host: &Host, arguments: &[&str]) {
+    fn hold_on(&self, host: &Host, arguments: &[&str], reads: bool) {
         let began = Instant::now();
         let mut program: RunningProgram = host.start(self.command(host.command(RINGTAP), arguments)).unwrap();
-        self.hold(program.child().id(), began, || assert!(program.child().wait().unwrap().success()));
+        self.hold(program.child().id(), began, reads, || assert!(program.child().wait().unwrap().success()));
     }
 }
 
@@ -97,7 +103,7 @@ fn net_service_capture_says_that_it_is_ready_alive_and_ending() {
     let host = testbed.receiver();
     // Also as another user, without privileges.
     let wait = ["--wait", "interrupt", "--backend", "packet", "--user", "nobody"];
-    Manager::new().hold_on(host, &[&["capture", "-i", host.interface()][..], &wait].concat());
+    Manager::new().hold_on(host, &[&["capture", "-i", host.interface()][..], &wait].concat(), false);
 }
 
 /// Its own correlator is no service of its own: ready is said once.
@@ -111,14 +117,14 @@ fn net_service_sensor_says_that_it_is_ready_alive_and_ending() {
     let correlations = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rules/correlation");
     let input = ["-i", host.interface(), "--backend", "packet", "--flows", "4096", "-S", &rules];
     let output = ["--eve", eve.to_str().unwrap(), "--correlate", correlations];
-    manager.hold_on(host, &[&["sensor"][..], &input, &output].concat());
+    manager.hold_on(host, &[&["sensor"][..], &input, &output].concat(), true);
 }
 
 #[test]
 fn service_station_says_that_it_is_ready_alive_and_ending() {
     let manager = Manager::new();
     let store = manager.path("store");
-    manager.hold_here(&["trap", "--listen", "127.0.0.1:0", "--store", store.to_str().unwrap()]);
+    manager.hold_here(&["trap", "--listen", "127.0.0.1:0", "--store", store.to_str().unwrap()], false);
 }
 
 #[test]
@@ -126,5 +132,13 @@ fn service_correlator_says_that_it_is_ready_alive_and_ending() {
     let manager = Manager::new();
     let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rules/correlation");
     let [socket, store] = ["eve.sock", "store"].map(|name| manager.path(name).to_str().unwrap().to_owned());
-    manager.hold_here(&["correlate", "--rules", rules, "--listen", &socket, "--store", &store]);
+    let arguments = ["correlate", "--rules", rules, "--listen", &socket, "--store", &store];
+    manager.hold_here(&arguments, false);
+    // The log of before is read first.
+    let alert = r#"{"timestamp":"2026-01-01T00:00:00.000000+0000","event_type":"alert","src_ip":"192.0.2.1","src_port":1,
+        "dest_ip":"192.0.2.2","dest_port":2,"proto":"TCP","alert":{"gid":1,"signature_id":1,"rev":1,"signature":"x","severity":1}}"#;
+    let events = manager.file("eve.json", &format!("{}\n", alert.replace('\n', "")));
+    let read = ["correlate", "--rules", rules, "--read", &events, "--store", &store];
+    assert!(Command::new(RINGTAP).args(read).output().unwrap().status.success());
+    manager.hold_here(&arguments, true);
 }

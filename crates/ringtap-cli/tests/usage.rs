@@ -172,6 +172,8 @@ fn doctor_tells_each_thing_and_what_follows() {
         "clock source",
         "CPUs",
         "machine",
+        "isolated CPUs",
+        "time",
         "state",
         "AF_XDP",
     ] {
@@ -180,6 +182,27 @@ fn doctor_tells_each_thing_and_what_follows() {
     for finding in findings.iter().filter(|finding| ["limit", "broken"].contains(&finding["state"].as_str().unwrap())) {
         assert!(finding["consequence"].is_string(), "{finding}");
     }
+}
+
+#[test]
+fn doctor_writes_a_bundle_without_secrets() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (bundle, config) = (path("report.tar"), path("ringtap.toml"));
+    std::fs::write(&config, "[trap]\ncommunities = [\"s3cret\"]\n").unwrap();
+    std::fs::set_permissions(&config, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let arguments = ["doctor", "lo", "--bundle", &bundle, "--config", &config];
+    let ended = ringtap(&arguments);
+    assert!(ended.stderr.contains("report.tar"), "{}", ended.stderr);
+    let archive = String::from_utf8_lossy(&std::fs::read(&bundle).unwrap()).into_owned();
+    for part in ["ringtap-doctor/findings.json", "isolated CPUs", "communities = [\"***\"]", "softnet_stat"] {
+        assert!(archive.contains(part), "{part}");
+    }
+    assert!(!archive.contains("s3cret"));
+    let again = ringtap(&arguments);
+    assert!(again.code() == 1 && again.stderr.contains("name a new file"), "{}", again.stderr);
+    assert_usage(&["doctor", "--config", &config], &["--bundle"]);
 }
 
 /// Another file for it would be as small, and so on until the stack is used up.

@@ -7,39 +7,52 @@ use std::sync::Arc;
 use ringtap::{Error, Result};
 use ringtap_datagram::{Key, SensorId};
 use ringtap_detect::{Classes, RuleSet, Variables};
-use ringtap_run::one_file;
+use ringtap_run::one_file::{self, Keys};
 use ringtap_run::secrets::read_private;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::input::keyring::{Sensor, Texts};
 
-#[derive(Debug, Default, Deserialize)]
+const WAY_OUT: &str = "`ringtap correlate --help` shows what is in it";
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct File {
     correlate: Correlate,
 }
 
-#[derive(Debug, Default, Deserialize)]
+/// The correlator: who is told of incidents, and whose alarms are believed
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Correlate {
     webhook: Option<Webhook>,
+    /// Sensors that are registered. Files that it names lie beside the configuration where they have no folder of their own
     #[serde(default)]
     sensor: Vec<Registration>,
 }
 
-#[derive(Debug, Deserialize)]
+/// Incidents are posted there
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Webhook {
+    /// http:// or https://; it may hold a token, so it is not shown
+    #[schemars(extend("writeOnly" = true))]
     url: String,
 }
 
-#[derive(Debug, Deserialize)]
+/// A sensor
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Registration {
+    /// Its name
     id: String,
+    /// Files with NUMBER:HEXDIGITS, readable by their owner only; several while keys change
     key_files: Vec<PathBuf>,
+    /// Its rules, whose messages and classes its alarms get
     #[serde(default)]
     rules: Vec<PathBuf>,
+    /// Its file of classes
     classification: Option<PathBuf>,
 }
 
@@ -52,6 +65,18 @@ pub struct Config {
     pub sensors: Vec<Sensor>,
     /// Files that it names, which are read again with it.
     pub files: Vec<PathBuf>,
+}
+
+/// The keys of `[correlate]`.
+#[must_use]
+pub fn keys() -> Keys {
+    Keys::of::<File>()
+}
+
+/// What is wrong in the `[correlate]` of a file, and in the files that it names.
+#[must_use]
+pub fn check(path: &Path) -> Vec<Error> {
+    one_file::check::<File>(path, WAY_OUT, || read(path).map(drop))
 }
 
 /// Reads a configuration and the files that it names; these lie beside it where they are named without a folder of their
@@ -90,7 +115,7 @@ pub(crate) fn webhook(path: &Path) -> Result<Option<String>> {
 }
 
 fn parse(text: &str, name: &str) -> Result<File> {
-    one_file::parse(name, text, "`ringtap correlate --help` shows what is in it")
+    one_file::parse(name, text, WAY_OUT)
 }
 
 impl Webhook {

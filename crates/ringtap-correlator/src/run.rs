@@ -369,7 +369,7 @@ impl Running {
                 // In the names of the rules that found it.
                 self.sync();
                 self.tell(show);
-                self.reload(options);
+                self.reload(options, &mut || manager.iter_mut().for_each(Notifier::alive));
             }
             if now >= next_shared && self.shared.is_some() {
                 next_shared = now + SHARED;
@@ -448,11 +448,13 @@ impl Running {
         }
     }
 
-    fn reload(&mut self, options: &Options) {
+    /// `alive`: called at each step.
+    fn reload(&mut self, options: &Options, alive: &mut dyn FnMut()) {
         let reloaded = Rules::read_for_use(&options.rules).and_then(|rules| {
             say_rejected(&rules);
+            alive();
             let count = rules.automaton.rules().len();
-            self.correlator.reload(rules.automaton).map(|()| count)
+            self.correlator.reload(rules.automaton, alive).map(|()| count)
         });
         match reloaded {
             Ok(count) if self.correlator.has_store() => {

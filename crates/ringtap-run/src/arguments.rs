@@ -2,6 +2,8 @@
 //!
 //! Owns their spelling. Quantities are `units`'.
 
+use std::net::{Ipv4Addr, SocketAddr};
+
 use ringtap::receiver::Queues;
 use ringtap::source::file::Pace;
 
@@ -70,6 +72,22 @@ pub fn pace(text: &str) -> Result<Pace, String> {
     }
 }
 
+/// Reads where clients are served: ADDRESS:PORT, or a port of the loopback interface.
+///
+/// # Errors
+/// What was expected.
+pub fn serve_at(text: &str) -> Result<SocketAddr, String> {
+    let address = match text.parse::<u16>() {
+        Ok(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        Err(_) => text.parse().ok(),
+    };
+    address.filter(|address| address.port() != 0).ok_or_else(|| {
+        format!(
+            "{text:?} is no address to serve at; give a port of the loopback interface such as 57012, or ADDRESS:PORT"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -92,6 +110,11 @@ mod tests {
         assert!(queues("many").unwrap_err().contains("give all"));
         assert_eq!((pace("fast"), pace("recorded")), (Ok(Pace::AsFast), Ok(Pace::Recorded)));
         assert_eq!(pace("0.5x"), Ok(Pace::Multiplied(0.5)));
+        assert_eq!(serve_at("57012").unwrap().to_string(), "127.0.0.1:57012");
+        assert_eq!(serve_at("[::]:1").unwrap().to_string(), "[::]:1");
+        for bad in ["", "0", "host:1", "192.0.2.1", "192.0.2.1:0", "65536"] {
+            assert!(serve_at(bad).unwrap_err().contains("such as 57012"), "{bad}");
+        }
         for bad in ["", "x", "0x", "-1x", "2", "infx", "NaNx", "slow"] {
             assert!(pace(bad).unwrap_err().contains("such as"), "{bad}");
         }

@@ -5,26 +5,49 @@ use std::path::{Path, PathBuf};
 
 use ringtap::{Error, Result};
 use ringtap_kafka::{Mechanism, Sasl, Security};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::one_file;
+use crate::one_file::{self, Keys};
 use crate::secrets::read_private;
 
-#[derive(Debug, Default, Deserialize)]
+const WAY_OUT: &str = "docs/kafka.md tells what [kafka] may have";
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct File {
     kafka: Table,
 }
 
-#[derive(Debug, Default, Deserialize)]
+/// How the sensor, the station and the correlator talk to brokers. Files that it names lie beside the configuration where they have no
+/// folder of their own
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 struct Table {
+    /// Who signed the brokers' certificates (PEM); left out: without TLS
     tls_ca: Option<PathBuf>,
+    /// A certificate of ours (PEM), with tls-key
     tls_certificate: Option<PathBuf>,
+    /// Its key, readable by its owner only
     tls_key: Option<PathBuf>,
+    /// How we prove who we are: SCRAM-SHA-256, SCRAM-SHA-512 or PLAIN (within TLS alone); with user and password-file
     sasl: Option<String>,
+    /// Who we are
     user: Option<String>,
+    /// A file with the password, readable by its owner only
     password_file: Option<PathBuf>,
+}
+
+/// The keys of `[kafka]`.
+#[must_use]
+pub fn keys() -> Keys {
+    Keys::of::<File>()
+}
+
+/// What is wrong in the `[kafka]` of a file, and in the files that it names.
+#[must_use]
+pub fn check(path: &Path) -> Vec<Error> {
+    one_file::check::<File>(path, WAY_OUT, || security(Some(path)).map(drop))
 }
 
 /// How to talk to brokers, as the configuration says; without one or without the table, in the clear. Files that it names lie beside it
@@ -37,7 +60,7 @@ pub fn security(config: Option<&Path>) -> Result<Security> {
     let name = config.display().to_string();
     let text = std::fs::read_to_string(config).map_err(|error| Error::os("read the configuration", &name, &error))?;
     let Table { tls_ca, tls_certificate, tls_key, sasl, user, password_file } =
-        one_file::parse::<File>(&name, &text, "docs/kafka.md tells what [kafka] may have")?.kafka;
+        one_file::parse::<File>(&name, &text, WAY_OUT)?.kafka;
     let wrong = |cause: String| {
         Error::usage("use", format!("[kafka] of {name}"), cause).way_out("docs/kafka.md tells what it may have")
     };

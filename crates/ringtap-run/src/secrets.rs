@@ -5,6 +5,8 @@ use std::path::Path;
 
 use ringtap::{Error, Result};
 
+use crate::one_file;
+
 /// Reads a file that may hold secrets; `what` it is goes into errors: "configuration" or "key".
 ///
 /// # Errors
@@ -28,17 +30,28 @@ pub fn fault(text: &str, error: &toml::de::Error) -> (usize, String) {
 }
 
 /// The line of a text in which a position is.
-pub(crate) fn line(text: &str, at: usize) -> usize {
+#[must_use]
+pub fn line(text: &str, at: usize) -> usize {
     text.as_bytes()[..at.min(text.len())].iter().filter(|&&byte| byte == b'\n').count() + 1
 }
 
 /// What is wrong in a configuration, as its reader says it, without the values that it has found there: one of them may be
 /// a secret.
 fn without_values(message: &str) -> String {
+    if let Some((unknown, known)) = unknown_field(message) {
+        let shown = ringtap_output::printable(unknown);
+        return format!("unknown field `{shown}`, {}", one_file::expected(unknown, &known));
+    }
     let shows = ["invalid type", "invalid value", "invalid length", "unknown variant"];
     let Some(kind) = shows.into_iter().find(|kind| message.starts_with(kind)) else { return message.to_owned() };
     let expected = message.rfind(", expected").map_or("", |at| &message[at..]);
     format!("{kind}{expected}")
+}
+
+/// A key that is not known, and those that are: serde says "expected `a`", "expected `a` or `b`" or "expected one of `a`, `b`".
+fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
+    let (unknown, rest) = message.strip_prefix("unknown field `")?.rsplit_once("`, expected ")?;
+    Some((unknown, rest.split('`').skip(1).step_by(2).collect()))
 }
 
 /// A number that nobody can foresee, by getrandom(2).
@@ -80,6 +93,17 @@ mod tests {
             without_values("unknown variant `s3cret`, expected `a` or `b`"),
             "unknown variant, expected `a` or `b`"
         );
-        assert_eq!(without_values("unknown field `x`, expected `y`"), "unknown field `x`, expected `y`");
+        for (said, told) in [
+            ("unknown field `x`, expected `yes`", "unknown field `x`, expected `yes`"),
+            ("unknown field `yse`, expected `yes` or `no`", "unknown field `yse`, the nearest known name is `yes`"),
+            (
+                "unknown field `x`, expected one of `a`, `b1`, `c1`",
+                "unknown field `x`, expected one of `a`, `b1`, `c1`",
+            ),
+            ("unknown field `x`, there are no fields", "unknown field `x`, there are no fields"),
+            ("unknown field `\u{1b}[2J`, expected `yes`", "unknown field `\u{fffd}[2J`, expected `yes`"),
+        ] {
+            assert_eq!(without_values(said), told);
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! Does not: count, or tell anybody.
 
 use ringtap::ledger::Cause;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::account::Account;
@@ -12,19 +13,27 @@ const LEAST: u64 = 10;
 /// A condition is over after so many intervals in a row below half of its bound.
 const CALM: u32 = 3;
 
-/// Bounds, in percent; 0: not watched. And the interval.
-#[derive(Debug, Clone, Deserialize)]
+/// From when on the sensor says that it is being blinded: shares in percent; 0: not watched
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(crate) struct Bounds {
-    /// Seconds.
+    /// Seconds, 1 to 3600
     pub(crate) interval: u32,
+    /// Packets lost before the sensor
     lost: f64,
+    /// Packets that were not looked at, as others went first
     shed: f64,
+    /// Flows, windows, connections and the like that gave their place to others, by packets
     evicted: f64,
+    /// Segments and fragments that found no memory, by packets
     refused: f64,
+    /// Gaps in streams, by their pieces
     gaps: f64,
+    /// Segments with a wrong checksum, by packets
     bad_checksums: f64,
+    /// Times that rules were left out, by packets
     budget: f64,
+    /// Events lost on their way to the outputs
     events: f64,
 }
 

@@ -7,58 +7,86 @@ use std::path::{Path, PathBuf};
 use ringtap::{Error, Result};
 use ringtap_detect::rules::Variables;
 use ringtap_detect::{HttpSettings, Limits, Policies, Policy};
-use ringtap_run::one_file;
+use ringtap_run::one_file::{self, Keys};
 use ringtap_run::secrets::read_private;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::notifications::Table;
-use crate::options::{Bounds, Options};
-use crate::{blinding, identity};
+use crate::notifications::{Notifier, Table};
+use crate::options::{AlarmOptions, Bounds, Input, Options};
+use crate::{blinding, identity, rules};
+
+const WAY_OUT: &str = "docs/sensor.md tells what [variables], [rules], [iprep], [bounds], [overlap], [snmp], [alarms] and [blinding] may have";
 
 /// The sensor's tables.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct File {
+    /// The sensor's rules: values of variables such as HOME_NET; --set goes before it
     variables: BTreeMap<String, String>,
     rules: FileRules,
     iprep: Option<Iprep>,
     bounds: FileBounds,
+    /// Whose bytes count where segments or fragments overlap: a policy, and the networks of its hosts
     overlap: BTreeMap<String, Vec<String>>,
     snmp: Option<Table>,
     alarms: identity::Table,
     blinding: blinding::Bounds,
 }
 
-/// What belongs to the rules.
-#[derive(Debug, Default, Deserialize)]
+/// What belongs to the sensor's rules
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct FileRules {
+    /// Suricata's threshold.config; --thresholds goes before it
     thresholds: Option<PathBuf>,
 }
 
-/// Lists of addresses with reputations, as Suricata has them.
-#[derive(Debug, Clone, Deserialize)]
+/// Lists of addresses with reputations for the sensor's rules, as Suricata has them
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Iprep {
+    /// The file of categories
     pub(crate) categories: String,
+    /// Files of addresses
     #[serde(default)]
     pub(crate) files: Vec<String>,
 }
 
-/// Bounds in the file; what is left out stays at its default.
-#[derive(Debug, Default, Deserialize)]
+/// Bounds of each engine of the sensor; all memory is taken at the start by them
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct FileBounds {
+    /// Steps for one packet, each of about 20 ns; --budget goes before it
+    #[schemars(extend("default" = Limits::default().budget))]
     budget: Option<u32>,
+    /// Flows at one time; left out: 65,536, or fewer where the memory is small. --flows goes before it
     flows: Option<usize>,
+    /// Bytes of segments that came too early, of all streams
+    #[schemars(extend("default" = Limits::default().early_bytes))]
     early_bytes: Option<usize>,
+    /// Bytes of each stream that are kept, so that a pattern across segments is found, 1 to 65,536
+    #[schemars(extend("default" = Limits::default().window))]
     window: Option<usize>,
+    /// Streams that have such bytes at one time; left out: twice flows
     windows: Option<usize>,
+    /// Fragmented packets at one time
+    #[schemars(extend("default" = Limits::default().fragmented))]
     fragmented: Option<usize>,
+    /// Bytes of fragments
+    #[schemars(extend("default" = Limits::default().fragment_bytes))]
     fragment_bytes: Option<usize>,
+    /// Counts of thresholds
+    #[schemars(extend("default" = Limits::default().thresholds))]
     thresholds: Option<usize>,
+    /// Bits of hosts
+    #[schemars(extend("default" = Limits::default().host_bits))]
     host_bits: Option<usize>,
+    /// Sessions and hosts that are tagged
+    #[schemars(extend("default" = Limits::default().tags))]
     tags: Option<usize>,
+    /// Codings of HTTP within one another that are undone, 1 to 3; --http-layers goes before it
+    #[schemars(extend("default" = Limits::default().http.layers))]
     http_layers: Option<u8>,
 }
 
@@ -78,6 +106,28 @@ pub(crate) struct Config {
     pub(crate) alarms: identity::Table,
     /// From when on the sensor says that it is being blinded.
     pub(crate) blinding: blinding::Bounds,
+}
+
+/// The keys of the sensor's tables.
+#[must_use]
+pub fn keys() -> Keys {
+    Keys::of::<File>()
+}
+
+/// What is wrong in the sensor's tables of a file, as a sensor that starts would find it: users, names, keys, and the lists that they
+/// name. Rules are not looked at (`ringtap sensor --check-rules` does that), and nothing is sent.
+#[must_use]
+pub fn check(path: &Path) -> Vec<Error> {
+    one_file::check::<File>(path, WAY_OUT, || {
+        let options = Options { config: Some(path.to_owned()), ..Options::new(Input::Files(Vec::new())) };
+        let config = Config::of(&options)?;
+        identity::name(&AlarmOptions::default(), &config.alarms)?;
+        config.alarms.key.as_deref().map(|text| identity::key(text, "[alarms] key")).transpose()?;
+        if let Some((table, file)) = &config.snmp {
+            Notifier::new(table, file, None)?;
+        }
+        rules::check_lists(&config)
+    })
 }
 
 impl Config {
@@ -160,8 +210,7 @@ fn policies(
 fn read(path: &Path) -> Result<File> {
     let object = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| Error::os("read the configuration", &object, &error))?;
-    let way_out = "docs/sensor.md tells what [variables], [rules], [iprep], [bounds], [overlap], [snmp], [alarms] and [blinding] may have";
-    let file: File = one_file::parse(&object, &text, way_out)?;
+    let file: File = one_file::parse(&object, &text, WAY_OUT)?;
     if file.snmp.is_some() || file.alarms.key.is_some() {
         read_private("configuration", path)?;
     }

@@ -12,19 +12,23 @@ use ringtap::{Error, Result};
 use ringtap_datagram::{Clock, Key, Origin, SensorId};
 use ringtap_run::secrets::read_private;
 use ringtap_run::service_manager::state_folder;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::options::AlarmOptions;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// `[alarms]` in ringtap.toml.
-#[derive(Debug, Clone, Default, Deserialize)]
+/// Who the sensor is to a correlator
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(crate) struct Table {
+    /// Its name; --sensor-id goes before it
     pub(crate) sensor_id: Option<String>,
-    /// `NUMBER:HEXDIGITS`
+    /// Its key, NUMBER:HEXDIGITS with 32 to 128 digits; --key goes before it
+    #[schemars(extend("writeOnly" = true))]
     pub(crate) key: Option<String>,
+    /// The file that makes its epochs grow; left out: in the state folder, by its name. --epoch-file goes before it
     pub(crate) epoch_file: Option<PathBuf>,
 }
 
@@ -123,7 +127,11 @@ fn boot_id() -> Result<[u8; 16]> {
     boot_id.ok_or_else(|| Error::failed("read", BOOT_ID, "it is no UUID"))
 }
 
-fn key(text: &str, place: &str) -> Result<Key> {
+/// The key of a text.
+///
+/// # Errors
+/// It is none; what it says is not told.
+pub(crate) fn key(text: &str, place: &str) -> Result<Key> {
     text.parse().map_err(|error| {
         Error::usage("use the key in", place, error)
             .way_out("one line: its number, a colon, and 32 to 128 hexadecimal digits")

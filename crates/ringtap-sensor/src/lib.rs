@@ -25,7 +25,7 @@ mod alarms;
 mod blinding;
 mod catalogue;
 mod community;
-mod config;
+pub mod config;
 mod correlating;
 pub mod eve;
 mod finds;

@@ -17,6 +17,7 @@ use ringtap_snmp::encode::{Item, Trap};
 use ringtap_snmp::message::{Message, PduHead, parse, tag};
 use ringtap_snmp::oid;
 use ringtap_snmp::usm::{Correspondent, Heard, Sealer};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use sha1::{Digest, Sha1};
 
@@ -37,17 +38,24 @@ const LAST_WAIT_NS: u64 = 3_000_000_000;
 /// Engine boots count seconds from here (2020-01-01), so that each start has a higher number without a file.
 const EPOCH_S: u64 = 1_577_836_800;
 
-/// The `[snmp]` table.
-#[derive(Debug, Clone, Deserialize)]
+/// Where the sensor sends its alerts as SNMP notifications
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Table {
-    /// `ADDRESS:PORT`.
+    /// ADDRESS:PORT
+    #[schemars(with = "String")]
     to: SocketAddr,
+    /// Send informs, which are answered, instead of traps
     #[serde(default)]
     inform: bool,
+    /// The community, of v2c; either this or a user
     community: Option<Secret>,
+    /// The user, of v3
     user: Option<UserTable>,
+    /// The engine ID of v3 traps, 5 to 32 bytes in hexadecimal digits; left out: of this host and interface, always the same
     engine_id: Option<String>,
+    /// What the notifications are below
+    #[schemars(extend("default" = DEFAULT_OID))]
     oid: Option<String>,
 }
 

@@ -112,17 +112,24 @@ fn file_names(files: &[PathBuf]) -> String {
     files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads the rule files; `bits` are those named before a reload. `needed`: without any file there would be nothing to do.
+/// Reads the rule files; `bits` are those named before a reload. `needed`: without any file there would be nothing to do. `alive` is
+/// called at each step: for each file, and around what is made of all.
 ///
 /// # Errors
 /// A file can't be read, no rule of the files is usable, or one is not used and the options are strict.
-pub(crate) fn load(options: &RuleOptions, needed: bool, config: &Config, bits: BitNames) -> Result<Loaded> {
+pub(crate) fn load(
+    options: &RuleOptions,
+    needed: bool,
+    config: &Config,
+    bits: BitNames,
+    alive: &mut dyn FnMut(),
+) -> Result<Loaded> {
     let files: Vec<PathBuf> = options.files.iter().chain(&options.priority).cloned().collect();
     if files.is_empty() && needed {
         return Err(Error::usage("start", "sensor", "there are no rules")
             .way_out("name rule files with -S, or ask for events that need none: --events flow,anomaly,stats"));
     }
-    let loaded = read(options, &files, config, bits)?;
+    let loaded = read(options, &files, config, bits, alive)?;
     if !files.is_empty() && loaded.usable() == 0 {
         let total = loaded.program.rules().len() + loaded.rejected.len();
         let cause = match total {
@@ -143,15 +150,36 @@ pub(crate) fn load(options: &RuleOptions, needed: bool, config: &Config, bits: B
     Ok(loaded)
 }
 
-fn read(options: &RuleOptions, files: &[PathBuf], config: &Config, bits: BitNames) -> Result<Loaded> {
+/// Whether the lists that a configuration names can be read and make sense.
+///
+/// # Errors
+/// One that can't, or does not.
+pub(crate) fn check_lists(config: &Config) -> Result<()> {
+    let mut set = RuleSet::default();
+    set.lists = Lists::new(list);
+    reputations(&mut set.lists, config)?;
+    config.thresholds.as_deref().map(|file| tune(&mut set, file, &config.variables)).transpose().map(drop)
+}
+
+fn reputations(lists: &mut Lists, config: &Config) -> Result<()> {
+    let Some(Iprep { categories, files }) = &config.iprep else { return Ok(()) };
+    let read = lists.read_reputations(categories, files);
+    read.map_err(|cause| Error::failed("read reputations of", "[iprep]", cause))
+}
+
+fn read(
+    options: &RuleOptions,
+    files: &[PathBuf],
+    config: &Config,
+    bits: BitNames,
+    alive: &mut dyn FnMut(),
+) -> Result<Loaded> {
     let (classes, mut warnings) = classes(options, files)?;
     let mut set = RuleSet::with_bits(bits);
     set.lists = Lists::new(list);
-    if let Some(Iprep { categories, files }) = &config.iprep {
-        let read = set.lists.read_reputations(categories, files);
-        read.map_err(|cause| Error::failed("read reputations of", "[iprep]", cause))?;
-    }
+    reputations(&mut set.lists, config)?;
     for file in files {
+        alive();
         let name = file.display().to_string();
         let text = std::fs::read(file).map_err(|error| Error::os("read rules", &name, &error))?;
         set.add(&name, &text, &config.variables, &classes);
@@ -160,8 +188,10 @@ fn read(options: &RuleOptions, files: &[PathBuf], config: &Config, bits: BitName
     let lists = set.lists.files().map(PathBuf::from).collect();
     warnings.extend_from_slice(set.lists.unsaved());
     let mut rejected = Vec::new();
+    alive();
     let (program, bits) = Program::new(set, &mut rejected)
         .map_err(|cause| Error::failed("compile", "rules", cause).way_out("use fewer"))?;
+    alive();
     let precedence = precedence(options, &program)?;
     let idle = idle(program.rules()).len();
     let ineffective = ineffective.unwrap_or_default();

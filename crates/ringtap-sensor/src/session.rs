@@ -22,7 +22,7 @@ use ringtap_output::{Counts, Producer, Queue, Room};
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
 use ringtap_run::sandbox::Needs;
-use ringtap_run::service_manager::Notifier;
+use ringtap_run::service_manager::{Notifier, Starting};
 use ringtap_run::signals::{Hangup, Heard};
 use ringtap_wire::LinkType;
 
@@ -163,7 +163,8 @@ impl<'o> Session<'o> {
             correlate.map(|it| correlating(it, options, &config, &process)).transpose()?.unzip();
         let own = correlating.is_some().then_some(store.as_deref());
         let identity = identity(options, &config, own, &process)?;
-        let loaded = load(options, &config, BitNames::default())?;
+        let mut start = Starting::begin();
+        let loaded = load(options, &config, BitNames::default(), &mut || start.alive())?;
         loaded.tell();
         let rules = RulesInUse::new(loaded);
         Ok(Self { options, config, rules, identity, sent: Arc::default(), correlating, teller, process })
@@ -369,7 +370,7 @@ impl<'o> Session<'o> {
         let written = outputs.eve.as_deref().filter(is_file).into_iter().chain(sockets);
         let logged = outputs.pcap_log.as_ref().and_then(|log| match &log.record.target {
             Target::File(path) => Some(path.as_path()),
-            Target::Stdout => None,
+            Target::Stdout | Target::Clients => None,
         });
         let own = self.correlating.as_ref().map(Correlating::needs).unwrap_or_default();
         Needs {
@@ -432,7 +433,7 @@ impl<'o> Session<'o> {
             }
             if is_reload_asked && around.exchanges.iter().all(Exchange::is_ready) {
                 is_reload_asked = false;
-                match self.reload(around) {
+                match self.reload(around, &mut || manager.alive()) {
                     Ok(()) => notes::say(&format!("{} rules loaded", self.rules.used.rules)),
                     Err(error) => notes::say(&format!("the rules in use stay: {error}")),
                 }
@@ -442,9 +443,9 @@ impl<'o> Session<'o> {
         }
     }
 
-    /// Loads the rules again and sends a program to each engine.
-    fn reload(&mut self, around: &mut Surroundings) -> Result<()> {
-        let loaded = load(self.options, &self.config, self.rules.bits.clone())?;
+    /// Loads the rules again and sends a program to each engine; `alive` is called at each step.
+    fn reload(&mut self, around: &mut Surroundings, alive: &mut dyn FnMut()) -> Result<()> {
+        let loaded = load(self.options, &self.config, self.rules.bits.clone(), alive)?;
         let loaded = loaded.check_against(&self.options.rules, self.rules.used.usable())?;
         loaded.tell();
         self.rules.replace(loaded);
@@ -525,6 +526,6 @@ fn identity(
     process.with_file_rights(|| Identity::within(name, alarms, table, store, now_ns)).map(Some)
 }
 
-fn load(options: &Options, config: &Config, bits: BitNames) -> Result<Loaded> {
-    rules::load(&options.rules, options.outputs.wants(Event::Alert), config, bits)
+fn load(options: &Options, config: &Config, bits: BitNames, alive: &mut dyn FnMut()) -> Result<Loaded> {
+    rules::load(&options.rules, options.outputs.wants(Event::Alert), config, bits, alive)
 }

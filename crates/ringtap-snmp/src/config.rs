@@ -5,13 +5,15 @@
 use std::fmt;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::usm::{AuthProtocol, PrivProtocol, User};
 
 /// A word that is never shown.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(extend("writeOnly" = true))]
 pub struct Secret(pub String);
 
 impl fmt::Debug for Secret {
@@ -20,18 +22,22 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// An SNMPv3 user.
-#[derive(Debug, Clone, Deserialize)]
+/// A user of SNMPv3
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UserTable {
-    /// Its name.
+    /// Its name
     pub name: String,
+    /// How its messages prove who sent them: MD5, SHA, SHA-224, SHA-256, SHA-384 or SHA-512
     auth: Option<String>,
+    /// At least 8 characters
     auth_password: Option<Secret>,
+    /// How its messages are encrypted: DES, AES, AES-192, AES-256, AES-192-C or AES-256-C (-C: Cisco's)
     privacy: Option<String>,
+    /// At least 8 characters
     privacy_password: Option<Secret>,
     #[serde(default)]
-    /// Engine IDs it is valid for, in hexadecimal digits; none: any.
+    /// Engine IDs it is valid for, in hexadecimal digits; none: any
     pub engines: Vec<String>,
 }
 

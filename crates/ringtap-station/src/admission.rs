@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use ringtap_snmp::rate::{Bucket, Buckets, Rate};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::cause::Cause;
@@ -25,8 +26,9 @@ pub struct Admission {
 }
 
 /// A network of the configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String")]
 pub(crate) struct Net(pub(crate) IpNet);
 
 impl TryFrom<String> for Net {

@@ -7,10 +7,11 @@ use std::net::IpAddr;
 
 pub use ringtap_output::Severity;
 pub use ringtap_snmp::usm::SecurityLevel;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What an alarm is about: event type of X.733 §8.1.1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum EventType {
     /// Moving information from one point to another.

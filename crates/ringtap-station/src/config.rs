@@ -12,13 +12,14 @@ use std::sync::Arc;
 use data_encoding::HEXLOWER;
 use ringtap::clock;
 use ringtap::{Error, Result};
-use ringtap_run::one_file;
+use ringtap_run::one_file::{self, Keys};
 use ringtap_run::secrets::{random, read_private};
 use ringtap_snmp::config::{InvalidUser, Secret, UserTable, from_hex};
 use ringtap_snmp::decode::SnmpDecoder;
 use ringtap_snmp::names::Names;
 use ringtap_snmp::usm::{LocalEngine, User, Usm};
 use rustls::ServerConfig;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::admission::{Admission, Net, Senders};
@@ -30,7 +31,7 @@ use crate::rules::{Effect, Rule, Rules};
 use crate::store::Store;
 use crate::table::{AlarmTable, FlapPolicy};
 use crate::terms::Terms;
-use crate::tls;
+use crate::{mibs, tls, topology};
 use forward::ForwardTable;
 pub(crate) use receivers::{AlertmanagerParts, Receivers};
 use receivers::{AlertmanagerTable, WebhookTable};
@@ -40,56 +41,85 @@ const DEFAULT_SYSLOG_SEVERITY: u8 = 4;
 /// Most alarms in the table: some 500 bytes each, 1.2 KB at most.
 const DEFAULT_MAX_ALARMS: usize = 1_000_000;
 
-#[derive(Debug, Default, Deserialize)]
+const WAY_OUT: &str = "`ringtap trap --help` shows what is in it";
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct File {
     trap: Trap,
 }
 
-#[derive(Debug, Default, Deserialize)]
+/// The station: whom it takes notifications from, what it makes of them, and who is told by HTTP
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Trap {
+    /// Communities of v1 and v2c that are taken; none: all are
     #[serde(default)]
     communities: Vec<Secret>,
+    /// Whether v1 and v2c are taken; left out: unless there are users of v3 and no communities
     v1_v2c: Option<bool>,
+    /// Networks or addresses that are taken; none: all are
     #[serde(default)]
     sources: Vec<Net>,
+    /// Senders that are known, and go before strangers in a storm; none: those of sources
     #[serde(default)]
     known: Vec<Net>,
+    /// Notifications a second taken from one address; left out: any number
     address_rate: Option<NonZeroU64>,
+    /// Notifications a second taken from one network (/24 of IPv4, /64 of IPv6); left out: any number
     network_rate: Option<NonZeroU64>,
+    /// Folders of MIB files, beside those of --mibs
     #[serde(default)]
     mibs: Vec<PathBuf>,
+    /// Syslog of this severity or worse becomes an alarm, 0 (emergency) to 7 (debug)
+    #[schemars(extend("default" = DEFAULT_SYSLOG_SEVERITY))]
     syslog_severity: Option<u8>,
+    /// Most alarms that are held in memory, some 500 bytes each
+    #[schemars(extend("default" = DEFAULT_MAX_ALARMS))]
     max_alarms: Option<usize>,
+    /// Alarms that nobody tells of for this time are cleared: a time such as "24h", or "never"
+    #[schemars(extend("default" = "never"))]
     expire_after: Option<After>,
+    /// Users of SNMPv3. As soon as there is one, v1 and v2c are refused, unless v1-v2c or communities say otherwise
     #[serde(default)]
     user: Vec<UserTable>,
+    /// What notifications mean, beside what is known of the standard ones
     #[serde(default)]
     rule: Vec<RuleTable>,
     webhook: Option<WebhookTable>,
     alertmanager: Option<AlertmanagerTable>,
+    /// Managers that notifications are sent on to, beside those of --forward-to
     #[serde(default)]
     forward: Vec<ForwardTable>,
+    /// The topology file; --topology goes before it
     topology: Option<PathBuf>,
     tls: Option<Tls>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct RuleTable {
+    /// Its object identifier in numbers, or its name, with MIBs
     notification: String,
+    /// What the alarm is called
     condition: String,
+    /// What it does with the alarm
     effect: EffectName,
+    /// How bad it is
+    #[schemars(with = "String", extend("enum" = ["indeterminate", "warning", "minor", "major", "critical"]))]
     severity: Severity,
+    /// Event type of X.733
     event_type: Option<EventType>,
+    /// Probable cause of X.733, such as lossOfSignal
     probable_cause: Option<String>,
+    /// As expire-after of [trap], for this condition; goes before it
     expire_after: Option<After>,
+    /// Variables whose values tell the object within the node
     #[serde(default)]
     object: Vec<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum EffectName {
     Raise,
@@ -97,12 +127,15 @@ enum EffectName {
     Event,
 }
 
-/// The certificate that connections of syslog get, and whose certificates they must show.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// For --syslog-tls, PEM, read at the start
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Tls {
+    /// The certificate that connections get, with its chain
     certificate: PathBuf,
+    /// Its key, readable by its owner only
     key: PathBuf,
+    /// Authorities that have signed senders' certificates; left out: none is asked for
     clients: Option<PathBuf>,
 }
 
@@ -113,6 +146,31 @@ pub struct Config {
     path: PathBuf,
 }
 
+/// The keys of `[trap]`.
+#[must_use]
+pub fn keys() -> Keys {
+    Keys::of::<File>()
+}
+
+/// What is wrong in the `[trap]` of a file, as a station that starts or is told to read it again would find it: users, rules, the
+/// files that it names. Ports and the store are not touched.
+#[must_use]
+pub fn check(path: &Path) -> Vec<Error> {
+    one_file::check::<File>(path, WAY_OUT, || {
+        let config = Config::read(path)?;
+        let names = match config.mibs() {
+            [] => Names::default(),
+            directories => mibs::load(directories, None)?,
+        };
+        config.terms(&names)?;
+        config.managers(&names)?;
+        config.receivers()?;
+        config.trap.tls.as_ref().map(|_| config.tls()).transpose()?;
+        config.topology().map(topology::read).transpose()?;
+        Ok(())
+    })
+}
+
 impl Config {
     /// Reads the file.
     ///
@@ -121,7 +179,7 @@ impl Config {
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let text = read_private("configuration", path)?;
-        let file: File = one_file::parse(&name, &text, "`ringtap trap --help` shows what is in it")?;
+        let file: File = one_file::parse(&name, &text, WAY_OUT)?;
         let this = Self { trap: file.trap, path: path.to_owned() };
         this.check_receivers()?;
         Ok(this)

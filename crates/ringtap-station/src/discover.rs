@@ -16,10 +16,11 @@ use std::time::Duration;
 use ringtap::{Error, Result};
 use ringtap_rootcause::topology::draft::Draft;
 use ringtap_rootcause::topology::lldp::{self, Told};
-use ringtap_run::one_file;
+use ringtap_run::one_file::{self, Keys};
 use ringtap_run::secrets::{random, read_private};
 use ringtap_snmp::config::{InvalidUser, Secret, UserTable};
 use ringtap_snmp::usm::{Correspondent, User};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use agent::Fault;
@@ -28,16 +29,21 @@ use agent::{Access, Agent};
 /// What is asked for of an agent at the longest, whatever it answers.
 pub const LONGEST: Duration = Duration::from_secs(300);
 
-#[derive(Debug, Default, Deserialize)]
+const WAY_OUT: &str = "`ringtap topology discover --help` shows what is in it";
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct File {
     discover: Table,
 }
 
-#[derive(Debug, Default, Deserialize)]
+/// As whom `ringtap topology discover` asks agents: users first, then communities, until one is answered
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Table {
+    /// Communities of v2c
     communities: Vec<Secret>,
+    /// Users of SNMPv3
     user: Vec<UserTable>,
 }
 
@@ -48,6 +54,18 @@ pub struct Names {
     path: String,
 }
 
+/// The keys of `[discover]`.
+#[must_use]
+pub fn keys() -> Keys {
+    Keys::of::<File>()
+}
+
+/// What is wrong in the `[discover]` of a file.
+#[must_use]
+pub fn check(path: &Path) -> Vec<Error> {
+    one_file::check::<File>(path, WAY_OUT, || Names::read(path).map(drop))
+}
+
 impl Names {
     /// Reads `[discover]` of a configuration that nobody else may read.
     ///
@@ -56,11 +74,10 @@ impl Names {
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let text = read_private("configuration", path)?;
-        let way_out = "`ringtap topology discover --help` shows what is in it";
-        let table = one_file::parse::<File>(&name, &text, way_out)?.discover;
+        let table = one_file::parse::<File>(&name, &text, WAY_OUT)?.discover;
         if table.communities.is_empty() && table.user.is_empty() {
             let cause = "there is no [[discover.user]] in it, and no `communities` in [discover]";
-            return Err(Error::usage("ask agents with", name, cause).way_out(way_out));
+            return Err(Error::usage("ask agents with", name, cause).way_out(WAY_OUT));
         }
         let this = Self { table, path: name };
         this.users()?;

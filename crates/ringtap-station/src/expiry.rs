@@ -6,11 +6,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use ringtap_run::units;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// How long an alarm may be quiet, as one writes it: a time, or `never`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String")]
 pub struct After(Option<Duration>);
 
 impl TryFrom<String> for After {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 
 use serde::Serialize;
 
@@ -45,6 +46,32 @@ impl Interface {
     /// Transmit queues in use at the moment; 1 where the driver does not say.
     pub fn transmit_queues(&self) -> u32 {
         ethtool::transmit_queues(&self.name).unwrap_or(1)
+    }
+
+    /// Descriptors of each receive ring of the device, and the most it can have; `None` where the driver does not say.
+    pub fn receive_ring(&self) -> Option<(u32, u32)> {
+        ethtool::receive_ring(&self.name).ok().filter(|(_, most)| *most > 0)
+    }
+
+    /// Whether a feature is on, by the kernel's name (netdev_features_strings), such as `rx-lro`; `None` where the device has none of
+    /// that name, or does not say.
+    pub fn feature(&self, name: &str) -> Option<bool> {
+        ethtool::feature(ethtool::socket().ok()?.as_fd(), &self.name, name).ok()
+    }
+
+    /// Whether the device puts all packets between two addresses on one queue, both directions and fragments too: it hashes addresses
+    /// alone, and gets the same when they change places.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP where it has no such hash or does not say.
+    pub fn keeps_flows_together(&self) -> io::Result<bool> {
+        let socket = ethtool::socket()?;
+        for flow_type in ethtool::FLOW_TYPES {
+            if ethtool::rss_fields(socket.as_fd(), &self.name, flow_type)? != ethtool::RSS_ADDRESSES {
+                return Ok(false);
+            }
+        }
+        Ok(ethtool::rss_hash(socket.as_fd(), &self.name)?.is_symmetric())
     }
 
     /// Looks an interface up in the calling thread's network namespace.

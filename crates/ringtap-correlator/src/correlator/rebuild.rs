@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use ringtap::Result;
+use ringtap_run::service_manager::Starting;
 use ringtap_sigma::{Automaton, Identity, Output, Version};
 
 use super::streams::Streams;
@@ -32,7 +33,9 @@ impl Correlator {
         let mut has_crossed = false;
         let mut reached = i64::MIN;
         let mut read = None;
+        let mut start = Starting::begin();
         for (at, record) in disk.log.read_from_segment(oldest, judged.late.segment) {
+            start.alive();
             let read_with_it = read.take();
             match record {
                 Record::Read { stream, next } => read = Some((stream, next)),
@@ -127,11 +130,11 @@ impl Correlator {
     }
 
     /// Goes on with other rules. What means the same goes on as it is; what is new is built from the log, where there is
-    /// one, and incidents that are open by that are told now.
+    /// one, and incidents that are open by that are told now. `alive` is called at each step of that.
     ///
     /// # Errors
     /// Log or store can't be read or written; the rules stay what they were.
-    pub fn reload(&mut self, automaton: Arc<Automaton>) -> Result<()> {
+    pub fn reload(&mut self, automaton: Arc<Automaton>, alive: &mut dyn FnMut()) -> Result<()> {
         // Late events that wait are judged by the new rules: what is told belongs to the rules that are used then.
         let watermark = self.engine.watermark();
         self.write(watermark)?;
@@ -141,6 +144,7 @@ impl Correlator {
             let known = disk.store.known(oldest, Which::InTime)?;
             let mut before = Vec::new();
             for (_, record) in disk.log.read_from(oldest) {
+                alive();
                 match record {
                     Record::Event { event, late: false } if event.mark.time_ns >= oldest => {
                         engine.event(&event);

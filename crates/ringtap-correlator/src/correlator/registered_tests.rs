@@ -369,7 +369,7 @@ fn incidents_of_rules_that_are_gone_are_closed() {
     abc(&mut correlator, 1, 100);
     correlator.sync().unwrap();
     assert!(removed(&mut correlator) == 0 && open_now() == 2);
-    correlator.reload(automaton(only_detections)).unwrap();
+    correlator.reload(automaton(only_detections), &mut || {}).unwrap();
     correlator.sync().unwrap();
     assert_eq!((removed(&mut correlator), open_now(), correlator.counts().removed), (2, 0, 2));
     drop(correlator);

@@ -8,7 +8,7 @@ use ringtap::source::probe;
 use ringtap::source::xdp::XdpSource;
 use ringtap::steer;
 
-use super::{Finding, State};
+use super::{Finding, State, hardware};
 
 /// Findings of one interface, or of all but loopback.
 pub(super) fn findings(only: Option<&str>) -> Result<Vec<Finding>> {
@@ -56,6 +56,7 @@ fn of(interface: &Interface, is_asked: bool) -> Vec<Finding> {
         );
     }
     findings.push(finding("queues", State::Note, format!("{} for receiving", interface.queues)));
+    findings.extend(hardware::findings(interface));
     findings.push(match XdpSource::frame_size_for(interface.mtu, interface.driver.as_deref()) {
         Some(size) => finding("MTU", State::Good, format!("{} (fits a frame of {size} bytes)", interface.mtu)),
         None => finding("MTU", State::Limit, interface.mtu.to_string())

@@ -1,8 +1,12 @@
 //! What works on this host and its interfaces, what does not, and the way out.
 //!
-//! Owns the findings' shape. What is looked at is in `system` and `interfaces`; nothing is changed, and no packet is taken. How
+//! Owns the findings' shape. What is looked at is in `system`, `cpus`, `interfaces` and `hardware`; a bundle for a
+//! bug report is in [`bundle`]; nothing is changed, and no packet is taken. How
 //! findings are shown is the command's.
 
+pub mod bundle;
+mod cpus;
+mod hardware;
 mod interfaces;
 mod system;
 
@@ -58,6 +62,7 @@ impl Finding {
 /// There is no such interface.
 pub fn findings(interface: Option<&str>) -> Result<Vec<Finding>> {
     let mut findings = system::findings();
+    findings.extend(cpus::findings());
     findings.extend(interfaces::findings(interface)?);
     Ok(findings)
 }

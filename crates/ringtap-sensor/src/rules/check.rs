@@ -27,7 +27,7 @@ pub fn check_rules(rules: &RuleOptions, config: Option<&Path>) -> Result<Check> 
     (options.rules, options.config) = (rules.clone(), config.map(Path::to_owned));
     let config = Config::of(&options)?;
     let files: Vec<PathBuf> = rules.files.iter().chain(&rules.priority).cloned().collect();
-    let loaded = read(rules, &files, &config, BitNames::default())?;
+    let loaded = read(rules, &files, &config, BitNames::default(), &mut || {})?;
     let coverage = Coverage::of(&loaded.rejected, loaded.program.rules().len());
     Ok(Check { loaded, coverage })
 }

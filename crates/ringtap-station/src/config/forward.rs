@@ -5,31 +5,39 @@ use std::net::SocketAddr;
 use ringtap::Result;
 use ringtap_snmp::message::Version;
 use ringtap_snmp::names::Names;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Config;
 use crate::admission::Net;
 use crate::forward::{self, Manager};
 
-/// A manager.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// A manager
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ForwardTable {
+    /// Its ADDRESS:PORT; without a port 162
     to: Address,
+    /// Versions of SNMP that it gets; none: all
     #[serde(default)]
     versions: Vec<VersionName>,
+    /// Networks or addresses whose notifications it gets; none: all
     #[serde(default)]
     sources: Vec<Net>,
+    /// Notifications that it gets, with what is beneath; none: all
     #[serde(default)]
     notifications: Vec<String>,
+    /// Send traps of v1 as v2c, with snmpTrapAddress.0 (RFC 3584)
     #[serde(default)]
     as_v2c: bool,
+    /// Send with the sender's address as the source: needs root at the start
     #[serde(default)]
     keep_source: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String")]
 struct Address(SocketAddr);
 
 impl TryFrom<String> for Address {
@@ -40,7 +48,7 @@ impl TryFrom<String> for Address {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum VersionName {
     V1,

@@ -8,6 +8,7 @@ use ringtap::{Error, Result};
 use ringtap_output::http::{self, Http};
 use ringtap_run::secrets::read_private;
 use ringtap_run::units;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Config;
@@ -16,30 +17,42 @@ use crate::posts::Alertmanager;
 /// Between two tellings of what is raised, unless it is said.
 const RESEND: Duration = Duration::from_secs(60);
 
-/// A webhook.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// Changes of alarms are posted there as a JSON array
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct WebhookTable {
+    /// http:// or https://; it may hold a token, so it is not shown
+    #[schemars(extend("writeOnly" = true))]
     url: String,
+    /// A file with a bearer token, readable by its owner only
     token_file: Option<PathBuf>,
+    /// Who signed its certificate (PEM); left out: whom this host trusts
     ca: Option<PathBuf>,
 }
 
-/// An Alertmanager.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// An Alertmanager of Prometheus
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct AlertmanagerTable {
+    /// http:// or https://; it may hold a token, so it is not shown
+    #[schemars(extend("writeOnly" = true))]
     url: String,
+    /// A file with a bearer token, readable by its owner only
     token_file: Option<PathBuf>,
+    /// Who signed its certificate (PEM); left out: whom this host trusts
     ca: Option<PathBuf>,
+    /// What is raised is told so often; 1s at least
+    #[schemars(extend("default" = "60s"))]
     resend: Option<Time>,
+    /// Labels that each alert has beside its own
     #[serde(default)]
     labels: BTreeMap<String, String>,
 }
 
 /// A time with its unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String")]
 struct Time(Duration);
 
 impl TryFrom<String> for Time {

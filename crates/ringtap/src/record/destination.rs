@@ -95,7 +95,11 @@ impl Destination {
 
     /// Creates the next file; when enough are kept already, the oldest is deleted first. `wall_ns` goes into its name.
     pub(super) fn open(&mut self, wall_ns: u64) -> Result<OpenFile> {
-        let Target::File(path) = &self.target else { return open_stdout() };
+        let path = match &self.target {
+            Target::File(path) => path,
+            Target::Stdout => return open_stdout(),
+            Target::Clients => return open_nothing(),
+        };
         let path = if self.rotates {
             self.number += 1;
             file_name(path, self.format, self.number, wall_ns)
@@ -235,6 +239,14 @@ fn create(path: &Path, rotates: bool) -> Result<OpenFile> {
         let _ = file.set_permissions(Permissions::from_mode(MODE));
     }
     Ok(OpenFile { file, object, is_regular, path: Some(path.to_owned()) })
+}
+
+/// What takes all and keeps nothing.
+fn open_nothing() -> Result<OpenFile> {
+    const NOTHING: &str = "/dev/null";
+    let file = OpenOptions::new().write(true).open(NOTHING);
+    let file = file.map_err(|error| Error::os("open", NOTHING, &error).way_out("name a file to record into"))?;
+    Ok(OpenFile { file, object: NOTHING.to_owned(), is_regular: false, path: None })
 }
 
 fn open_stdout() -> Result<OpenFile> {

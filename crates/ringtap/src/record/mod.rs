@@ -6,6 +6,7 @@
 //!
 //! A file is synced to the disk when it is finished: by rotation, by [`Recorder::reopen`], at the end, not in between.
 
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, Result};
 use crate::source::StampClock;
 
+mod clients;
 mod compress;
 mod destination;
 mod output;
@@ -25,6 +27,7 @@ mod spool;
 mod sync;
 mod writer;
 
+pub use clients::ClientCounts;
 pub use destination::{file_name, utc};
 pub use recent::{Recent, RecentCounts, RecentPacket};
 pub use spool::SpoolProducer;
@@ -61,6 +64,8 @@ pub enum Target {
     File(PathBuf),
     /// Standard output.
     Stdout,
+    /// Nowhere: clients of [`RecordConfig::serve`] alone get packets.
+    Clients,
 }
 
 /// File format.
@@ -129,6 +134,9 @@ pub struct RecordConfig {
     pub application: String,
     /// CPU the writer thread is bound to, to keep it off the engine's.
     pub cpu: Option<usize>,
+    /// Also serve packets to TCP clients at this address, each a pcap stream of its own with nanosecond stamps. At most 16 clients, for
+    /// each of which 16 MiB may wait; one link type only. Whoever reaches the address sees the packets.
+    pub serve: Option<SocketAddr>,
 }
 
 impl RecordConfig {
@@ -153,7 +161,13 @@ impl RecordConfig {
             comment: None,
             application: concat!("ringtap ", env!("CARGO_PKG_VERSION")).to_owned(),
             cpu: None,
+            serve: None,
         }
+    }
+
+    /// Packets to TCP clients at `address`, and into no file.
+    pub fn to_clients(address: SocketAddr) -> Self {
+        Self { target: Target::Clients, format: Format::Pcap, serve: Some(address), ..Self::new("") }
     }
 
     /// Refuses to write into a file that is one of those that are read, which would empty it.
@@ -176,6 +190,7 @@ impl RecordConfig {
         let object = match &self.target {
             Target::File(path) => path.display().to_string(),
             Target::Stdout => "standard output".to_owned(),
+            Target::Clients => "streams to clients".to_owned(),
         };
         let refuse =
             |cause: String, way_out: &str| Err(Error::usage("record into", object.clone(), cause).way_out(way_out));
@@ -201,16 +216,18 @@ impl RecordConfig {
         if self.rotation.keep.is_some() && !self.rotation.is_on() {
             return refuse("a number of files to keep without rotation".to_owned(), "also rotate by size or time");
         }
-        if self.min_free.is_some() && self.target == Target::Stdout {
+        let is_file = matches!(self.target, Target::File(_));
+        if self.min_free.is_some() && !is_file {
             return refuse("a file system to keep free needs a file on it".to_owned(), "name a file");
         }
-        if self.rotation.is_on() && self.target == Target::Stdout {
+        if self.rotation.is_on() && !is_file {
             return refuse("rotation needs files".to_owned(), "name a file, or leave rotation out");
         }
-        if self.format == Format::Pcap
+        if (self.format == Format::Pcap || self.serve.is_some())
             && interfaces.iter().any(|interface| interface.link_type != interfaces[0].link_type)
         {
-            return refuse("pcap files hold one link type only".to_owned(), "use pcapng");
+            let way_out = "use pcapng, or capture interfaces of one kind";
+            return refuse("pcap holds one link type only".to_owned(), way_out);
         }
         Ok(())
     }
@@ -294,6 +311,9 @@ pub struct RecordSummary {
     pub plain_bytes: u64,
     /// What was not written.
     pub lost: Lost,
+    /// Clients, where packets were served to some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<ClientCounts>,
     /// Why writing ended early, or what else went wrong first.
     #[serde(serialize_with = "as_text")]
     pub error: Option<Error>,

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::clients::{Clients, ClientsSeen};
 use super::output::{Output, Progress};
 use super::spool::{Head, Refused, Rest, Spool, SpoolConsumer, SpoolProducer};
 use super::{FinalCounts, InterfaceInfo, Lost, RecordConfig, RecordSummary};
@@ -41,6 +42,7 @@ pub struct Recorder {
     rest: Arc<Rest>,
     refused: Vec<Arc<Refused>>,
     progress: Arc<Progress>,
+    clients: Option<ClientsSeen>,
 }
 
 impl Recorder {
@@ -63,6 +65,11 @@ impl Recorder {
         }
         let clocks: Vec<StampClock> = interfaces.iter().map(|interface| interface.stamp_clock).collect();
         let count = interfaces.len() as u16;
+        // Taken before a file is created: an address that is in use leaves no trace.
+        let (link_type, snaplen) = (interfaces[0].link_type, interfaces.iter().map(|interface| interface.snaplen));
+        let snaplen = if snaplen.clone().any(|snaplen| snaplen == 0) { 0 } else { snaplen.max().unwrap_or(0) };
+        let clients = config.serve.map(|address| Clients::listen(address, link_type, snaplen)).transpose()?;
+        let seen = clients.as_ref().map(Clients::seen);
         let output = Output::create(&config, interfaces)?;
         let (spools, consumers): (Vec<Spool>, Vec<SpoolConsumer>) =
             (0..config.spools).map(|_| Spool::new(config.spool_bytes)).unzip();
@@ -72,6 +79,7 @@ impl Recorder {
         let writer = Writer {
             spools: consumers,
             output,
+            clients,
             clocks,
             offset_ns: clock::monotonic_to_realtime_ns(),
             rest: Arc::clone(&rest),
@@ -88,7 +96,7 @@ impl Recorder {
             })
             .map_err(|error| Error::os("start", "the writer thread", &error).way_out("raise the limit of threads"))?;
         let producers = spools.into_iter().map(|spool| spool.into_producer(&rest, thread.thread(), count)).collect();
-        Ok((Self { thread: Some(thread), rest, refused, progress }, producers))
+        Ok((Self { thread: Some(thread), rest, refused, progress, clients: seen }, producers))
     }
 
     /// What could not be recorded so far. Readable at any time, from any thread that has the recorder.
@@ -169,6 +177,7 @@ impl Recorder {
             bytes: self.bytes(),
             plain_bytes: self.progress.plain_bytes.load(Ordering::Relaxed),
             lost: self.lost(),
+            clients: self.clients.as_ref().map(ClientsSeen::counts),
             error: self.error().or(undeleted),
         })
     }
@@ -203,6 +212,7 @@ fn check_memory(config: &RecordConfig) -> Result<()> {
 struct Writer {
     spools: Vec<SpoolConsumer>,
     output: Output,
+    clients: Option<Clients>,
     /// Of each interface.
     clocks: Vec<StampClock>,
     /// What makes a monotonic stamp a wall-clock one.
@@ -217,8 +227,11 @@ impl Writer {
             let finishing = self.rest.is_finishing();
             let moved = self.pass(finishing);
             self.output.flush();
+            self.clients.iter_mut().for_each(Clients::flush);
             self.output.reopen_if_asked();
             if finishing {
+                // Also before the disk has all.
+                drop(self.clients.take());
                 return self.output.finish();
             }
             let is_idle = || self.spools.iter().all(SpoolConsumer::is_empty);
@@ -242,9 +255,10 @@ impl Writer {
                 break;
             }
             let stamp_ns = if stamp_ns == 0 && self.clock(head) != StampClock::Recorded { now } else { stamp_ns };
-            let output = &mut self.output;
+            let (output, clients) = (&mut self.output, &mut self.clients);
             self.spools[index].take(head, |first, second| {
                 output.packet(head.interface, stamp_ns, head.wire_len, (first, second));
+                clients.iter_mut().for_each(|it| it.packet(stamp_ns, head.wire_len, (first, second)));
             });
             moved = true;
         }

@@ -43,6 +43,14 @@ pub(crate) struct RssHash {
     pub(crate) key: Vec<u8>,
 }
 
+impl RssHash {
+    /// Whether source and destination may change places: they are joined before they are hashed, or bits of Toeplitz' key repeat after 16.
+    pub(crate) fn is_symmetric(&self) -> bool {
+        let repeats = || self.key.len() > 2 && self.key.iter().zip(&self.key[2..]).all(|(one, other)| one == other);
+        self.transform != 0 || self.function == 1 && repeats()
+    }
+}
+
 /// A socket for questions about devices of the calling thread's network namespace.
 pub(crate) fn socket() -> io::Result<OwnedFd> {
     // SAFETY: plain system call, the result is checked and owned once.
@@ -317,6 +325,15 @@ fn feature_index(socket: BorrowedFd<'_>, interface: &str, name: &str) -> io::Res
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_hash_is_symmetric_by_its_key_or_by_what_is_hashed() {
+        let hash = |function, transform, key: &[u8]| super::RssHash { function, transform, key: key.to_vec() };
+        assert!(hash(1, 0, &[0x6d, 0x5a, 0x6d, 0x5a, 0x6d]).is_symmetric());
+        assert!(!hash(1, 0, &[0x6d, 0x5a, 0x56, 0xda]).is_symmetric());
+        assert!(!hash(2, 0, &[0x6d, 0x5a, 0x6d, 0x5a]).is_symmetric() && hash(2, 1, &[]).is_symmetric());
+        assert!(!hash(1, 0, &[]).is_symmetric());
+    }
+
     #[test]
     fn an_unknown_interface_is_enodev() {
         assert_eq!(super::driver("no-such-if0").unwrap_err().raw_os_error(), Some(libc::ENODEV));

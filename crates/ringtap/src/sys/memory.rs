@@ -104,7 +104,7 @@ impl Region {
         } else {
             Self::transparent(rounded)
         };
-        mapped.map_err(|error| {
+        mapped.map(Self::not_dumped).map_err(|error| {
             Error::os("map", format!("{what} ({} MiB)", rounded >> 20), &error).way_out("use a smaller --ring")
         })
     }
@@ -117,7 +117,8 @@ impl Region {
     pub(crate) fn shared(len: usize, what: &str) -> Result<Self> {
         check_available(len, what, "use a smaller ring")?;
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
-        Self::map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0).map_err(|error| {
+        let mapped = Self::map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        mapped.map(Self::not_dumped).map_err(|error| {
             Error::os("map", format!("{what} ({} MiB)", len >> 20), &error).way_out("use a smaller ring")
         })
     }
@@ -135,7 +136,7 @@ impl Region {
             // Which maps nothing twice: what writes here writes twice (`FarSide`).
             return Self::anonymous(ring + tail + beyond, false, what);
         }
-        Self::map_endless(ring, tail, beyond).map_err(|error| {
+        Self::map_endless(ring, tail, beyond).map(Self::not_dumped).map_err(|error| {
             Error::os("map", format!("{what} ({} MiB)", len >> 20), &error).way_out("use a smaller --ring")
         })
     }
@@ -239,6 +240,7 @@ impl Region {
             fd.as_raw_fd(),
             offset,
         )
+        .map(Self::not_dumped)
     }
 
     /// As [`Region::of_fd`] from the start of `fd`'s rings, followed by `tail` bytes of our own, which are not prefaulted.
@@ -255,7 +257,7 @@ impl Region {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             libc::mmap(this.base.as_ptr().cast(), len, protection, over, fd.as_raw_fd(), 0)
         };
-        if ring == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(this) }
+        if ring == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(this.not_dumped()) }
     }
 
     fn map(
@@ -272,6 +274,16 @@ impl Region {
         }
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned a null mapping"))?;
         Ok(Self { base, len })
+    }
+
+    /// Leaves it out of core dumps (madvise(2), MADV_DONTDUMP): packets are others' words, and a ring is large. Given once all parts of the
+    /// mapping are in their places, as what replaces a part has no advice.
+    fn not_dumped(self) -> Self {
+        if !cfg!(miri) {
+            // SAFETY: the range is this mapping; the advice changes no contents, and its refusal means that it is dumped.
+            unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, libc::MADV_DONTDUMP) };
+        }
+        self
     }
 
     /// Bytes mapped.
@@ -408,6 +420,35 @@ mod tests {
         assert_eq!(region.len(), 2 * HUGE_PAGE + 4096);
         let last = Slot::new(&region, region.len() - 8, 8).unwrap();
         assert_eq!(region.bytes(&last), [0; 8]);
+    }
+
+    /// Whether each of the mappings that a region is made of is left out of core dumps: `dd` among its flags in smaps (proc(5)).
+    fn is_left_out_of_dumps(region: &Region) -> bool {
+        let (start, end) = (region.base().as_ptr() as usize, region.base().as_ptr() as usize + region.len());
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let (mut is_in, mut parts, mut left_out) = (false, 0, 0);
+        for line in maps.lines() {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let hex = |text: &str| usize::from_str_radix(text, 16).ok();
+            if let Some((from, to)) = range.and_then(|(from, to)| Some((hex(from)?, hex(to)?))) {
+                is_in = from < end && to > start;
+                parts += usize::from(is_in);
+            } else if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| is_in) {
+                left_out += usize::from(flags.split_whitespace().any(|flag| flag == "dd"));
+            }
+        }
+        parts > 0 && parts == left_out
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "advice is a system call")]
+    fn rings_are_left_out_of_core_dumps() {
+        assert!(is_left_out_of_dumps(&Region::anonymous(3 * 4096, false, "test memory").unwrap()));
+        assert!(is_left_out_of_dumps(&Region::anonymous(2 * HUGE_PAGE, false, "test memory").unwrap()));
+        assert!(is_left_out_of_dumps(&Region::shared(4096, "test memory").unwrap()));
+        assert!(is_left_out_of_dumps(&Region::endless(2 * 4096, 3 * 4096, 4096, "test memory").unwrap()));
+        let plain = Region::map(4096, libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0).unwrap();
+        assert!(!is_left_out_of_dumps(&plain), "the test sees the difference");
     }
 
     #[test]

@@ -42,6 +42,8 @@ impl SparePages {
             Self { start, bytes, before: start - address, element_bytes: size_of::<T>(), filled: 0, seen: 0, late: 0 };
         // A first touch that nobody was ahead of must not wait for two megabytes; without huge pages the advice is not known.
         let _ = this.advise(0, bytes, libc::MADV_NOHUGEPAGE);
+        // What flows say is no debugger's; where the advice is not known, it is dumped.
+        let _ = this.advise(0, bytes, libc::MADV_DONTDUMP);
         // `spare` is borrowed for this call alone and holds no values, so nobody misses what is lost.
         this.advise(0, bytes, MADV_DONTNEED_LOCKED).ok()?;
         this.follow(0);

@@ -1,0 +1,122 @@
+//! A file for a bug report: what the doctor found, and what the kernel counts, as a tar archive.
+//!
+//! Owns what is in it. Nothing in it is a packet, an address, a key or a password: of the kernel's command line, which may hold some, only
+//! words that are known go in; of a configuration what `ringtap config show` tells.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use ringtap::{Error, Result};
+use tar::{Builder, EntryType, Header};
+
+/// What the kernel tells of itself and counts, without anybody's addresses.
+const FILES: [&str; 8] = [
+    "/etc/os-release",
+    "/proc/interrupts",
+    "/proc/meminfo",
+    "/proc/net/dev",
+    "/proc/net/softnet_stat",
+    "/proc/softirqs",
+    "/proc/stat",
+    "/proc/version",
+];
+/// Most bytes of each: interrupts of hundreds of CPUs are some hundred KiB.
+const MOST: u64 = 4 << 20;
+/// Words of the kernel's command line about CPUs and clocks.
+const WORDS: [&str; 12] = [
+    "isolcpus=",
+    "nohz_full=",
+    "rcu_nocbs=",
+    "irqaffinity=",
+    "tsc=",
+    "clocksource=",
+    "intel_idle.max_cstate=",
+    "processor.max_cstate=",
+    "intel_pstate=",
+    "mitigations=",
+    "hugepages=",
+    "preempt=",
+];
+
+/// Writes the archive; `texts` are names and contents of what others add. The file is for its owner's eyes.
+///
+/// # Errors
+/// There is a file of that name, or it can't be written.
+pub fn write(path: &Path, texts: &[(&str, String)]) -> Result<()> {
+    let failed = |error: io::Error| {
+        Error::os("write the bundle", path.display().to_string(), &error).way_out("name a new file where you may write")
+    };
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+    let mut archive = Builder::new(file);
+    for (name, text) in texts {
+        add(&mut archive, name, text.as_bytes()).map_err(failed)?;
+    }
+    for file in FILES {
+        // One that this kernel has not is not in it.
+        if let Ok(text) = read(file) {
+            add(&mut archive, file.trim_start_matches('/'), &text).map_err(failed)?;
+        }
+    }
+    let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    add(&mut archive, "proc/cmdline", known_words(&line).as_bytes()).map_err(failed)?;
+    archive.into_inner().and_then(|mut file| file.flush()).map_err(failed)
+}
+
+fn read(path: &str) -> io::Result<Vec<u8>> {
+    use io::Read;
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(MOST).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn add(archive: &mut Builder<fs::File>, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::Regular);
+    header.set_mode(0o600);
+    header.set_size(bytes.len() as u64);
+    archive.append_data(&mut header, format!("ringtap-doctor/{name}"), bytes)
+}
+
+/// Of the kernel's command line what is about CPUs and clocks.
+fn known_words(line: &str) -> String {
+    let known = line.split_whitespace().filter(|word| WORDS.iter().any(|known| word.starts_with(known)));
+    known.map(|word| format!("{word}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn the_bundle_is_an_archive_without_other_words_of_the_kernel() {
+        assert_eq!(known_words("root=x luks.key=s3cret isolcpus=2-3 tsc=reliable"), "isolcpus=2-3\ntsc=reliable\n");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("b.tar");
+        write(&path, &[("findings.txt", "all is well".to_owned())]).unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+        let mut archive = tar::Archive::new(fs::File::open(&path).unwrap());
+        let mut names = Vec::new();
+        for entry in archive.entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let name = entry.path().unwrap().display().to_string();
+            if name.ends_with("findings.txt") {
+                let mut text = String::new();
+                entry.read_to_string(&mut text).unwrap();
+                assert_eq!(text, "all is well");
+            }
+            names.push(name);
+        }
+        for name in
+            ["ringtap-doctor/findings.txt", "ringtap-doctor/proc/net/softnet_stat", "ringtap-doctor/proc/cmdline"]
+        {
+            assert!(names.iter().any(|found| found == name), "{name} in {names:?}");
+        }
+        let error = write(&path, &[]).unwrap_err().to_string();
+        assert!(error.contains("b.tar") && error.contains("new file"), "{error}");
+    }
+}
