@@ -309,6 +309,13 @@ fn net_a_death_in_the_middle_of_dpdk_traffic_adds_up() {
     let summary = ended.summary();
     assert!(summary["ledger"]["delivered"].as_u64().unwrap() > 0, "{summary}");
     assert_eq!(summary["ledger"]["unaccounted"], 0, "{summary}");
+    // Who listened on the socket is killed: the next one finds nobody on it, and takes its place.
+    let mut killed = place.capture("net_vhost0", &place.vhost("ours"), hybrid);
+    killed.signal(Signal::SIGKILL);
+    killed.end();
+    assert!(Path::new(&place.at("ours")).exists(), "nobody was left to remove it");
+    assert_eq!(place.capture("net_vhost0", &place.vhost("ours"), hybrid).interrupt().code(), 0);
+    assert!(!Path::new(&place.at("ours")).exists());
     let left = std::fs::read_dir("/dev/hugepages").into_iter().flatten().flatten().map(|entry| entry.file_name());
     assert_eq!(left.filter(|name| name.to_string_lossy().starts_with("rte")).count(), 0, "no page is left behind");
 }

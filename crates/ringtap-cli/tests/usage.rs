@@ -52,7 +52,7 @@ fn absurd_options_are_refused_with_the_way_out() {
         capture(&["--xdp", "generic", "--backend", backend], &["--xdp", "does not use XDP"]);
     }
     for option in ["--dpdk-args", "--dpdk-library"] {
-        capture(&[option, "-l 1", "--backend", "vfio"], &[option, "through DPDK", "--backend dpdk"]);
+        capture(&[option, "x", "--backend", "vfio"], &[option, "through DPDK", "--backend dpdk"]);
     }
     capture(&["--direction", "inout", "--backend", "dpdk"], &["--direction inout", "incoming packets only"]);
     capture(&["--rotate-size", "1MiB"], &["--write"]);
