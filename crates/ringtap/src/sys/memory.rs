@@ -296,16 +296,6 @@ impl Region {
         self
     }
 
-    /// Leaves it out of core dumps (madvise(2), MADV_DONTDUMP): packets are others' words, and a ring is large. Given once all parts of the
-    /// mapping are in their places, as what replaces a part has no advice.
-    fn not_dumped(self) -> Self {
-        if !cfg!(miri) {
-            // SAFETY: the range is this mapping; the advice changes no contents, and its refusal means that it is dumped.
-            unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, libc::MADV_DONTDUMP) };
-        }
-        self
-    }
-
     /// Bytes mapped.
     pub(crate) fn len(&self) -> usize {
         self.len
