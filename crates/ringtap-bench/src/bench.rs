@@ -410,7 +410,9 @@ pub(crate) fn cost_seconds(traffic: f64) -> f64 {
 
 /// Those of the catalogue that are asked for. Names in the definitions and on the command line must exist.
 fn chosen(all: Vec<Receiver>, wanted: &Wanted) -> Result<Vec<Receiver>> {
-    let programs = wanted.definitions.program_receivers();
+    let of_costs = wanted.definitions.cost_receivers();
+    let mut programs = wanted.definitions.program_receivers();
+    programs.extend(of_costs.iter().map(String::as_str));
     let known: Vec<&str> = all.iter().map(|receiver| receiver.name.as_str()).collect();
     let unknown = |name: &str, choice: &[&str]| {
         Error::usage("measure", name, "there is no such receiver")

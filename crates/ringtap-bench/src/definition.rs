@@ -422,6 +422,15 @@ impl Definitions {
         names
     }
 
+    /// Receivers of the study `cost`: what is done with each packet, and by which back end.
+    pub fn cost_receivers(&self) -> Vec<String> {
+        let of = |r#use: &Use| {
+            let named = |backend: &CostBackend| format!("{} {}", r#use.name(), backend.backend().name());
+            self.cost.backends.iter().map(named).collect::<Vec<_>>()
+        };
+        self.cost.uses.iter().flat_map(of).collect()
+    }
+
     /// Receivers of the catalogue that the other studies name.
     pub fn capture_receivers(&self) -> impl Iterator<Item = &str> {
         let plain = [&self.idle, &self.sizes, &self.arrivals, &self.load, &self.ring].map(|study| &study.receivers);
@@ -441,6 +450,7 @@ mod tests {
         assert_eq!(usual.scale.usual.rates.len(), 12);
         assert!(usual.scale.usual.program_rates.is_empty() && usual.scale.usual.program_seconds.is_none());
         assert!(usual.program_receivers().contains(&"libpcap xdp"));
+        assert_eq!((usual.cost_receivers().len(), usual.cost_receivers()[0].as_str()), (6, "capture xdp"));
         assert_eq!(usual.program_receivers().iter().filter(|name| **name == "ringtap-xdp").count(), 1);
     }
 

@@ -160,7 +160,8 @@ fn net_a_packet_ring_counts_what_the_mtu_forbids_and_sends_the_rest_in_order() {
     bench.ip(&format!("link set dev {} mtu 1000", bench.receiver().interface()));
     let frame = |number: u8, len: usize, kind: [u8; 2]| {
         let mut frame = vec![number; len];
-        (frame[..6].copy_from_slice(&TO), frame[6..12].copy_from_slice(&FROM));
+        frame[..6].copy_from_slice(&TO);
+        frame[6..12].copy_from_slice(&FROM);
         frame[12..14].copy_from_slice(&kind);
         frame
     };
