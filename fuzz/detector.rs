@@ -49,7 +49,7 @@ fn bounds(policy: Policy) -> Limits {
         thresholds: 8,
         host_bits: 8,
         tags: 8,
-        http: HttpSettings { connections: 2, bytes: 64 << 10, decompressors: 2, ..HttpSettings::default() },
+        http: HttpSettings { connections: 2, bytes: 64 << 10, decompressors: 2, brotli: 2, ..HttpSettings::default() },
         budget: 2000,
         policies: policy.into(),
         checksums: false,

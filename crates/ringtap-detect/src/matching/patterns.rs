@@ -17,10 +17,11 @@ const TRIED_BYTES: usize = TABLE_BYTES / 32;
 
 /// Bytes after which a walk looks at the budget.
 const BLOCK: usize = 512;
-/// Bytes that cost a step of the budget where no pattern's pair of bytes occurs, and in the automaton; a rule whose pattern occurs
-/// costs as much as so many there.
+/// Bytes that cost a step of the budget where no pattern's pair of bytes occurs, in a table, and in the compact automaton, whose
+/// states for thousands of patterns lie out of the cache; a rule whose pattern occurs costs as much as so many there.
 const PASSED_BYTES: usize = 64;
-const SCANNED_BYTES: usize = 8;
+const TABLE_STEP_BYTES: usize = 8;
+const COMPACT_STEP_BYTES: usize = 4;
 const HIT_BYTES: usize = 16;
 
 /// Patterns of many rules.
@@ -94,14 +95,15 @@ impl Patterns {
             },
         };
         match &self.matcher {
-            Matcher::Table(table) => self.walk(table, bytes, from, budget, found),
-            Matcher::Compact(compact) => self.walk(compact, bytes, from, budget, found),
+            Matcher::Table(table) => self.walk(table, TABLE_STEP_BYTES, bytes, from, budget, found),
+            Matcher::Compact(compact) => self.walk(compact, COMPACT_STEP_BYTES, bytes, from, budget, found),
         }
     }
 
     fn walk(
         &self,
         matcher: &impl Automaton,
+        step_bytes: usize,
         bytes: &[u8],
         from: usize,
         budget: &mut Budget,
@@ -122,7 +124,7 @@ impl Patterns {
                     hits += self.hits(matcher, state, at, &mut found);
                 }
             }
-            budget.search(part.len() + hits * HIT_BYTES, SCANNED_BYTES);
+            budget.search(part.len() + hits * HIT_BYTES, step_bytes);
         }
     }
 
@@ -348,6 +350,23 @@ mod tests {
             });
             prop_assert_eq!(found, expected);
         }
+    }
+
+    /// What thousands of patterns cost is charged as what it takes.
+    #[test]
+    fn a_compact_automaton_costs_more_than_a_table() {
+        let steps = |count: u32| {
+            let list: Vec<_> =
+                (0..count).map(|number| (format!("pattern-{number:05}").into_bytes(), number, Position::ANY)).collect();
+            let patterns = Patterns::new(&list).unwrap().unwrap();
+            let mut budget = Budget { left: 1_000_000, ..Budget::default() };
+            let bytes = [b"pattern-00001", &b"pattern-x".repeat(1000)[..]].concat();
+            patterns.scan(&bytes, &mut budget, |_| {});
+            (matches!(patterns.matcher, Matcher::Table(_)), 1_000_000 - budget.left)
+        };
+        let (table, compact) = (steps(20), steps(5000));
+        assert!(table.0 && (9000 / 8..9000 / 6).contains(&table.1), "{table:?}");
+        assert!(!compact.0 && (9000 / 4..9000 / 3).contains(&compact.1), "{compact:?}");
     }
 
     #[test]
