@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What the shell says between two blocks.
@@ -53,22 +54,29 @@ fn fits(line: &str, expected: &str) -> bool {
     expected.split('…').all(|part| rest.find(part).map(|at| rest = &rest[at + part.len()..]).is_some())
 }
 
+/// One reader at a time: real-time threads of one would starve the other.
+static READER: Mutex<()> = Mutex::new(());
+
 /// A network namespace with a name, which goes with it.
-struct Namespace(String);
+struct Namespace {
+    name: String,
+    _reader: MutexGuard<'static, ()>,
+}
 
 impl Namespace {
     fn new(test: &str) -> Self {
         assert!(nix::unistd::geteuid().is_root(), "did not run: {test}: it needs root");
+        let reader = READER.lock().unwrap_or_else(PoisonError::into_inner);
         let name = format!("rtbook{}", std::process::id());
         let added = Command::new("ip").args(["netns", "add", &name]).status();
         assert!(added.is_ok_and(|status| status.success()), "did not run: {test}: ip netns add {name}");
-        Self(name)
+        Self { name, _reader: reader }
     }
 }
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "delete", &self.0]).status();
+        let _ = Command::new("ip").args(["netns", "delete", &self.name]).status();
     }
 }
 
@@ -91,7 +99,7 @@ fn follow(test: &str, chapter: &str) {
     // Ends with the namespace's last program; a process group, so that none is left behind.
     let mut shell = Command::new("setsid")
         .args(["--wait", "timeout", "-k", "5", &LIMIT.as_secs().to_string()])
-        .args(["ip", "netns", "exec", &namespace.0, "bash", ".script"])
+        .args(["ip", "netns", "exec", &namespace.name, "bash", ".script"])
         .current_dir(work.path())
         .env("PATH", path)
         .env("MIBS", "")
