@@ -12,12 +12,14 @@ mod advice;
 mod handler;
 mod last;
 mod live;
+mod metrics;
 mod object;
 mod replay;
 mod report;
 mod summary;
 mod supervise;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -74,6 +76,8 @@ pub struct Capture {
     pub stats: Option<Duration>,
     /// Reports at intervals are JSON objects.
     pub objects: bool,
+    /// Of interfaces: serve metrics for Prometheus here.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// A capture that came to its end.
@@ -99,6 +103,7 @@ impl Capture {
             fail_on_loss: false,
             stats: None,
             objects: false,
+            metrics: None,
         }
     }
 

@@ -16,6 +16,7 @@ use ringtap::receiver::{
 use ringtap::record::{InterfaceInfo, Recent, RecordSummary, Recorder, SpoolProducer};
 use ringtap::source::StampClock;
 use ringtap::{Error, Result};
+use ringtap_output::metrics as serve;
 use ringtap_run::filter::{Filter, Filtered};
 use ringtap_run::live::{Configured, Live};
 use ringtap_run::process::Process;
@@ -26,6 +27,7 @@ use crate::accounts::{Counters, Unwritten, final_counts};
 use crate::advice::{Asked, advice};
 use crate::handler::{Keep, Limit, PanicWatch, Whole};
 use crate::last::{Asked as WriteAsked, Last};
+use crate::metrics::Shown;
 use crate::object::Facts;
 use crate::report::{Reporter, Streams};
 use crate::summary::{CpuUse, DeviceSummary, Steal, Summary, policy_words};
@@ -48,6 +50,10 @@ impl Job for RunningDevices<Whole> {
         RunningDevices::ledgers(self)
     }
 
+    fn engine_cpu(&self) -> Vec<Option<Duration>> {
+        RunningDevices::engine_cpu(self)
+    }
+
     fn take_ended(&mut self) -> Vec<Ended> {
         RunningDevices::take_ended(self)
     }
@@ -64,6 +70,7 @@ impl Job for RunningDevices<Whole> {
 /// Runs a capture from interfaces.
 pub(crate) fn run(capture: &Capture, lives: &[Live], process: &Process, streams: &mut Streams) -> Result<crate::Ended> {
     let lives: Vec<Live> = lives.iter().map(|live| Live { kept_bytes: capture.kept_bytes(), ..live.clone() }).collect();
+    let metrics = capture.metrics.map(serve::bind).transpose()?;
     let Opened { devices, kinds, policy, steal, mut warnings } = open(capture, &lives)?;
     let mut recording = process.with_file_rights(|| start_recording(capture, &devices, &kinds))?;
     let events = EngineEvents::new(process);
@@ -79,18 +86,18 @@ pub(crate) fn run(capture: &Capture, lives: &[Live], process: &Process, streams:
         sources: running.descriptions().to_vec(),
         filter: kinds.first().and_then(|kind| Some(kind.filter.as_ref()?.text().to_owned())),
     };
+    let shown = metrics.map(|listener| Shown::begin(listener, &facts.interfaces)).transpose()?;
     let mut reporter = Reporter::new(capture, &facts, streams, "timer");
-    served_at(capture, &mut warnings).iter().for_each(|note| reporter.note(note));
-    for warning in &warnings {
-        reporter.note(&format!("warning: {warning}"));
-    }
-    reporter.note(&format!(
-        "capturing from {}, {}",
-        with_backends(&facts),
-        facts.policy.as_ref().map_or_else(String::new, policy_words)
-    ));
+    say_start(capture, &facts, &mut warnings, &mut reporter);
     let (recorder, asked) = (recording.recorder.as_ref(), recording.asked.as_deref());
-    let watch = Supervision { events: &events, duration: capture.duration, counters: &counters, recorder, asked };
+    let watch = Supervision {
+        events: &events,
+        duration: capture.duration,
+        counters: &counters,
+        recorder,
+        asked,
+        shown: shown.as_deref(),
+    };
     let (ending, last) = watch.run(&mut running, &mut reporter);
     let elapsed = started.elapsed();
     reporter.clear();
@@ -138,6 +145,16 @@ pub(crate) fn run(capture: &Capture, lives: &[Live], process: &Process, streams:
         error: error.as_ref().map(Error::to_string),
     };
     Ok(crate::Ended { summary, error })
+}
+
+/// What is captured and how, and what is to be said before.
+fn say_start(capture: &Capture, facts: &Facts, warnings: &mut Vec<String>, reporter: &mut Reporter<'_>) {
+    served_at(capture, warnings).iter().for_each(|note| reporter.note(note));
+    for warning in &*warnings {
+        reporter.note(&format!("warning: {warning}"));
+    }
+    let manner = facts.policy.as_ref().map_or_else(String::new, policy_words);
+    reporter.note(&format!("capturing from {}, {manner}", with_backends(facts)));
 }
 
 /// Where clients get packets, if they do; and a warning, if others than this host's can.

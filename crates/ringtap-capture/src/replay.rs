@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringtap::Stop;
 use ringtap::engine::{End, Engine};
@@ -52,6 +52,10 @@ impl Job for Replaying {
     fn ledgers(&mut self) -> Vec<Ledger> {
         let delivered = self.meters.snapshot().packets;
         vec![Ledger { offered: Some(delivered), delivered, filtered: Some(0), ..Ledger::default() }]
+    }
+
+    fn engine_cpu(&self) -> Vec<Option<Duration>> {
+        Vec::new()
     }
 
     fn take_ended(&mut self) -> Vec<Ended> {
@@ -105,6 +109,7 @@ pub(crate) fn run(
         counters: &counters,
         recorder: recorder.as_ref(),
         asked: None,
+        shown: None,
     };
     let (ending, _) = watch.run(&mut job, &mut reporter);
     stop.pull();

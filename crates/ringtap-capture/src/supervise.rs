@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use crate::accounts::{Counters, Tally, Unwritten, final_counts};
 use crate::last::Asked;
+use crate::metrics::{self, Shown};
 use crate::report::Reporter;
 
 /// How often to look at what wakes nobody: the interface, an engine's end, a failed write.
@@ -87,6 +88,8 @@ pub(crate) trait Job {
     fn counters(&self) -> EngineSnapshot;
     /// The core's ledger as of now, of each device.
     fn ledgers(&mut self) -> Vec<Ledger>;
+    /// CPU time of each engine's thread; `None` of one that has ended.
+    fn engine_cpu(&self) -> Vec<Option<Duration>>;
     /// Devices that have come to their end since it was asked last.
     fn take_ended(&mut self) -> Vec<Ended>;
     /// What changed on the interfaces since it was asked last, one line each.
@@ -137,6 +140,8 @@ pub(crate) struct Supervision<'a> {
     pub(crate) recorder: Option<&'a Recorder>,
     /// Where what is in memory is asked for.
     pub(crate) asked: Option<&'a Asked>,
+    /// Where metrics are asked for.
+    pub(crate) shown: Option<&'a Shown>,
 }
 
 impl Supervision<'_> {
@@ -148,6 +153,7 @@ impl Supervision<'_> {
         let mut next_report = started.checked_add(reporter.interval());
         let mut down = Vec::new();
         let mut latest = self.look(job);
+        let mut next_shown = self.shown.map(|_| started);
         let mut manager = Notifier::ready();
         loop {
             let now = Instant::now();
@@ -191,7 +197,13 @@ impl Supervision<'_> {
                     next_report = next_report.and_then(|next| next.checked_add(reporter.interval()));
                 }
             }
-            let wake = [deadline, next_report].into_iter().flatten().min();
+            if let (Some(shown), Some(next)) = (self.shown, next_shown)
+                && now >= next
+            {
+                self.show(job, shown);
+                next_shown = now.checked_add(metrics::LOOK);
+            }
+            let wake = [deadline, next_report, next_shown].into_iter().flatten().min();
             self.events
                 .signals
                 .rest(wake.map_or(look_every, |wake| wake.saturating_duration_since(now).min(look_every)));
@@ -200,6 +212,14 @@ impl Supervision<'_> {
 
     fn look(&self, job: &mut dyn Job) -> Look {
         Look::take(job, self.counters, self.recorder)
+    }
+
+    fn show(&self, job: &mut dyn Job, shown: &Shown) {
+        let look = self.look(job);
+        let states = job.states();
+        let up: Vec<&str> =
+            states.iter().filter(|(_, state)| *state == InterfaceState::Up).map(|(name, _)| *name).collect();
+        shown.show(look, job.engine_cpu(), &up);
     }
 
     /// What the user asked for: by a signal, a number of packets, or a time.

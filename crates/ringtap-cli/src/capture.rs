@@ -151,6 +151,9 @@ pub struct Args {
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = arguments::serve_at, conflicts_with_all = ["read", "keep"],
         help_heading = "Recording")]
     pcap_over_ip: Option<SocketAddr>,
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "read", help_heading = "Reports")]
+    metrics: Option<SocketAddr>,
 
     /// Keep the packets of this time in memory, and write them only on SIGUSR1
     #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "write", conflicts_with = "read",
@@ -367,6 +370,7 @@ impl Args {
             fail_on_loss: self.fail_on_loss,
             stats: self.report.stats,
             objects: self.report.json,
+            metrics: self.metrics,
             ..Capture::new(origin)
         }
     }

@@ -1,7 +1,10 @@
-//! `ringtap capture --pcap-over-ip`: a client gets what is captured, as a file that others read; it is counted, and loses nobody a packet.
+//! What `ringtap capture` serves: with --pcap-over-ip a client gets what is captured, as a file that others read; it is counted, and
+//! loses nobody a packet. With --metrics Prometheus gets the account.
 
 mod capture_support;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -41,4 +44,52 @@ fn net_capture_serves_clients_by_tcp() {
         assert!(ended.stderr.contains("TCP@127.0.0.1:57012"), "{}", ended.stderr);
         assert_clean(&testbed);
     }
+}
+
+#[test]
+fn net_capture_serves_its_account_to_prometheus() {
+    const TEST: &str = "net_capture_serves_its_account_to_prometheus";
+    let testbed = testbed(TEST, TestbedConfig::default());
+    testbed.enable_receiver_napi().unwrap();
+    let host = testbed.receiver();
+    let (_folder, file) = folder();
+    let more = ["--backend", "xdp", "--metrics", "127.0.0.1:9189", "-w", file.to_str().unwrap()];
+    let capture = Capture::start(&testbed, &more);
+    send_numbered(&testbed, 50e3, 1000);
+    let interface = host.interface().to_owned();
+    let ask = || {
+        let mut stream = TcpStream::connect("127.0.0.1:9189").unwrap();
+        write!(stream, "GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let labels = format!("{{interface=\"{interface}\"}}");
+    let expected = [
+        format!("ringtap_capture_delivered_total{labels} 1000"),
+        format!("ringtap_capture_offered_total{labels} 1000"),
+        format!("ringtap_capture_filtered_total{labels} 0"),
+        format!("ringtap_capture_lost_before_total{{interface=\"{interface}\",cause=\"ring_full\"}} 0"),
+        format!("ringtap_capture_unaccounted{labels} 0"),
+        format!("ringtap_capture_up{labels} 1"),
+        "ringtap_capture_written_total 1000".to_owned(),
+        "ringtap_capture_to_handling_seconds_count 1000".to_owned(),
+    ];
+    let began = Instant::now();
+    let text = loop {
+        let text = host.run(ask).unwrap();
+        if expected.iter().all(|line| text.lines().any(|of| of == line)) {
+            break text;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{expected:#?} {text}");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    assert!(text.contains("application/openmetrics-text; version=1.0.0") && text.ends_with("# EOF\n"), "{text}");
+    assert!(text.contains("ringtap_capture_engine_cpu_seconds_total{engine=\"0\"}"), "{text}");
+    assert_eq!(capture.interrupt().code(), 0);
+    // A file is read before anybody would ask.
+    let output = std::process::Command::new(capture_support::RINGTAP);
+    let refused = { output }.args(["capture", "-r", "a.pcap", "--metrics", "127.0.0.1:9189"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert_clean(&testbed);
 }

@@ -2,14 +2,19 @@
 //! Does not: know any program's metrics. Meant for loopback; who binds it elsewhere shows the account to whoever asks.
 
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
 use ringtap::histogram::HistogramSnapshot;
+use ringtap::ledger::Ledger;
+use ringtap::meters::EngineSnapshot;
 use ringtap::{Error, Result};
 
 /// A listening HTTP server.
@@ -86,16 +91,68 @@ impl EncodeMetric for Latency {
     }
 }
 
+/// Labels of a metric and their values.
+pub type Labels = Vec<(String, String)>;
+
+/// These labels with these values.
+#[must_use]
+pub fn labels<const N: usize>(pairs: [(&str, &str); N]) -> Labels {
+    pairs.map(|(label, value)| (label.to_owned(), value.to_owned())).into()
+}
+
 /// Counters by their labels.
-pub type Labelled = Family<Vec<(String, String)>, Counter>;
+pub type Labelled = Family<Labels, Counter>;
 
 /// Counters with these labels and values.
-pub fn labelled(values: impl Iterator<Item = (Vec<(String, String)>, u64)>) -> Labelled {
+pub fn labelled(values: impl Iterator<Item = (Labels, u64)>) -> Labelled {
     let family = Labelled::default();
     values.for_each(|(labels, count)| {
         family.get_or_create(&labels).inc_by(count);
     });
     family
+}
+
+/// A counter of the engines: its name, what it counts, and where it is.
+type Row = (&'static str, &'static str, fn(&EngineSnapshot) -> u64);
+
+const ENGINES: &[Row] = &[
+    ("cycles", "Looks at the rings that found packets", |counters| counters.cycles),
+    ("interrupt_wakes", "Wake-ups by a device", |counters| counters.interrupt_wakes),
+    ("timer_wakes", "Wake-ups by the timer", |counters| counters.timer_wakes),
+    ("empty_wakes", "Wake-ups that found no packet", |counters| counters.empty_wakes),
+    ("mode_switches", "Changes between interrupt and timer", |counters| counters.mode_switches),
+];
+
+/// What all engines together did, and the CPU time of each one's thread; one that can't be read is left out.
+pub fn engines(registry: &mut Registry, counters: &EngineSnapshot, cpu: &[Option<Duration>]) {
+    for (name, help, of) in ENGINES {
+        registry.register(*name, *help, ConstCounter::new(of(counters)));
+    }
+    let in_timer_mode = ConstGauge::new(i64::from(counters.timer_mode));
+    registry.register("timer_mode", "1 while an engine waits by timer", in_timer_mode);
+    let used = Family::<Labels, Counter<f64, AtomicU64>>::default();
+    for (engine, time) in cpu.iter().enumerate() {
+        if let Some(time) = time {
+            used.get_or_create(&labels([("engine", &engine.to_string())])).inc_by(time.as_secs_f64());
+        }
+    }
+    registry.register_with_unit("engine_cpu", "CPU time of each engine's thread", Unit::Seconds, used);
+    let help = "From a packet's arrival to its handling";
+    registry.register_with_unit("to_handling", help, Unit::Seconds, Latency(counters.latency.clone()));
+}
+
+/// `offered` and the losses of ledgers, `lost_before`, each with the labels of what it is of. What can't be read is left out.
+pub fn ledgers<'a>(registry: &mut Registry, all: impl Iterator<Item = (Labels, &'a Ledger)> + Clone) {
+    let offered = all.clone().filter_map(|(of, ledger)| Some((of, ledger.offered?)));
+    registry.register("offered", "Packets that came, by the kernel's counters; left out while they can't be read", {
+        labelled(offered)
+    });
+    let lost = all.flat_map(|(of, ledger)| {
+        let with = move |cause: &str| [of.clone(), labels([("cause", cause)])].concat();
+        ledger.drops.iter().filter_map(move |(cause, count)| Some((with(cause.name()), (*count)?)))
+    });
+    let help = "Packets lost before they were received, by cause; one that can't be read is left out";
+    registry.register("lost_before", help, labelled(lost));
 }
 
 /// The text of all metrics.

@@ -2,25 +2,20 @@
 //!
 //! Owns the names of the forwarder's metrics; they are served by `ringtap_output::metrics`.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use ringtap::histogram::HistogramSnapshot;
-use ringtap::meters::EngineSnapshot;
-use ringtap_output::metrics::{Latency, encoded, labelled};
+use ringtap::meters::{EngineMeters, EngineSnapshot};
+use ringtap_output::metrics::{Labels, Latency, encoded, engines, labelled, labels, ledgers};
 
 use super::report::{Facts, Look};
 use crate::counts::Cause;
-
-/// Labels of a metric and their values.
-type Labels = Vec<(String, String)>;
 
 /// What was seen last, for whoever asks.
 #[derive(Debug)]
@@ -37,17 +32,6 @@ pub(crate) struct Now {
     pub(crate) engine_cpu: Vec<Option<Duration>>,
 }
 
-/// A counter of the engines: its name, what it counts, and where it is.
-type Row = (&'static str, &'static str, fn(&EngineSnapshot) -> u64);
-
-const ENGINES: &[Row] = &[
-    ("cycles", "Looks at the rings that found packets", |counters| counters.cycles),
-    ("interrupt_wakes", "Wake-ups by a device", |counters| counters.interrupt_wakes),
-    ("timer_wakes", "Wake-ups by the timer", |counters| counters.timer_wakes),
-    ("empty_wakes", "Wake-ups that found no packet", |counters| counters.empty_wakes),
-    ("mode_switches", "Changes between interrupt and timer", |counters| counters.mode_switches),
-];
-
 impl Shown {
     pub(crate) fn new(facts: Facts) -> Self {
         Self { facts, now: Mutex::default() }
@@ -62,14 +46,11 @@ impl Shown {
         if let Some(now) = &*self.now.lock().unwrap_or_else(PoisonError::into_inner) {
             directions(&mut registry, &self.facts, &now.look);
             ports(&mut registry, &self.facts, &now.look);
-            engines(&mut registry, now);
+            let counters = EngineSnapshot::sum(&now.look.counters);
+            engines(&mut registry, &counters.unwrap_or_else(|| EngineMeters::default().snapshot()), &now.engine_cpu);
         }
         encoded(&registry)
     }
-}
-
-fn labels<const N: usize>(pairs: [(&str, &str); N]) -> Labels {
-    pairs.map(|(label, value)| (label.to_owned(), value.to_owned())).into()
 }
 
 fn directions(registry: &mut Registry, facts: &Facts, look: &Look) {
@@ -98,17 +79,7 @@ fn directions(registry: &mut Registry, facts: &Facts, look: &Look) {
     counter("checksums_completed", "Packets whose checksum was completed", &mut { completed });
     let invalid = each().map(|(at, _)| (wire(at), look.invalid_completions(at)));
     counter("invalid_completions", "Frames given back as sent that were not out", &mut { invalid });
-    let ledgers = || look.ledgers.iter().enumerate();
-    let offered = ledgers().filter_map(|(at, ledger)| Some((wire(at), ledger.offered?)));
-    counter("offered", "Packets that came for the forwarder; left out while it can't be read", &mut { offered });
-    let lost = ledgers().flat_map(|(at, ledger)| {
-        ledger.drops.iter().filter_map(move |(cause, count)| Some((with(at, cause.name()), (*count)?)))
-    });
-    counter(
-        "lost_before",
-        "Packets lost before they were received, by cause; one that can't be read is left out",
-        &mut { lost },
-    );
+    ledgers(registry, look.ledgers.iter().enumerate().map(|(at, ledger)| (wire(at), ledger)));
     let inside = each().map(|(at, tally)| (wire(at), tally.inside.clone())).collect();
     let help = "From a packet's arrival until the system call that handed it over has returned";
     registry.register_with_unit("time_inside", help, Unit::Seconds, LatencyBy(inside));
@@ -130,24 +101,6 @@ fn ports(registry: &mut Registry, facts: &Facts, look: &Look) {
     );
 }
 
-fn engines(registry: &mut Registry, now: &Now) {
-    let counters = EngineSnapshot::sum(&now.look.counters);
-    for (name, help, of) in ENGINES {
-        registry.register(*name, *help, ConstCounter::new(counters.as_ref().map_or(0, of)));
-    }
-    let in_timer_mode = counters.is_some_and(|counters| counters.timer_mode);
-    registry.register("timer_mode", "1 while an engine waits by timer", ConstGauge::new(i64::from(in_timer_mode)));
-    let cpu = Family::<Labels, Counter<f64, AtomicU64>>::default();
-    for (engine, used) in now.engine_cpu.iter().enumerate() {
-        if let Some(used) = used {
-            cpu.get_or_create(&labels([("engine", &engine.to_string())])).inc_by(used.as_secs_f64());
-        }
-    }
-    registry.register_with_unit("engine_cpu", "CPU time of each engine's thread", Unit::Seconds, cpu);
-    let help = "From a packet's arrival to its handling";
-    registry.register_with_unit("to_handling", help, Unit::Seconds, Latency(now.look.latency()));
-}
-
 /// A latency for each set of labels.
 #[derive(Debug)]
 struct LatencyBy(Vec<(Labels, HistogramSnapshot)>);
@@ -165,7 +118,6 @@ impl EncodeMetric for LatencyBy {
 #[cfg(test)]
 mod tests {
     use ringtap::ledger::{Cause as InputCause, Ledger};
-    use ringtap::meters::EngineMeters;
 
     use super::*;
     use crate::forward::accounts::{LaneCounts, Tally};

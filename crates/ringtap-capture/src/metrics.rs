@@ -1,0 +1,99 @@
+//! The account for Prometheus, in OpenMetrics text.
+//!
+//! Owns the names of the capture's metrics; they are served by `ringtap_output::metrics`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use ringtap::Result;
+use ringtap::ledger::Ledger;
+use ringtap_output::metrics::{Labels, Listener, encoded, engines, labelled, labels, ledgers, start};
+
+use crate::accounts::Tally;
+use crate::supervise::Look;
+
+/// How often what is shown is looked at.
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
+
+/// What was seen last, for whoever asks.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    /// Of the interfaces.
+    names: Vec<String>,
+    now: Mutex<Option<Now>>,
+}
+
+/// One look.
+#[derive(Debug)]
+struct Now {
+    look: Look,
+    /// What each engine's thread has used; `None`: can't be read.
+    engine_cpu: Vec<Option<Duration>>,
+    /// Interfaces that are up.
+    up: Vec<bool>,
+}
+
+impl Shown {
+    /// Begins to answer.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(crate) fn begin(listener: Listener, names: &[String]) -> Result<Arc<Self>> {
+        let shown = Arc::new(Self { names: names.to_vec(), now: Mutex::default() });
+        let asked = Arc::clone(&shown);
+        start(listener, move || asked.text())?;
+        Ok(shown)
+    }
+
+    /// Shows a look; `up` are the names of the interfaces that are.
+    pub(crate) fn show(&self, look: Look, engine_cpu: Vec<Option<Duration>>, up: &[&str]) {
+        let up = self.names.iter().map(|name| up.contains(&name.as_str())).collect();
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(Now { look, engine_cpu, up });
+    }
+
+    fn text(&self) -> String {
+        let mut registry = Registry::with_prefix("ringtap_capture");
+        if let Some(now) = &*self.now.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.interfaces(&mut registry, now);
+            recording(&mut registry, &now.look);
+            engines(&mut registry, &now.look.counters, &now.engine_cpu);
+        }
+        encoded(&registry)
+    }
+
+    fn interfaces(&self, registry: &mut Registry, now: &Now) {
+        let of = |name: &String| labels([("interface", name)]);
+        let each = || self.names.iter().zip(&now.look.devices);
+        let mut counter = |name: &str, help: &str, value: fn(&(Tally, Ledger)) -> Option<u64>| {
+            let values = each().filter_map(|(name, device)| Some((of(name), value(device)?)));
+            registry.register(name, help, labelled(values));
+        };
+        counter("delivered", "Packets that were handled", |(_, ledger)| Some(ledger.delivered));
+        counter("bytes", "Their bytes on the wire", |(tally, _)| Some(tally.bytes));
+        counter("filtered", "Packets that the filter left out; left out where that is not known", |(_, ledger)| {
+            ledger.filtered
+        });
+        counter("cut", "Packets that came shorter than on the wire", |(_, ledger)| Some(ledger.cut));
+        ledgers(registry, each().map(|(name, (_, ledger))| (of(name), ledger)));
+        let (up, unaccounted) = (Family::<Labels, Gauge>::default(), Family::<Labels, Gauge>::default());
+        for ((name, (_, ledger)), is_up) in each().zip(&now.up) {
+            up.get_or_create(&of(name)).set(i64::from(*is_up));
+            if let Some(count) = ledger.unaccounted() {
+                unaccounted.get_or_create(&of(name)).set(count);
+            }
+        }
+        registry.register("up", "1 while an interface is up and has a carrier", up);
+        let help = "Offered packets that are neither handled nor lost by a known cause; below 0: more were handled";
+        registry.register("unaccounted", help, unaccounted);
+    }
+}
+
+fn recording(registry: &mut Registry, look: &Look) {
+    let Some((packets, bytes)) = look.written else { return };
+    registry.register("written", "Packets written to the recording", ConstCounter::new(packets));
+    registry.register("written_bytes", "Bytes written to the recording", ConstCounter::new(bytes));
+}
