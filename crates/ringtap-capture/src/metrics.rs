@@ -78,7 +78,7 @@ impl Shown {
             ledger.filtered
         });
         counter("cut", "Packets that came shorter than on the wire", |(_, ledger)| Some(ledger.cut));
-        ledgers(registry, each().map(|(name, (_, ledger))| (of(name), ledger)));
+        ledgers(registry, "dropped", each().map(|(name, (_, ledger))| (of(name), ledger)));
         let (up, unaccounted) = (Family::<Labels, Gauge>::default(), Family::<Labels, Gauge>::default());
         for ((name, (_, ledger)), is_up) in each().zip(&now.up) {
             up.get_or_create(&of(name)).set(i64::from(*is_up));

@@ -69,7 +69,7 @@ fn net_capture_serves_its_account_to_prometheus() {
         format!("ringtap_capture_delivered_total{labels} 1000"),
         format!("ringtap_capture_offered_total{labels} 1000"),
         format!("ringtap_capture_filtered_total{labels} 0"),
-        format!("ringtap_capture_lost_before_total{{interface=\"{interface}\",cause=\"ring_full\"}} 0"),
+        format!("ringtap_capture_dropped_total{{interface=\"{interface}\",cause=\"ring_full\"}} 0"),
         format!("ringtap_capture_unaccounted{labels} 0"),
         format!("ringtap_capture_up{labels} 1"),
         "ringtap_capture_written_total 1000".to_owned(),

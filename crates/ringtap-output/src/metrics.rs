@@ -141,18 +141,18 @@ pub fn engines(registry: &mut Registry, counters: &EngineSnapshot, cpu: &[Option
     registry.register_with_unit("to_handling", help, Unit::Seconds, Latency(counters.latency.clone()));
 }
 
-/// `offered` and the losses of ledgers, `lost_before`, each with the labels of what it is of. What can't be read is left out.
-pub fn ledgers<'a>(registry: &mut Registry, all: impl Iterator<Item = (Labels, &'a Ledger)> + Clone) {
+/// `offered` and the losses of ledgers, as `lost`, each with the labels of what it is of. What can't be read is left out.
+pub fn ledgers<'a>(registry: &mut Registry, lost: &str, all: impl Iterator<Item = (Labels, &'a Ledger)> + Clone) {
     let offered = all.clone().filter_map(|(of, ledger)| Some((of, ledger.offered?)));
     registry.register("offered", "Packets that came, by the kernel's counters; left out while they can't be read", {
         labelled(offered)
     });
-    let lost = all.flat_map(|(of, ledger)| {
+    let by_cause = all.flat_map(|(of, ledger)| {
         let with = move |cause: &str| [of.clone(), labels([("cause", cause)])].concat();
         ledger.drops.iter().filter_map(move |(cause, count)| Some((with(cause.name()), (*count)?)))
     });
     let help = "Packets lost before they were received, by cause; one that can't be read is left out";
-    registry.register("lost_before", help, labelled(lost));
+    registry.register(lost, help, labelled(by_cause));
 }
 
 /// The text of all metrics.

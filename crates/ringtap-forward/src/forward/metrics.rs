@@ -79,7 +79,7 @@ fn directions(registry: &mut Registry, facts: &Facts, look: &Look) {
     counter("checksums_completed", "Packets whose checksum was completed", &mut { completed });
     let invalid = each().map(|(at, _)| (wire(at), look.invalid_completions(at)));
     counter("invalid_completions", "Frames given back as sent that were not out", &mut { invalid });
-    ledgers(registry, look.ledgers.iter().enumerate().map(|(at, ledger)| (wire(at), ledger)));
+    ledgers(registry, "lost_before", look.ledgers.iter().enumerate().map(|(at, ledger)| (wire(at), ledger)));
     let inside = each().map(|(at, tally)| (wire(at), tally.inside.clone())).collect();
     let help = "From a packet's arrival until the system call that handed it over has returned";
     registry.register_with_unit("time_inside", help, Unit::Seconds, LatencyBy(inside));
