@@ -96,9 +96,9 @@ fn next(links: &[Link], peer: &impl Fn(u32) -> Option<u32>, (device, comes_in): 
     places
 }
 
-/// Whether it carries frames from each of its ports to the others.
+/// Whether it carries frames from each of its ports to the others. Of Open vSwitch, whose bridges share one master, that can't be told.
 fn bridges(link: &Link) -> bool {
-    matches!(link.kind.as_deref(), Some("bridge" | "openvswitch"))
+    link.kind.as_deref() == Some("bridge")
 }
 
 /// Name of the bridge by which this host itself sends what comes in by `input` out by `output`, whatever stands between them and it.
@@ -126,7 +126,9 @@ fn common_wire(links: &[Link], a: u32, b: u32) -> Option<&str> {
                 let kind = find(links, *master).and_then(|master| master.kind.as_deref());
                 matches!(kind, Some("bond" | "team"))
             });
-            link.lower.into_iter().chain(master)
+            // Others that name a device below (ports of a switch, tunnels) are wires of their own.
+            let shares = matches!(link.kind.as_deref(), Some("vlan" | "macvlan" | "macvtap" | "ipvlan"));
+            link.lower.filter(|_| shares).into_iter().chain(master)
         };
         reached([device], |&device: &u32| find(links, device).into_iter().flat_map(aggregate))
     };
@@ -203,6 +205,10 @@ mod tests {
             named("eth7.6", link(18, "vlan", 7, 0)),
             named("eth8", link(8, "", 0, 40)),
             named("br1", link(40, "bridge", 0, 0)),
+            named("lan1", link(21, "dsa", 7, 0)),
+            named("lan2", link(22, "dsa", 7, 0)),
+            named("vxlan1", link(23, "vxlan", 7, 0)),
+            named("vxlan2", link(24, "vxlan", 7, 0)),
         ]
     }
 
@@ -242,6 +248,8 @@ mod tests {
             (12, 13, None),
             (2, 3, None),
             (17, 8, None),
+            (21, 22, None),
+            (23, 24, None),
         ] {
             assert_eq!(common_wire(&links, a, b), expected, "{a} and {b}");
             assert_eq!(common_wire(&links, b, a), expected, "{b} and {a}");

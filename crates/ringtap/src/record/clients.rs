@@ -1,6 +1,7 @@
 //! Owns: the packets of a recording as pcap streams to clients by TCP, which connect and leave as they like: PCAP over IP, which
 //! Wireshark reads from `TCP@HOST:PORT`. Each client gets a file header with nanosecond stamps, then what is recorded from then on.
-//! Does not: wait for a client. What waits for one is bounded; who is behind by more loses the connection, which is counted.
+//! Does not: wait for a client. What waits for one is bounded; who is behind by more loses the connection, which is counted. Nor does
+//! it serve the streams themselves, where they come by an interface that is captured: each packet would make another one, for ever.
 //!
 //! A thread (`ringtap-clients`) takes connections; each client has one of its own (`ringtap-client`), which writes and may wait.
 
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ringtap_wire::{Layers, LinkType};
 use serde::Serialize;
 
 use super::pcap;
@@ -27,6 +29,10 @@ const BATCH: usize = 256 << 10;
 const LOOK: Duration = Duration::from_millis(100);
 /// Between two looks whether a client that gets nothing has left.
 const LOOK_AT_CLIENT: Duration = Duration::from_secs(1);
+/// Bytes of a packet in which the ports of its TCP are looked for: Ethernet, four tags, IPv6 with options.
+const HEADS: usize = 192;
+/// Stacks of these threads: all of the process's memory is locked, what nobody uses too.
+const STACK_BYTES: usize = 128 << 10;
 /// How long the last bytes of a recording may take to leave.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -58,6 +64,8 @@ pub(super) struct Clients {
     shared: Arc<Shared>,
     all: Vec<Client>,
     batch: Vec<u8>,
+    address: SocketAddr,
+    link: Option<LinkType>,
     listener: Option<JoinHandle<()>>,
 }
 
@@ -97,11 +105,12 @@ impl Clients {
         pcap::file_header(&mut header, link_type, snaplen);
         let shared = Arc::<Shared>::default();
         let theirs = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("ringtap-clients".to_owned());
+        let thread = std::thread::Builder::new().name("ringtap-clients".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn(move || take_connections(&listener, &header, &theirs)).map_err(|error| {
             Error::os("start", "the thread for clients", &error).way_out("raise the limit of threads")
         })?;
-        Ok(Self { shared, all: Vec::new(), batch: Vec::with_capacity(2 * BATCH), listener: Some(thread) })
+        let (batch, link) = (Vec::with_capacity(2 * BATCH), LinkType::from_number(link_type.into()));
+        Ok(Self { shared, all: Vec::new(), batch, address, link, listener: Some(thread) })
     }
 
     pub(super) fn seen(&self) -> ClientsSeen {
@@ -110,7 +119,7 @@ impl Clients {
 
     /// Takes one packet, in two parts as it lies in a ring. Where there is no client, for nobody.
     pub(super) fn packet(&mut self, stamp_ns: u64, wire_len: u32, data: (&[u8], &[u8])) {
-        if self.shared.present.load(Ordering::Relaxed) == 0 {
+        if self.shared.present.load(Ordering::Relaxed) == 0 || self.is_own(data) {
             return;
         }
         pcap::record(&mut self.batch, stamp_ns, wire_len, data);
@@ -119,9 +128,27 @@ impl Clients {
         }
     }
 
+    /// Whether a packet is of a connection to the served address.
+    fn is_own(&self, (first, second): (&[u8], &[u8])) -> bool {
+        let Some(link) = self.link else { return false };
+        let mut heads = [0; HEADS];
+        let both = first.iter().chain(second);
+        let count = heads.iter_mut().zip(both).map(|(to, from)| *to = *from).count();
+        let heads = &heads[..count];
+        let layers = Layers::parse(heads, link);
+        let (Some(tcp), Some(ip)) = (layers.tcp(heads), layers.inner_ip().and_then(|ip| ip.view(heads))) else {
+            return false;
+        };
+        let is_here = |address, port| {
+            port == self.address.port() && (self.address.ip().is_unspecified() || address == self.address.ip())
+        };
+        is_here(ip.source(), tcp.source_port()) || is_here(ip.destination(), tcp.destination_port())
+    }
+
     /// Hands what was gathered to all clients. Who came meanwhile begins with a whole packet, that of now or a later one.
     pub(super) fn flush(&mut self) {
         self.all.append(&mut self.shared.new.lock().unwrap_or_else(PoisonError::into_inner));
+        self.all.retain(|client| !client.thread.is_finished());
         if self.batch.is_empty() {
             return;
         }
@@ -175,7 +202,10 @@ fn take_connections(listener: &TcpListener, header: &[u8], shared: &Shared) {
                 // One that is gone already is none.
                 if let Ok(client) = Client::begin(stream, header, &shared.present) {
                     shared.served.fetch_add(1, Ordering::Relaxed);
-                    shared.new.lock().unwrap_or_else(PoisonError::into_inner).push(client);
+                    let mut new = shared.new.lock().unwrap_or_else(PoisonError::into_inner);
+                    // While nothing is recorded nobody else looks who has left.
+                    new.retain(|client| !client.thread.is_finished());
+                    new.push(client);
                 }
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -206,7 +236,8 @@ impl Client {
         let (theirs, left) = (stream.try_clone()?, Arc::clone(&waiting));
         present.fetch_add(1, Ordering::Relaxed);
         let present = Present(Arc::clone(present));
-        let thread = std::thread::Builder::new().name("ringtap-client".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name("ringtap-client".to_owned()).stack_size(STACK_BYTES);
+        let thread = thread.spawn(move || {
             let _present = present;
             write_to(theirs, &received, &left);
         })?;
@@ -245,6 +276,8 @@ fn has_left(stream: &mut TcpStream) -> bool {
 // Sockets are system calls, which Miri has not.
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -319,6 +352,43 @@ mod tests {
         let mut other = TcpStream::connect(address).unwrap();
         header(&mut other);
         assert!(clients.all.is_empty());
+    }
+
+    #[test]
+    fn who_has_left_leaves_nothing_behind_though_nothing_is_recorded() {
+        let (clients, address) = listen();
+        for count in 1..=3 * MOST as u64 {
+            drop(TcpStream::connect(address).unwrap());
+            until("it came", || clients.seen().counts().served == count);
+            until("it has left", || clients.shared.present.load(Ordering::Relaxed) == 0);
+            let waiting = clients.shared.new.lock().unwrap().len();
+            assert!(waiting <= 2, "{waiting}");
+            if count > 6 {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn streams_are_not_served_themselves() {
+        let (clients, address) = listen();
+        let own = |from: (IpAddr, u16), to: (IpAddr, u16)| {
+            let (IpAddr::V4(source), IpAddr::V4(destination)) = (from.0, to.0) else { unreachable!() };
+            let mut frame = [&[2; 12][..], &[8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0]].concat();
+            frame.extend(source.octets().into_iter().chain(destination.octets()));
+            frame.extend(from.1.to_be_bytes().into_iter().chain(to.1.to_be_bytes()));
+            frame.extend([0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0]);
+            // However it lies in a ring.
+            let split = clients.is_own(frame.split_at(30));
+            assert_eq!(clients.is_own((&frame, b"")), split);
+            split
+        };
+        let (here, port) = (address.ip(), address.port());
+        let other = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+        assert!(own((here, port), (here, 40_000)) && own((here, 40_000), (here, port)));
+        assert!(!own((here, 40_000), (other, port)), "the same port elsewhere");
+        assert!(!own((here, port ^ 1), (here, 40_000)));
+        assert!(!clients.is_own((b"short", b"")));
     }
 
     #[test]
