@@ -174,6 +174,7 @@ build-dpdk: ## what --backend dpdk loads, against the DPDK that pkg-config finds
 install-dpdk: ## copy it under PREFIX (after: make build-dpdk)
 	@test -f $(DPDK_BUILT) || { echo 'Nothing built yet: run "make build-dpdk" as yourself, then "make install-dpdk" as root.' >&2; exit 1; }
 	install -D -m 644 $(DPDK_BUILT) $(DESTDIR)$(LIBDIR)/libringtap-dpdk.so
+	test -n "$(DESTDIR)" || ldconfig
 
 uninstall-dpdk: ## remove what install-dpdk copied (same PREFIX)
 	rm -f $(DESTDIR)$(LIBDIR)/libringtap-dpdk.so

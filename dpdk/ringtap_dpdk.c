@@ -413,11 +413,14 @@ uint32_t ringtap_dpdk_receive(struct ringtap_dpdk *port, uint32_t queue, struct 
 	uint16_t count = rte_eth_rx_burst(port->id, (uint16_t)queue, got, (uint16_t)RTE_MIN(most, (uint32_t)BURST));
 
 	for (uint16_t at = 0; at < count; at++) {
+		/* A driver may pass on a length that the other end made up: no more than the buffer is looked at. */
+		uint16_t room = got[at]->buf_len - RTE_MIN(got[at]->data_off, got[at]->buf_len);
+
 		/* One that came in several pieces is given as its first, and so as cut. */
 		packets[at] = (struct ringtap_dpdk_packet){
 			.offset = (uint64_t)(rte_pktmbuf_mtod(got[at], uint8_t *) - port->memory),
 			.token = (uint64_t)(uintptr_t)got[at],
-			.len = rte_pktmbuf_data_len(got[at]),
+			.len = RTE_MIN(rte_pktmbuf_data_len(got[at]), room),
 			.wire_len = rte_pktmbuf_pkt_len(got[at]),
 		};
 	}

@@ -212,7 +212,8 @@ write the closing statistics are a frame of their own, where there is room. -r k
 
 With --pcap-over-ip at most 16 clients are served beside the file, or without one. Packets leave some 0.1 s late at most. A client for
 which 16 MiB wait is too slow: it loses the connection, no other loses anything, and the summary counts it. No packet is lost to the
-ledger by a client. The stream is not encrypted: beyond the loopback interface, whoever reaches the address sees the packets.
+ledger by a client. The streams' own packets are in no stream. They are not encrypted, and nobody is asked who he is: every user of
+this host reads them at a loopback address, and whoever reaches another one.
 
 With --keep what was captured stays in memory until SIGUSR1 asks for it: then what came in the last TIME goes to the file, and leaves
 the memory; a second SIGUSR1 adds what came since. What gets older is let go. Where --keep-size is too small for TIME the newest

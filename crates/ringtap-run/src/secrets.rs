@@ -1,6 +1,7 @@
 //! Files that nobody else may read, and numbers that nobody can foresee.
 
-use std::os::unix::fs::PermissionsExt;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use ringtap::{Error, Result};
@@ -21,6 +22,32 @@ pub fn read_private(what: &str, path: &Path) -> Result<String> {
             .way_out(format!("it may hold secrets: chmod 600 {name}")));
     }
     std::fs::read_to_string(path).map_err(failed)
+}
+
+/// Reads a file whose words become options of this program: nobody may write it but root and who runs this, or they would choose what
+/// root loads and writes. A pipe is whoever started this one's.
+///
+/// # Errors
+/// It can't be read; others may write it.
+pub fn read_options(path: &Path) -> Result<String> {
+    let (operation, name) = ("read the configuration", path.display().to_string());
+    let failed = |error: std::io::Error| Error::os(operation, &name, &error);
+    let mut file = std::fs::File::open(path).map_err(failed)?;
+    let found = file.metadata().map_err(failed)?;
+    let (owner, mode) = (found.uid(), found.mode());
+    let is_ours = owner == 0 || owner == nix::unistd::geteuid().as_raw();
+    if found.is_file() && (!is_ours || mode & 0o022 != 0) {
+        let cause = if is_ours {
+            format!("its mode is {:04o}: others may write it", mode & 0o7777)
+        } else {
+            format!("user {owner} owns it and may write it")
+        };
+        return Err(Error::usage(operation, &name, cause)
+            .way_out("it says what this program does: let it be root's or yours alone, or copy it"));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
 }
 
 /// Where a configuration is wrong (line) and why, without what stands there: that may be a secret.
@@ -81,6 +108,28 @@ mod tests {
                 Ok(text) => assert!(is_private && text == "1:00"),
                 Err(error) => assert!(!is_private && error.to_string().contains("chmod 600"), "{error}"),
             }
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn options_are_read_of_files_that_others_cannot_write() {
+        let folder = std::env::temp_dir().join(format!("ringtap-options-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("ringtap.toml");
+        std::fs::write(&file, "[capture]").unwrap();
+        for (mode, is_read) in [(0o644, true), (0o600, true), (0o664, false), (0o646, false)] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            match read_options(&file) {
+                Ok(text) => assert!(is_read && text == "[capture]", "{mode:o}"),
+                Err(error) => assert!(!is_read && error.to_string().contains("others may write"), "{error}"),
+            }
+        }
+        if nix::unistd::geteuid().is_root() {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+            std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
+            let error = read_options(&file).unwrap_err().to_string();
+            assert!(error.contains("user 65534"), "{error}");
         }
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -55,7 +55,9 @@ impl Run {
         let sound =
             [run.used, run.packets, run.wakes, run.empty, run.task, run.offered].into_iter().all(f64::is_finite);
         let undisturbed = |percent: Option<f64>| percent.is_none_or(|percent| percent < DISTURBED_PERCENT);
-        (sound && run.packets > 0.0 && undisturbed(sample.steal_percent)).then_some(run)
+        // In topology host the kernel's own part of receiving counts among the others.
+        let others = sample.others_percent.filter(|_| sample.topology == Topology::Nic);
+        (sound && run.packets > 0.0 && undisturbed(sample.steal_percent) && undisturbed(others)).then_some(run)
     }
 
     /// A row of the regression.

@@ -12,7 +12,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use ringtap::{Error, Result};
 use ringtap_run::one_file::{self, Keys};
-use ringtap_run::secrets::line;
+use ringtap_run::secrets::{line, read_options};
 use serde_json::{Value, json};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -42,8 +42,7 @@ pub fn with_configuration(arguments: Vec<OsString>) -> Result<(Vec<OsString>, Op
     let Ok(typed) = lenient else { return Ok((arguments, None)) };
     let Some(path) = typed.get_one::<PathBuf>("config") else { return Ok((arguments, None)) };
     let file = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Error::os("read the configuration", file.clone(), &error))?;
+    let text = read_options(path)?;
     one_file::parse::<toml::Table>(&file, &text, &way_out(&name))?;
     let said = said(&command, &file, &text).map_err(|faults| {
         faults.into_iter().next().unwrap_or_else(|| Error::usage("read the configuration", &file, "it has a fault"))

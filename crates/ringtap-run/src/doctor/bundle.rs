@@ -5,6 +5,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -51,7 +52,7 @@ pub fn write(path: &Path, texts: &[(&str, String)]) -> Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
     let mut archive = Builder::new(file);
     for (name, text) in texts {
-        add(&mut archive, name, text.as_bytes()).map_err(failed)?;
+        add(&mut archive, name, without_addresses(text).as_bytes()).map_err(failed)?;
     }
     for file in FILES {
         // One that this kernel has not is not in it.
@@ -79,6 +80,41 @@ fn add(archive: &mut Builder<fs::File>, name: &str, bytes: &[u8]) -> io::Result<
     archive.append_data(&mut header, format!("ringtap-doctor/{name}"), bytes)
 }
 
+/// A text without addresses of IP and Ethernet, whoever's they are.
+fn without_addresses(text: &str) -> String {
+    let is_part = |letter: char| letter.is_ascii_hexdigit() || letter == ':' || letter == '.';
+    let (mut out, mut word) = (String::with_capacity(text.len()), String::new());
+    for letter in text.chars().chain(['\n']) {
+        if is_part(letter) {
+            word.push(letter);
+            continue;
+        }
+        // A full stop or colon may end a sentence.
+        let bare = word.trim_end_matches(['.', ':']);
+        let bare = if word.ends_with("::") { &word } else { bare };
+        if is_address(bare) {
+            out.push_str("ADDRESS");
+            out.push_str(&word[bare.len()..]);
+        } else {
+            out.push_str(&word);
+        }
+        word.clear();
+        out.push(letter);
+    }
+    out.pop();
+    out
+}
+
+fn is_address(word: &str) -> bool {
+    let is_octet = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let parts = word.split(':').count();
+    // `::` alone and 0.0.0.0 are nobody's.
+    let is_of_ethernet = parts == 6 && word.split(':').all(is_octet);
+    let without_port = word.rsplit_once(':').map_or(word, |(address, _)| address);
+    let of_ip = word.parse::<IpAddr>().ok().or_else(|| without_port.parse::<std::net::Ipv4Addr>().ok().map(IpAddr::V4));
+    is_of_ethernet || of_ip.is_some_and(|address| !address.is_unspecified() && !address.is_loopback())
+}
+
 /// Of the kernel's command line what is about CPUs and clocks.
 fn known_words(line: &str) -> String {
     let known = line.split_whitespace().filter(|word| WORDS.iter().any(|known| word.starts_with(known)));
@@ -91,6 +127,26 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
+
+    #[test]
+    fn addresses_are_left_out() {
+        for (text, told) in [
+            (
+                "used by host  has the host's address 192.0.2.7, and 198.51.100.9.",
+                "used by host  has the host's address ADDRESS, and ADDRESS.",
+            ),
+            ("fe80::44a5:4ff:fe41:dca9: copied", "ADDRESS: copied"),
+            ("listens at 192.0.2.1:162 and [2001:db8::1]:162", "listens at ADDRESS and [ADDRESS]:162"),
+            ("beside its own 02:00:00:00:00:01", "beside its own ADDRESS"),
+            ("known = [\"203.0.113.0/24\"]", "known = [\"ADDRESS/24\"]"),
+            (
+                "Linux 6.18.44, 12:30:01, 0.0.0.0, [::]:162, 127.0.0.1, 1.5 MiB, face, add:",
+                "Linux 6.18.44, 12:30:01, 0.0.0.0, [::]:162, 127.0.0.1, 1.5 MiB, face, add:",
+            ),
+        ] {
+            assert_eq!(without_addresses(text), told);
+        }
+    }
 
     #[test]
     fn the_bundle_is_an_archive_without_other_words_of_the_kernel() {

@@ -21,7 +21,8 @@ pub(super) fn findings(interface: &Interface) -> Vec<Finding> {
         let is_together = interface.keeps_flows_together().map_err(|error| error.to_string());
         findings.push(flows(name, interface.queues, is_together));
     }
-    findings.extend(interrupts(name, interface.queues, &interrupts_of(name)));
+    let online = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    findings.extend(interrupts(name, interface.queues, online, &interrupts_of(name)));
     findings.extend(precision_clock(name));
     findings
 }
@@ -100,14 +101,15 @@ pub(super) fn list(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-fn interrupts(name: &str, queues: u32, of: &[Vec<usize>]) -> Option<Finding> {
+/// `online`: CPUs that could serve them.
+fn interrupts(name: &str, queues: u32, online: usize, of: &[Vec<usize>]) -> Option<Finding> {
     const NAME: &str = "interrupts";
     let mut cpus: Vec<usize> = of.iter().flatten().copied().collect();
     cpus.sort_unstable();
     cpus.dedup();
     let first = *cpus.first()?;
     let value = format!("{} on CPUs {}", of.len(), sched::listed(&cpus));
-    if cpus.len() > 1 || queues < 2 {
+    if cpus.len() > 1 || queues < 2 || online < 2 {
         return Some(Finding::new(name, NAME, State::Good, value));
     }
     Some(Finding::new(name, NAME, State::Limit, value).because(format!(
@@ -152,8 +154,10 @@ mod tests {
 
     #[test]
     fn interrupts_on_one_cpu_are_a_limit_of_several_queues() {
-        assert!(interrupts("e", 4, &[]).is_none());
-        let all_on = |cpus: &[usize], queues| interrupts("e", queues, &[cpus.to_vec(), cpus.to_vec()]).unwrap().state;
+        assert!(interrupts("e", 4, 2, &[]).is_none());
+        assert!(interrupts("e", 4, 1, &[vec![0], vec![0]]).unwrap().state == State::Good, "there is one CPU");
+        let all_on =
+            |cpus: &[usize], queues| interrupts("e", queues, 2, &[cpus.to_vec(), cpus.to_vec()]).unwrap().state;
         assert_eq!(all_on(&[0], 1), State::Good);
         assert_eq!(all_on(&[0], 4), State::Limit);
         assert_eq!(all_on(&[0, 1], 4), State::Good);

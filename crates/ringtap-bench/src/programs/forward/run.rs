@@ -160,9 +160,11 @@ pub(super) fn sample(point: &Point<'_>, kind: Forwarder, ringtap: &Path, traffic
         directions.iter().map(|direction| direction["account"][name].as_i64()).sum::<Option<i64>>()
     };
     let (sent, lost) = (past.generator.stamped + sent_back, there.lost + lost_back);
+    // A rate each way is what the slower of both reached.
+    let back_pps = back.as_ref().map_or(f64::INFINITY, |report| report.achieved_pps);
     let mut sample = Sample {
         frame_bytes: traffic.frame_bytes,
-        sent_pps: past.generator.achieved_pps,
+        sent_pps: past.generator.achieved_pps.min(back_pps),
         sent,
         received: sent - lost,
         lost,
