@@ -81,7 +81,7 @@ fn flood_at(testbed: &Testbed, pps: f64, count: u64) -> ringtap_testbed::Generat
 #[test]
 fn net_sensor_finds_every_planted_attack_in_a_flood() {
     const TEST: &str = "net_sensor_finds_every_planted_attack_in_a_flood";
-    let testbed = testbed(TEST, TestbedConfig::default());
+    let testbed = testbed(TEST, TestbedConfig { ipv6: false, ..TestbedConfig::default() });
     let folder = tempfile::tempdir().unwrap();
     let (rules, eve) = (folder.path().join("my.rules"), folder.path().join("eve.json"));
     write_rules(&rules, "EVIL");
@@ -146,7 +146,7 @@ fn net_sensor_finds_every_planted_attack_in_a_flood() {
 fn net_sensor_accounts_for_every_packet_at_500_kpps() {
     const TEST: &str = "net_sensor_accounts_for_every_packet_at_500_kpps";
     const COUNT: u64 = 500_000;
-    let testbed = testbed(TEST, TestbedConfig::default());
+    let testbed = testbed(TEST, TestbedConfig { ipv6: false, ..TestbedConfig::default() });
     let folder = tempfile::tempdir().unwrap();
     let rules = folder.path().join("my.rules");
     write_rules(&rules, "EVIL");
@@ -172,7 +172,7 @@ fn net_sensor_accounts_for_every_packet_at_500_kpps() {
 fn net_sensor_has_no_pages_for_what_it_does_not_use() {
     const TEST: &str = "net_sensor_has_no_pages_for_what_it_does_not_use";
     const FLOWS: u16 = 24_000;
-    let testbed = testbed(TEST, TestbedConfig::default());
+    let testbed = testbed(TEST, TestbedConfig { ipv6: false, ..TestbedConfig::default() });
     let folder = tempfile::tempdir().unwrap();
     let rules = folder.path().join("my.rules");
     write_rules(&rules, "EVIL");
@@ -197,7 +197,7 @@ fn net_sensor_has_no_pages_for_what_it_does_not_use() {
 #[test]
 fn net_sensor_loads_rules_again_without_losing_a_packet() {
     const TEST: &str = "net_sensor_loads_rules_again_without_losing_a_packet";
-    let testbed = testbed(TEST, TestbedConfig::default());
+    let testbed = testbed(TEST, TestbedConfig { ipv6: false, ..TestbedConfig::default() });
     let folder = tempfile::tempdir().unwrap();
     let (rules, eve) = (folder.path().join("my.rules"), folder.path().join("eve.json"));
     write_rules(&rules, "OTHER");
@@ -221,7 +221,7 @@ fn net_sensor_loads_rules_again_without_losing_a_packet() {
 #[test]
 fn net_sensor_keeps_its_rules_when_a_reload_brings_none_or_far_fewer() {
     const TEST: &str = "net_sensor_keeps_its_rules_when_a_reload_brings_none_or_far_fewer";
-    let testbed = testbed(TEST, TestbedConfig::default());
+    let testbed = testbed(TEST, TestbedConfig { ipv6: false, ..TestbedConfig::default() });
     testbed.enable_receiver_napi().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let rules = folder.path().join("my.rules");
@@ -255,7 +255,7 @@ fn net_sensor_keeps_its_rules_when_a_reload_brings_none_or_far_fewer() {
 #[test]
 fn net_sensor_keeps_the_flowbits_of_flows_when_a_reload_fails() {
     const TEST: &str = "net_sensor_keeps_the_flowbits_of_flows_when_a_reload_fails";
-    let testbed = testbed(TEST, TestbedConfig::default());
+    let testbed = testbed(TEST, TestbedConfig { ipv6: false, ..TestbedConfig::default() });
     let folder = tempfile::tempdir().unwrap();
     let (rules, eve) = (folder.path().join("my.rules"), folder.path().join("eve.json"));
     let pair = |bit: &str, sid: u32| {
@@ -295,7 +295,7 @@ fn net_sensor_keeps_the_flowbits_of_flows_when_a_reload_fails() {
 #[test]
 fn net_sensor_looks_at_priority_rules_first_under_a_smoke_screen() {
     const TEST: &str = "net_sensor_looks_at_priority_rules_first_under_a_smoke_screen";
-    let testbed = testbed(TEST, TestbedConfig::default());
+    let testbed = testbed(TEST, TestbedConfig { ipv6: false, ..TestbedConfig::default() });
     let folder = tempfile::tempdir().unwrap();
     let (costly, first) = (folder.path().join("costly.rules"), folder.path().join("first.rules"));
     // No machine looks at 300 expressions for each of 148,000 packets per second. Eight letters in a row: a time stamp in the
@@ -324,7 +324,7 @@ fn net_sensor_looks_at_priority_rules_first_under_a_smoke_screen() {
 #[test]
 fn net_sensor_refuses_priority_rules_that_any_packet_fits() {
     const TEST: &str = "net_sensor_refuses_priority_rules_that_any_packet_fits";
-    let testbed = testbed(TEST, TestbedConfig::default());
+    let testbed = testbed(TEST, TestbedConfig { ipv6: false, ..TestbedConfig::default() });
     let folder = tempfile::tempdir().unwrap();
     let rules = folder.path().join("first.rules");
     std::fs::write(&rules, r#"alert ip any any -> any any (content:"a"; sid:1;)"#).unwrap();
@@ -340,7 +340,7 @@ fn net_sensor_keeps_each_flow_on_one_queue() {
     const FLOWS: u16 = 64;
     /// Addresses decide, so flows of one pair share a queue and those of several pairs spread.
     const PAIRS: u8 = 16;
-    let testbed = testbed(TEST, TestbedConfig::default());
+    let testbed = testbed(TEST, TestbedConfig { ipv6: false, ..TestbedConfig::default() });
     testbed.enable_receiver_napi().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let rules = folder.path().join("my.rules");
