@@ -24,7 +24,7 @@ DPDK_BUILT := $(TARGET_DIR)/release/libringtap-dpdk.so
 
 export CARGO
 
-LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell lint-links lint-sizes
+LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell lint-links lint-sizes lint-alerts
 
 .PHONY: help setup build demo test test-long fuzz miri conformance wasm flink scale-demo lab lab-ci lint $(LINTS) man completions licences sbom install uninstall install-services deb deb-test rpm build-pcap install-pcap uninstall-pcap leak-pcap build-dpdk install-dpdk uninstall-dpdk bench clean
 
@@ -88,7 +88,7 @@ lab-ci: ## the cell of the lab that CI runs: a real-time kernel and a card's dri
 	$(MAKE) lab KERNEL=7-rt NIC=igb
 	RINGTAP_LAB_PROGRAM=$(TARGET_DIR)/debug/ringtap-lab lab/bad-input 7-rt igb
 
-lint: $(LINTS) ## format, clippy, docs, licences, scripts, links, sizes (scripts/setup ci installs the tools)
+lint: $(LINTS) ## format, clippy, docs, licences, scripts, links, sizes, alert rules (scripts/setup ci installs the tools)
 
 lint-format:
 	$(CARGO) fmt --all --check
@@ -113,6 +113,10 @@ lint-links:
 
 lint-sizes:
 	scripts/lint-sizes
+
+lint-alerts:
+	scripts/promtool check rules deploy/prometheus/ringtap.rules.yml
+	scripts/promtool test rules deploy/prometheus/ringtap.rules.test.yml
 
 man: build ## the manual pages, into target/man
 	mkdir -p $(MAN_OUT)
