@@ -64,6 +64,18 @@ fn each_fault_is_told_with_its_line_and_no_secret() {
 
 /// What a program would find at its start, beyond the form.
 #[test]
+fn keys_that_exclude_one_another_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[capture]\ninterface = \"eth1\"\nwrite = \"a.pcapng\"\npcap-over-ip = 57012\nkeep = \"60s\"\n";
+    let ended = ringtap(&["config", "check", &write(folder.path(), "both.toml", text)]);
+    assert_eq!(ended.code(), 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("both.toml:5: ") && ended.stderr.contains("exclude one another"), "{}", ended.stderr);
+    // What is missing may be typed.
+    let part = write(folder.path(), "part.toml", "[capture]\nrotate-keep = 3\n");
+    assert_eq!(ringtap(&["config", "check", &part]).code(), 0);
+}
+
+#[test]
 fn what_makes_no_sense_is_found_too() {
     let folder = tempfile::tempdir().unwrap();
     for (table, part) in [

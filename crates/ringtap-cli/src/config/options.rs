@@ -121,14 +121,41 @@ fn is_switch(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::SetTrue)
 }
 
-/// What is wrong in the table of a command: each key that is not known, and each value that the command would refuse by itself.
+/// What is wrong in the table of a command: each key that is not known, each value that the command would refuse by itself, and keys that
+/// exclude one another.
 pub fn check(name: &str, path: &Path) -> Vec<Error> {
     let file = path.display().to_string();
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) => return vec![Error::os("read the configuration", file, &error)],
     };
-    said(&command(name), &file, &text).err().unwrap_or_default()
+    let command = command(name);
+    let said = match said(&command, &file, &text) {
+        Ok(said) => said,
+        Err(faults) => return faults,
+    };
+    let first = OsString::from(name.to_owned());
+    let typed = std::iter::once(first).chain(said.iter().map(|said| said.typed.clone()));
+    let Err(error) = command.try_get_matches_from(typed) else { return Vec::new() };
+    // What is missing may be given on the command line.
+    if error.kind() != clap::error::ErrorKind::ArgumentConflict {
+        return Vec::new();
+    }
+    let named = |kind| match error.get(kind) {
+        Some(ContextValue::String(name)) => vec![name.clone()],
+        Some(ContextValue::Strings(names)) => names.clone(),
+        _ => Vec::new(),
+    };
+    let key = |option: &String| option.split([' ', '=']).next().unwrap_or_default().trim_start_matches('-').to_owned();
+    let keys: Vec<String> =
+        named(ContextKind::InvalidArg).iter().chain(&named(ContextKind::PriorArg)).map(key).collect();
+    let of = |said: &&Said| {
+        let long = said.typed.to_string_lossy();
+        keys.iter().any(|key| long.strip_prefix("--").is_some_and(|long| long.split('=').next() == Some(key)))
+    };
+    let line = said.iter().filter(of).map(|said| said.line).max().unwrap_or(1);
+    let cause = format!("{} exclude one another", keys.join(" and "));
+    vec![Error::usage("read the configuration", format!("{file}:{line}"), cause).way_out(way_out(name))]
 }
 
 /// What the file says of a command's options.
