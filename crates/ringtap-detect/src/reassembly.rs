@@ -169,18 +169,25 @@ impl Reassembly {
         if list.head == NONE { 0 } else { self.nodes[list.head as usize].came.after }
     }
 
-    /// Where the first piece begins that lies behind a gap at `from` or further on, and when it came, milliseconds.
-    pub(crate) fn behind(&mut self, list: &Pending, from: u64) -> Option<(u64, u32)> {
-        let mut here = list.head;
+    /// Where the first piece begins that lies behind a gap at `from` or further on, and when the first of those came that lie behind it
+    /// and came later than `since`, both in milliseconds.
+    pub(crate) fn behind(&mut self, list: &Pending, from: u64, since: Option<u32>) -> Option<(u64, u32)> {
+        let (mut here, mut start, mut came) = (list.head, None, None);
         while here != NONE {
             self.steps += 1;
             let node = self.nodes[here as usize];
-            if node.start > from {
-                return Some((node.start, node.came.ms));
-            }
             here = node.next;
+            if node.start <= from {
+                continue;
+            }
+            start = start.or(Some(node.start));
+            let ms = node.came.ms;
+            let is_later = since.is_none_or(|since| ms.wrapping_sub(since) as i32 > 0);
+            if is_later && came.is_none_or(|came: u32| (ms.wrapping_sub(came) as i32) < 0) {
+                came = Some(ms);
+            }
         }
-        None
+        start.zip(came)
     }
 
     /// How far the pieces reach from `from` on, where gaps do not count that lie before `to`. What follows such a gap counts as having

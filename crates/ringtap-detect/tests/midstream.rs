@@ -113,6 +113,10 @@ fn a_handshake_goes_before_what_came_within_it() {
             assert_eq!(counters.flows_without_handshake, u64::from(at == 0), "{number}, before {at}");
         }
     }
+    // The server's own, to a client that does not know it yet: it takes none of them.
+    let decoy = b"HTTP/1.0 200 OK\r\nContent-Length: 11\r\n\r\ngood answer";
+    let (found, counters) = run(true, &before(&[says(false, 0, 0, &decoy[..20]), says(false, 20, 0, &decoy[20..])], 1));
+    assert_eq!((found, counters.flows_without_handshake), (vec![1, 2, 3, 4, 5], 0), "a decoy before its answer");
     // The same numbers: the answer was only seen late.
     let mut late = all.clone();
     late[1..5].rotate_left(1);
@@ -192,6 +196,36 @@ fn who_is_there_acknowledges() {
     assert_eq!(at_ms(3000, says(true, 30, 0, b"evil-")), 0);
     assert_eq!(at_ms(3999, says(true, 35, 0, b"att")), 0);
     assert_eq!(at_ms(4000, says(true, 38, 0, b"ack")), 1);
+    assert_eq!(found.0, [1, 1]);
+}
+
+/// Who has acknowledged has nothing to say as long as nothing comes; nor is a gap passed for want of room, where it does.
+#[test]
+fn a_silence_of_both_sides_passes_nothing() {
+    let mut detector = Detector::new(program(RULES), Limits { midstream: true, early_segments: 100, ..limits() });
+    let mut found = Sids::default();
+    let mut at_ms = |ms: u64, talk: &Conversation| {
+        for frame in &talk.frames {
+            detector.packet(frame, LinkType::Ethernet, frame.len() as u32, (1 << 40) + ms * 1_000_000, &mut found);
+        }
+        detector.counters().gaps
+    };
+    let one = |packet: Packet| {
+        let mut talk = Conversation::new("192.0.2.7", "198.51.100.9", [2000, 8080]);
+        talk.send(&packet);
+        talk
+    };
+    assert_eq!(at_ms(0, &one(says(true, 0, 0, b"evil-"))), 0);
+    assert_eq!(at_ms(0, &one(says(true, 11, 0, b"...."))), 0);
+    assert_eq!(at_ms(1, &one(says(false, 0, 5, b""))), 0);
+    assert_eq!(at_ms(1200, &one(says(true, 15, 0, b"...."))), 0);
+    assert_eq!(at_ms(1201, &one(says(true, 5, 0, b"attack"))), 0);
+    // More pieces than there may be.
+    assert_eq!(at_ms(1202, &one(says(true, 19, 0, b"evil-"))), 0);
+    let mut talk = Conversation::new("192.0.2.7", "198.51.100.9", [2000, 8080]);
+    (0..300).for_each(|number| talk.send(&says(true, 32 + 10 * number, 0, b".")));
+    assert_eq!(at_ms(1203, &talk), 0);
+    assert_eq!(at_ms(1204, &one(says(true, 24, 0, b"attack"))), 0);
     assert_eq!(found.0, [1, 1]);
 }
 
