@@ -2,6 +2,7 @@
 //! Does not: know packets or streams, or whose bytes count where pieces overlap (`overlap.rs`). All memory is taken at start; what
 //! does not fit is refused and told.
 
+mod gaps;
 mod join;
 
 use crate::fixed_vec::{FixedVec, SpareVisitor};
@@ -167,46 +168,6 @@ impl Reassembly {
     /// How much of another owner's came before the first piece; 0 without a piece.
     pub(crate) fn after(&self, list: &Pending) -> u64 {
         if list.head == NONE { 0 } else { self.nodes[list.head as usize].came.after }
-    }
-
-    /// Where the first piece begins that lies behind a gap at `from` or further on, and when the first of those came that lie behind it
-    /// and came later than `since`, both in milliseconds.
-    pub(crate) fn behind(&mut self, list: &Pending, from: u64, since: Option<u32>) -> Option<(u64, u32)> {
-        let (mut here, mut start, mut came) = (list.head, None, None);
-        while here != NONE {
-            self.steps += 1;
-            let node = self.nodes[here as usize];
-            here = node.next;
-            if node.start <= from {
-                continue;
-            }
-            start = start.or(Some(node.start));
-            let ms = node.came.ms;
-            let is_later = since.is_none_or(|since| ms.wrapping_sub(since) as i32 > 0);
-            if is_later && came.is_none_or(|came: u32| (ms.wrapping_sub(came) as i32) < 0) {
-                came = Some(ms);
-            }
-        }
-        start.zip(came)
-    }
-
-    /// How far the pieces reach from `from` on, where gaps do not count that lie before `to`. What follows such a gap counts as having
-    /// come now, when there was so much of the other owner's.
-    pub(crate) fn pass(&mut self, list: &Pending, from: u64, to: u64, after: u64) -> u64 {
-        let (mut at, mut here) = (from, list.head);
-        while here != NONE {
-            self.steps += 1;
-            let node = &mut self.nodes[here as usize];
-            if node.start > at {
-                if node.start > to {
-                    break;
-                }
-                node.came.after = node.came.after.max(after);
-            }
-            at = at.max(node.end);
-            here = node.next;
-        }
-        at
     }
 
     /// How many pieces and blocks were gone over since this was asked last.

@@ -267,7 +267,7 @@ pub(super) struct Inflaters {
 }
 
 impl Inflaters {
-    /// So many decompressors, of about 43 KiB each, and so many of Brotli, of about 650 KiB.
+    /// So many decompressors, of about 43 KiB each, and so many of Brotli, of about 620 KiB.
     pub(super) fn new(count: usize, brotli: usize) -> Self {
         let (count, brotli) = (count.min(usize::from(u16::MAX) / 2), brotli.min(usize::from(u16::MAX) / 2));
         let (first, end) = (count as u16, (count + brotli) as u16);
