@@ -583,7 +583,8 @@ fn decoys_do_not_push_out_the_syn_that_begins_anew() {
         frames.push(tcp(true, 8_999_999, 0, SYN, b""));
         frames.extend(decoys(10..10 + behind));
         frames.push(tcp(false, 700_000, 9_000_000, SYN | ACK, b""));
-        frames.push(tcp(true, 9_000_000, 700_001, ACK, b"attack"));
+        frames.push(tcp(true, 9_000_000, 700_001, ACK, b"att"));
+        frames.push(tcp(true, 9_000_003, 700_001, ACK, b"ack"));
         assert_eq!(sids(&mut detector(WORD), &frames), [1], "{before} before, {behind} behind");
     }
 }

@@ -5,7 +5,8 @@ mod waiting_support;
 
 use ringtap_detect::{FlowEnd, Limits};
 use ringtap_samples::evasions::{Conversation, Packet};
-use ringtap_samples::frames::flag;
+use ringtap_samples::frames::{Ends, flag};
+use ringtap_wire::LinkType;
 use waiting_support::{Sensor, data, open, open_to};
 
 const RULES: &str = r#"alert tcp any any -> any any (flow:established,to_server; content:"evil-attack"; sid:1;)
@@ -113,7 +114,7 @@ fn a_table_that_fills_is_swept() {
     }
 }
 
-/// Those that rest keep no emergency up: who is silent for less than its usual time is read on once the flood is over.
+/// Those that rest keep no emergency up: who is silent for less than its usual time is no matter of the sweep once the flood is over.
 #[test]
 fn an_emergency_ends_whoever_rests() {
     let mut sensor = Sensor::new(RULES, Limits { flows: 100, ..support::limits() });
@@ -132,9 +133,23 @@ fn an_emergency_ends_whoever_rests() {
         sensor.feed(&mut talk);
     }
     assert_eq!(sensor.detector.counters().flows.emergencies, 1);
-    wait(&mut sensor, 2);
     begin(&mut sensor, 3000..3003);
-    wait(&mut sensor, 5);
+    // Some others are there, and talk.
+    let ends = [Ends::new("192.0.2.8", "198.51.100.9"), Ends::new("198.51.100.9", "192.0.2.8")];
+    let mut told = 0;
+    for minute in 0..6 {
+        for port in 0..10 + minute {
+            for frame in [ends[0].udp_frame([3000 + port, 9], b"a"), ends[1].udp_frame([9, 3000 + port], b"b")] {
+                sensor.now_ns += 1000;
+                sensor.detector.packet(&frame, LinkType::Ethernet, 60, sensor.now_ns, &mut sensor.finds);
+            }
+        }
+        if minute == 1 {
+            told = sensor.finds.ends.len();
+        }
+        wait(&mut sensor, 1);
+    }
+    assert_eq!(sensor.finds.ends.len(), told, "since the flood was over");
     for port in 3000..3003 {
         let mut talk = Conversation::new("192.0.2.7", "198.51.100.9", [port, 8080]);
         talk.send(&data(5, b"attack"));
