@@ -2,6 +2,7 @@
 //! Does not: know packets or streams, or whose bytes count where pieces overlap (`overlap.rs`). All memory is taken at start; what
 //! does not fit is refused and told.
 
+mod gaps;
 mod join;
 
 use crate::fixed_vec::{FixedVec, SpareVisitor};
@@ -167,39 +168,6 @@ impl Reassembly {
     /// How much of another owner's came before the first piece; 0 without a piece.
     pub(crate) fn after(&self, list: &Pending) -> u64 {
         if list.head == NONE { 0 } else { self.nodes[list.head as usize].came.after }
-    }
-
-    /// Where the first piece begins that lies behind a gap at `from` or further on, and when it came, milliseconds.
-    pub(crate) fn behind(&mut self, list: &Pending, from: u64) -> Option<(u64, u32)> {
-        let mut here = list.head;
-        while here != NONE {
-            self.steps += 1;
-            let node = self.nodes[here as usize];
-            if node.start > from {
-                return Some((node.start, node.came.ms));
-            }
-            here = node.next;
-        }
-        None
-    }
-
-    /// How far the pieces reach from `from` on, where gaps do not count that lie before `to`. What follows such a gap counts as having
-    /// come now, when there was so much of the other owner's.
-    pub(crate) fn pass(&mut self, list: &Pending, from: u64, to: u64, after: u64) -> u64 {
-        let (mut at, mut here) = (from, list.head);
-        while here != NONE {
-            self.steps += 1;
-            let node = &mut self.nodes[here as usize];
-            if node.start > at {
-                if node.start > to {
-                    break;
-                }
-                node.came.after = node.came.after.max(after);
-            }
-            at = at.max(node.end);
-            here = node.next;
-        }
-        at
     }
 
     /// How many pieces and blocks were gone over since this was asked last.

@@ -571,3 +571,20 @@ fn rules_ask_whether_something_is_in_a_list() {
     assert_eq!(found, [1, 3, 5, 7]);
     assert!(sids(&mut detector, &[query(b"good.example")]).contains(&2));
 }
+
+/// Of several SYNs in the middle of a session the one counts that is answered.
+#[test]
+fn decoys_do_not_push_out_the_syn_that_begins_anew() {
+    let decoys = |numbers: std::ops::Range<u32>| numbers.map(|number| tcp(true, number << 24, 0, SYN, b""));
+    for (before, behind) in [(0, 1), (1, 0), (1, 1), (4, 4)] {
+        let mut frames = stream(&[(0, b"...")]);
+        frames.push(tcp(true, 3, 0, RST, b""));
+        frames.extend(decoys(1..1 + before));
+        frames.push(tcp(true, 8_999_999, 0, SYN, b""));
+        frames.extend(decoys(10..10 + behind));
+        frames.push(tcp(false, 700_000, 9_000_000, SYN | ACK, b""));
+        frames.push(tcp(true, 9_000_000, 700_001, ACK, b"att"));
+        frames.push(tcp(true, 9_000_003, 700_001, ACK, b"ack"));
+        assert_eq!(sids(&mut detector(WORD), &frames), [1], "{before} before, {behind} behind");
+    }
+}

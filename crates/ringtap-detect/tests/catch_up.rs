@@ -377,3 +377,62 @@ fn what_waits_stays_over_a_reload() {
     let counters = sensor.detector.counters();
     assert_eq!((sensor.finds.alerts, counters.early_bytes_now, counters.segments_refused), (vec![2], 0, 0));
 }
+
+/// A gap is told once, whatever comes in order behind it while what came before waits.
+#[test]
+fn a_gap_is_told_once() {
+    let mut sensor = Sensor::new(RULE, Limits { budget: 400, ..Limits::default() });
+    let mut talk = open(2000);
+    let first = send_early(&mut talk, &text(&[]));
+    talk.send(&first);
+    for number in 0..10 {
+        let at = END + 100 + 7 * number;
+        talk.send(&data(at, b"......."));
+        talk.send(&Packet { by_client: false, acknowledges: at as i64 + 7, ..data(0, b"") });
+    }
+    sensor.feed(&mut talk);
+    let is_gap = |event: &&Event| **event == Event::StreamGap;
+    assert!(sensor.detector.is_behind());
+    assert_eq!(sensor.finds.events.iter().filter(is_gap).count(), 1);
+    sensor.rest();
+    assert_eq!(sensor.detector.counters().gaps, 1);
+}
+
+/// A session that goes on before there was time for all that it had said waits for what is missing as any other does.
+#[test]
+fn who_goes_on_waits_for_what_is_missing() {
+    let mut sensor = Sensor::new(RULE, Limits::default());
+    let mut talk = open(2000);
+    send_early(&mut talk, &text(&[(END - 20, "evil-attack")]));
+    sensor.feed(&mut talk);
+    sensor.now_ns += 601_000_000_000;
+    talk.send(&data(END + 5, b"attack"));
+    sensor.feed(&mut talk);
+    assert!(sensor.detector.is_behind() && sensor.finds.alerts.is_empty());
+    let counters = sensor.detector.counters();
+    assert_eq!((counters.flows.timed_out, sensor.finds.ends.len()), (1, 1));
+    sensor.rest();
+    assert_eq!(sensor.finds.alerts, [1]);
+    talk.send(&data(END, b"evil-"));
+    sensor.feed(&mut talk);
+    sensor.rest();
+    assert_eq!(sensor.finds.alerts, [1, 1]);
+    assert_eq!((sensor.detector.counters().flows.timed_out, sensor.finds.ends.len()), (1, 1));
+}
+
+/// The same of one whose end the sweep found: its record is counted once, when it is told.
+#[test]
+fn a_record_is_counted_when_it_is_told() {
+    let mut sensor = Sensor::new(RULE, Limits::default());
+    let mut talk = open(2000);
+    send_early(&mut talk, &text(&[(END - 20, "evil-attack")]));
+    sensor.feed(&mut talk);
+    sensor.now_ns += 601_000_000_000;
+    for _ in 0..10_000 {
+        sensor.now_ns += 20_000;
+        sensor.detector.expire(sensor.now_ns, &mut sensor.finds);
+        let counters = sensor.detector.counters();
+        assert_eq!(counters.flows.timed_out, sensor.finds.ends.len() as u64);
+    }
+    assert_eq!((sensor.finds.alerts, sensor.finds.ends.len()), (vec![1], 1));
+}

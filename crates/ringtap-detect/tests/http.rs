@@ -408,3 +408,84 @@ fn brotli_and_its_bytes() {
     // Without a decompressor the bytes are what they are.
     assert_eq!(run(0, "br", b"plain words", 1400), (vec![2, 4], 1));
 }
+
+/// Texts as Brotli without compression, a block for each, behind so many that are skipped, of 5,000 bytes (RFC 7932 §9.2).
+fn blocks(skipped: usize, texts: &[&[u8]]) -> Vec<u8> {
+    const SKIPPED: u32 = 5000;
+    // The window's size, and a block of nothing.
+    let mut stream = vec![0x0c];
+    for _ in 0..skipped {
+        let head = 0b10_0110 | (SKIPPED - 1) << 6;
+        stream.extend_from_slice(&head.to_le_bytes()[..3]);
+        stream.extend_from_slice(&[b'#'; SKIPPED as usize]);
+    }
+    for text in texts {
+        let head = (text.len() as u32 - 1) << 3 | 1 << 19;
+        stream.extend_from_slice(&head.to_le_bytes()[..3]);
+        stream.extend_from_slice(text);
+    }
+    stream.push(3);
+    stream
+}
+
+const ANSWER: &str = r#"alert http any any -> any any (file.data; content:"evil-answer"; sid:1;)"#;
+const BROTLI_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n";
+
+/// What nothing comes out of is the packets' to pay for: a message's content lies behind as much of it as its sender likes.
+#[test]
+fn brotli_that_is_skipped_takes_nothing_from_its_message() {
+    for skipped in [0, 14, 300] {
+        let response = [BROTLI_HEAD, &blocks(skipped, &[b"an evil-", b"answer"])].concat();
+        let texts: [(bool, &[u8]); 2] = [(true, b"GET / HTTP/1.0\r\n\r\n"), (false, &response)];
+        for size in [1400, 9000, 60_000] {
+            let mut detector = detector(ANSWER);
+            assert_eq!(sids(&mut detector, &session(&texts, size)), [1], "{skipped} in segments of {size}");
+            assert_eq!(detector.counters().http.not_decoded, 0, "{skipped} in segments of {size}");
+        }
+    }
+}
+
+/// What ends a message's decoding before as much has come out as is looked at is told.
+#[test]
+fn what_is_not_decoded_is_counted() {
+    // A megabyte comes out of the outer one, the header of what is within.
+    let inner = [&[0x1f, 0x8b, 8, 8, 0, 0, 0, 0, 0, 3][..], &vec![b'a'; 2 << 20], b"\0"].concat();
+    let outer = miniz_oxide::deflate::compress_to_vec(&inner, 6);
+    let response = [b"HTTP/1.0 200 OK\r\nContent-Encoding: deflate, gzip\r\n\r\n", &outer[..]].concat();
+    let mut detector = detector(ANSWER);
+    sids(&mut detector, &session(&[(true, b"GET / HTTP/1.0\r\n\r\n"), (false, &response)], 100));
+    assert_eq!(detector.counters().http.not_decoded, 1);
+}
+
+/// Who has said that no more comes may be early, and who is silent may go on: what was sent is not put between what came out.
+#[test]
+fn a_pause_puts_nothing_into_brotli() {
+    let body = blocks(0, &[b"an evil-", b"answer", b"."]);
+    let at = body.len() - 5 - 6;
+    let response = [BROTLI_HEAD, &body].concat();
+    let cut = BROTLI_HEAD.len() + at;
+    let end = response.len() as u32;
+    for waits in [false, true] {
+        let request = b"GET / HTTP/1.0\r\n\r\n";
+        let asked = request.len() as u32;
+        let mut frames = handshake();
+        frames.push(tcp(true, 0, 0, ACK, request));
+        frames.push(tcp(false, 0, asked, ACK, &response[..cut]));
+        if !waits {
+            frames.push(tcp(false, end, asked, ACK | FIN, b""));
+        }
+        let (mut detector, mut found) = (detector(ANSWER), support::Sids::default());
+        let mut now_ns = 1 << 40;
+        let mut feed = |now_ns: u64, frame: &[u8], found: &mut support::Sids| {
+            detector.packet(frame, LinkType::Ethernet, frame.len() as u32, now_ns, found);
+        };
+        for frame in &frames {
+            now_ns += 1_000_000;
+            feed(now_ns, frame, &mut found);
+        }
+        now_ns += u64::from(waits) * 601_000_000_000;
+        feed(now_ns, &tcp(false, cut as u32, asked, ACK, &response[cut..]), &mut found);
+        detector.finish(now_ns, &mut found);
+        assert_eq!(found.0, [1], "silent: {waits}");
+    }
+}

@@ -211,6 +211,70 @@ fn sizes_beyond_32_bits() {
     assert_eq!(told(&[(true, &text)], 1400).sids, [1, 2, 3], "less than nothing");
 }
 
+/// What is no command is answered, too, by a server that waits for one.
+#[test]
+fn unknown_lines_behind_32_bits() {
+    let next = b"MAIL FROM:<e@f>\r\n";
+    let begin: [(bool, &[u8]); 5] = [
+        (false, b"220 mx\r\n"),
+        (true, b"EHLO a\r\n"),
+        (false, b"250-mx\r\n250 CHUNKING\r\n"),
+        (true, &ENVELOPE[8..]),
+        (false, b"250 ok\r\n250 ok\r\n"),
+    ];
+    let long = [&vec![b'x'; 6000][..], b"BDAT 9\r\n"].concat();
+    for unknown in [&b"what\r\n"[..], b"\r\n", b"what\r\n\r\n", &long] {
+        let lines = unknown.iter().filter(|&&byte| byte == b'\n').count();
+        let name = unknown[..unknown.len().min(9)].escape_ascii();
+        // The message begins behind them, or goes on in the middle of a line.
+        for at in [0, 100] {
+            let first = [format!("BDAT {}\r\n", (1u64 << 32) + at as u64).as_bytes(), &MAIL[..at], unknown].concat();
+            let last = [format!("BDAT {} LAST\r\n", MAIL.len() - at).as_bytes(), &MAIL[at..]].concat();
+            let all = [&first[..], &last, next].concat();
+            assert_eq!(
+                told(&[&begin[..], &[(true, &all)]].concat(), 1400).sids,
+                [1, 2, 3],
+                "{name}, {at} before, no reply"
+            );
+            let (half, rest) = last.split_at(60);
+            let replies = [b"250 ok\r\n".to_vec(), b"500 what\r\n".repeat(lines)].concat();
+            let texts: [(bool, &[u8]); 4] =
+                [(true, &first), (true, half), (false, &replies), (true, &[rest, next].concat())];
+            assert_eq!(told(&[&begin[..], &texts].concat(), 1400).sids, [1, 2, 3], "{name}, {at} before, replies");
+            let texts: [(bool, &[u8]); 4] =
+                [(true, &first), (false, &replies), (true, half), (true, &[rest, next].concat())];
+            assert_eq!(told(&[&begin[..], &texts].concat(), 1400).sids, [1, 2, 3], "{name}, {at} before, in turn");
+        }
+    }
+    // A command with another one behind its blanks is one line.
+    for len in [4092, 10_000] {
+        let text = [b"BDAT 4294967296\r\nRSET", &vec![b' '; len][..], b"BDAT 99999999\r\n", &ENVELOPE[8..]].concat();
+        let text = [&text[..], &chunked(MAIL, &[]), next].concat();
+        assert_eq!(told(&[&begin[..], &[(true, &text)]].concat(), 1400).sids, [1, 2, 3], "RSET and {len}");
+    }
+}
+
+/// The server says late that it takes the message: what came meanwhile is of it, however long a line it is.
+#[test]
+fn a_late_answer_to_data() {
+    let head = b"Content-Disposition: attachment; filename=run.exe\r\n\r\n";
+    for before in [10, 4090, 5000, 12_000] {
+        let asked = [&ENVELOPE[8..], b"RCPT TO:<no>\r\nDATA\r\n", head].concat();
+        let line = [&vec![b'x'; before][..], b"an EVIL file", &[b'x'; 100]].concat();
+        let texts: [(bool, &[u8]); 8] = [
+            (false, b"220 mx\r\n"),
+            (true, b"EHLO a\r\n"),
+            (false, b"250 mx\r\n"),
+            (true, &asked),
+            (false, b"250 ok\r\n250 ok\r\n550 no\r\n"),
+            (true, &line),
+            (false, b"354 go on\r\n"),
+            (true, b"\r\n.\r\nMAIL FROM:<e@f>\r\n"),
+        ];
+        assert_eq!(told(&texts, 1400).sids, [1, 2, 3], "behind {before}");
+    }
+}
+
 /// One reply is to a whole command, however long it is: others are not taken for the answers to what follows.
 #[test]
 fn long_commands_have_one_reply() {

@@ -126,6 +126,34 @@ fn a_handshake_goes_before_what_came_within_it() {
     assert_eq!(run(true, &frames.frames).0, [1]);
 }
 
+/// The server's own words before its answer to the SYN: the client takes none of them, whatever their numbers.
+#[test]
+fn a_decoy_before_the_answer_is_none_of_the_stream() {
+    let mut number = 1u32;
+    let mut noise = || {
+        number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        b' ' + (number >> 26) as u8
+    };
+    let content: Vec<u8> = (0..20_000).map(|_| noise()).chain(*b"evil-answer").collect();
+    let packed = miniz_oxide::deflate::compress_to_vec(&content, 6);
+    let answer = [&b"HTTP/1.0 200 OK\r\nContent-Encoding: deflate\r\n\r\n"[..], &packed].concat();
+    let request = b"GET / HTTP/1.0\r\n\r\n";
+    let mut talk = Conversation::open("192.0.2.7", "198.51.100.9", [2000, 80], &[]);
+    talk.send(&says(true, 0, 0, request));
+    for (number, part) in answer.chunks(1000).enumerate() {
+        talk.send(&says(false, number * 1000, request.len(), part));
+        talk.send(&says(true, request.len(), number * 1000 + part.len(), b""));
+    }
+    let mut decoy = Conversation::new("192.0.2.7", "198.51.100.9", [2000, 80]);
+    let other = [b"HTTP/1.0 200 OK\r\n\r\n", &vec![b'.'; answer.len() - 19][..]].concat();
+    let (first, second) = other.split_at(12_000);
+    decoy.send(&says(false, 0, 0, first));
+    decoy.send(&says(false, first.len(), 0, second));
+    talk.frames.splice(1..1, decoy.frames);
+    let (found, counters) = run(true, &talk.frames);
+    assert_eq!((found, counters.flows_without_handshake, counters.gaps), (vec![4], 0, 0));
+}
+
 /// A connection whose handshake was found behind its first segment keeps its place as others do.
 #[test]
 fn a_handshake_that_was_found_late_proves() {
@@ -192,6 +220,36 @@ fn who_is_there_acknowledges() {
     assert_eq!(at_ms(3000, says(true, 30, 0, b"evil-")), 0);
     assert_eq!(at_ms(3999, says(true, 35, 0, b"att")), 0);
     assert_eq!(at_ms(4000, says(true, 38, 0, b"ack")), 1);
+    assert_eq!(found.0, [1, 1]);
+}
+
+/// Who has acknowledged has nothing to say as long as nothing comes; nor is a gap passed for want of room, where it does.
+#[test]
+fn a_silence_of_both_sides_passes_nothing() {
+    let mut detector = Detector::new(program(RULES), Limits { midstream: true, early_segments: 100, ..limits() });
+    let mut found = Sids::default();
+    let mut at_ms = |ms: u64, talk: &Conversation| {
+        for frame in &talk.frames {
+            detector.packet(frame, LinkType::Ethernet, frame.len() as u32, (1 << 40) + ms * 1_000_000, &mut found);
+        }
+        detector.counters().gaps
+    };
+    let one = |packet: Packet| {
+        let mut talk = Conversation::new("192.0.2.7", "198.51.100.9", [2000, 8080]);
+        talk.send(&packet);
+        talk
+    };
+    assert_eq!(at_ms(0, &one(says(true, 0, 0, b"evil-"))), 0);
+    assert_eq!(at_ms(0, &one(says(true, 11, 0, b"...."))), 0);
+    assert_eq!(at_ms(1, &one(says(false, 0, 5, b""))), 0);
+    assert_eq!(at_ms(1200, &one(says(true, 15, 0, b"...."))), 0);
+    assert_eq!(at_ms(1201, &one(says(true, 5, 0, b"attack"))), 0);
+    // More pieces than there may be.
+    assert_eq!(at_ms(1202, &one(says(true, 19, 0, b"evil-"))), 0);
+    let mut talk = Conversation::new("192.0.2.7", "198.51.100.9", [2000, 8080]);
+    (0..300).for_each(|number| talk.send(&says(true, 32 + 10 * number, 0, b".")));
+    assert_eq!(at_ms(1203, &talk), 0);
+    assert_eq!(at_ms(1204, &one(says(true, 24, 0, b"attack"))), 0);
     assert_eq!(found.0, [1, 1]);
 }
 

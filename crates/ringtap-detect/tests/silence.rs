@@ -5,7 +5,8 @@ mod waiting_support;
 
 use ringtap_detect::{FlowEnd, Limits};
 use ringtap_samples::evasions::{Conversation, Packet};
-use ringtap_samples::frames::flag;
+use ringtap_samples::frames::{Ends, flag};
+use ringtap_wire::LinkType;
 use waiting_support::{Sensor, data, open, open_to};
 
 const RULES: &str = r#"alert tcp any any -> any any (flow:established,to_server; content:"evil-attack"; sid:1;)
@@ -90,11 +91,11 @@ fn who_is_silent_keeps_nothing_waiting() {
     assert_eq!(ends(&sensor), [FlowEnd::Timeout; 2]);
 }
 
-/// From seven tenths of the table on the time-out is as it was; what was begun in one's own name alone has it always.
+/// From half of the table on the time-out is as it was; what was begun in one's own name alone has it always.
 #[test]
 fn a_table_that_fills_is_swept() {
     let limits = Limits { flows: 100, ..support::limits() };
-    for (count, left) in [(60, 60), (75, 69)] {
+    for (count, left) in [(45, 45), (75, 49)] {
         let mut sensor = Sensor::new(RULES, limits.clone());
         for port in 0..count {
             let mut talk = open(2000 + port);
@@ -111,4 +112,48 @@ fn a_table_that_fills_is_swept() {
         assert_eq!(sensor.detector.counters().flows_now, left, "{count}");
         assert_eq!(sensor.finds.ends.len() as u16, count + 5, "{count}");
     }
+}
+
+/// Those that rest keep no emergency up: who is silent for less than its usual time is no matter of the sweep once the flood is over.
+#[test]
+fn an_emergency_ends_whoever_rests() {
+    let mut sensor = Sensor::new(RULES, Limits { flows: 100, ..support::limits() });
+    let begin = |sensor: &mut Sensor, ports: std::ops::Range<u16>| {
+        for port in ports {
+            let mut talk = open(port);
+            talk.send(&data(0, b"evil-"));
+            sensor.feed(&mut talk);
+        }
+    };
+    begin(&mut sensor, 2000..2069);
+    wait(&mut sensor, 11);
+    for port in 0..60 {
+        let mut talk = Conversation::new("192.0.2.7", "198.51.100.9", [4000 + port, 8080]);
+        talk.send(&Packet { at: -1, flags: flag::SYN, ..data(0, b"") });
+        sensor.feed(&mut talk);
+    }
+    assert_eq!(sensor.detector.counters().flows.emergencies, 1);
+    begin(&mut sensor, 3000..3003);
+    // Some others are there, and talk.
+    let ends = [Ends::new("192.0.2.8", "198.51.100.9"), Ends::new("198.51.100.9", "192.0.2.8")];
+    let mut told = 0;
+    for minute in 0..6 {
+        for port in 0..10 + minute {
+            for frame in [ends[0].udp_frame([3000 + port, 9], b"a"), ends[1].udp_frame([9, 3000 + port], b"b")] {
+                sensor.now_ns += 1000;
+                sensor.detector.packet(&frame, LinkType::Ethernet, 60, sensor.now_ns, &mut sensor.finds);
+            }
+        }
+        if minute == 1 {
+            told = sensor.finds.ends.len();
+        }
+        wait(&mut sensor, 1);
+    }
+    assert_eq!(sensor.finds.ends.len(), told, "since the flood was over");
+    for port in 3000..3003 {
+        let mut talk = Conversation::new("192.0.2.7", "198.51.100.9", [port, 8080]);
+        talk.send(&data(5, b"attack"));
+        sensor.feed(&mut talk);
+    }
+    assert_eq!(sensor.finds.alerts, [1; 3]);
 }

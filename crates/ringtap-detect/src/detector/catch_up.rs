@@ -188,18 +188,26 @@ impl Detector {
             let packet = Decoded::of_flow(&flow.key, flow.level, is_forward, 0);
             self.pause(index, from, &packet, Origin::FlowEnd, now_ns, sink);
         }
+        self.tell_rest(index, sink);
+    }
+
+    /// Tells the record of a session that was silent for its time.
+    fn tell_rest(&mut self, index: usize, sink: &mut impl Sink) {
         self.tell_flow(index, FlowEnd::Timeout, sink);
+        self.track.flows.counters.timed_out += 1;
         self.track.flows.get_mut(index).rests = true;
     }
 
-    /// A session goes on whose time is over: what it says belongs to another record.
+    /// A session goes on whose time is over: what it says belongs to another record. What there was no time for waits on, and what is
+    /// missing is waited for as in any session.
     pub(super) fn go_on(&mut self, index: usize, now_ns: u64, sink: &mut impl Sink) {
         if !self.track.flows.get(index).rests {
             self.rest(index, now_ns, sink);
-            self.track.flows.counters.timed_out += 1;
         }
         if !self.track.flows.get(index).rests {
-            self.tell_flow(index, FlowEnd::Timeout, sink);
+            self.tell_rest(index, sink);
+            let owed = &mut self.track.flows.get_mut(index).owed;
+            (owed.gaps, owed.settled) = (false, [false; 2]);
         }
         self.track.flows.wake(index, now_ns);
     }

@@ -126,7 +126,7 @@ impl Detector {
                 let Self { track: Track { http, .. }, work, .. } = self;
                 let mut step = http.step(slot, from, &work.chunk[part.clone()], &mut at, &mut work.values);
                 if step == Step::More {
-                    step = http.flush(slot.flow, from, &mut work.values);
+                    step = http.flush(slot.flow, from, is_new, &mut work.values);
                 }
                 work.budget.search(http.take_inflated(), INFLATED_BYTES);
                 if step == Step::More {

@@ -91,7 +91,7 @@ impl Detector {
         now_ns: u64,
         sink: &mut impl Sink,
     ) {
-        let mut step = self.track.http.flush(index, from, &mut self.work.values);
+        let mut step = self.track.http.flush(index, from, false, &mut self.work.values);
         let mut context = Context::new(packet, Some((index, from)), None, origin, now_ns);
         while self.take_step(step, &mut context, origin, sink) {
             step = self.track.http.more_files(&mut self.work.values);

@@ -307,21 +307,25 @@ impl Flows {
                 if rests && self.may_stay(self.hand) {
                     continue;
                 }
+                if self.may_stay(self.hand) {
+                    return Some(Due::Rest(self.hand));
+                }
                 self.counters.timed_out += u64::from(!rests);
-                return Some(if self.may_stay(self.hand) { Due::Rest(self.hand) } else { Due::End(self.hand) });
+                return Some(Due::End(self.hand));
             }
         }
         None
     }
 
     /// Whether a flow keeps its place beyond its time: what sessions say that both sides agreed on is read however long they were
-    /// silent, until they have seven tenths of the table. Those in tunnels count with all others, as one sender may make many up.
+    /// silent, until they have half of the table: well below where an emergency ends, or they would keep it up. Those in tunnels count
+    /// with all others, as one sender may make many up.
     fn may_stay(&self, index: usize) -> bool {
         let count = match self.recent[index].standing {
             Standing::Agreed => self.orders[Standing::Agreed as usize].count,
             _ => self.count,
         };
-        self.flows[index].has_agreed() && count * 10 < self.capacity * 7
+        self.flows[index].has_agreed() && count * 2 < self.capacity
     }
 
     /// A flow goes on that has rested: what is counted of it begins anew, under another number.

@@ -45,7 +45,8 @@ impl Session {
     }
 
     /// The handshake comes behind the segment that the session was picked up from: its SYN with ACK, of side `from`, answers the SYN
-    /// that was seen. What came between counts only if its numbers are those that the handshake tells.
+    /// that was seen. What came between counts only if its numbers are those that the handshake tells, and the other side has
+    /// acknowledged something: before it has the answer it takes nothing.
     pub(super) fn put_down(
         &mut self,
         from: usize,
@@ -53,7 +54,8 @@ impl Session {
         reassembly: &mut Reassembly,
         windows: &mut Windows,
     ) {
-        let is_same = self.streams[from].isn == Some(segment.sequence);
+        let has_acknowledged = self.flags[1 - from] & tcp_flag::ACK != 0;
+        let is_same = has_acknowledged && self.streams[from].isn == Some(segment.sequence);
         for stream in &mut self.streams {
             match stream.isn {
                 Some(isn) if !is_same => stream.begin_again(isn, reassembly, windows),
@@ -75,7 +77,7 @@ impl Session {
     }
 
     /// Passes a side's gap without an acknowledgement, if there may be none to see and this segment does not fill it: nothing of the
-    /// other side came for a second, or there is no room to wait for it and nothing came since the gap began.
+    /// other side came for a second after something behind it, or there is no room to wait for it and nothing of that side came at all.
     pub(crate) fn pass_unanswered(
         &mut self,
         from: usize,
@@ -89,12 +91,13 @@ impl Session {
             return;
         }
         let now_ms = memory.reassembly.now_ms;
-        let Some((start, came_ms)) = memory.reassembly.behind(&stream.early, stream.had()) else { return };
+        // Who has nothing to answer says nothing: what came before the other side's last word counts for nothing.
+        let heard_ms = self.heard_ms[1 - from];
+        let Some((start, came_ms)) = memory.reassembly.behind(&stream.early, stream.had(), heard_ms) else { return };
         // A clock that goes back has not passed the time.
-        let age_ms = |since: u32| (now_ms.wrapping_sub(since) as i32).max(0) as u32;
-        let heard = self.heard_ms[1 - from].filter(|&heard| heard.wrapping_sub(came_ms) as i32 >= 0);
+        let age_ms = (now_ms.wrapping_sub(came_ms) as i32).max(0) as u32;
         let has_no_room = !memory.reassembly.takes(&stream.early, len) || !memory.reassembly.has_spare(len);
-        if age_ms(heard.unwrap_or(came_ms)) < UNANSWERED_MS && (heard.is_some() || !has_no_room) {
+        if age_ms < UNANSWERED_MS && (heard_ms.is_some() || !has_no_room) {
             return;
         }
         let Some(position) = stream.position(segment.sequence) else { return };

@@ -59,8 +59,8 @@ pub(crate) struct Session {
     pub(crate) is_picked_up: bool,
     /// A reset came in the name of this side, taken or not, and it has not said anything since.
     pub(super) reset_of: Option<u8>,
-    /// A SYN in the middle of it, by this side: a new session if the other side answers.
-    anew: Option<(u8, Greeting)>,
+    /// SYNs in the middle of it, of each side: a new session if the other side answers one.
+    anew: [Greetings; 2],
     /// When each side's last segment came.
     pub(super) heard_ms: [Option<u32>; 2],
 }
@@ -254,7 +254,7 @@ impl Session {
                 let is_unheard = self.is_picked_up && !self.has_greeted(from);
                 let is_other = is_unheard || self.streams[from].isn != Some(segment.sequence);
                 if opens && (self.state == State::Closed || is_other) {
-                    self.anew = Some((from as u8, Greeting::new(segment, 0)));
+                    self.anew[from].add(Greeting::new(segment, 0));
                 }
             }
         }
@@ -263,11 +263,10 @@ impl Session {
     /// The SYN by which side `1 - from` began anew, if this segment of side `from` answers it.
     pub(crate) fn answers_anew(&self, from: usize, segment: &Segment<'_>) -> Option<Greeting> {
         const ANSWER: u8 = tcp_flag::SYN | tcp_flag::ACK;
-        let (by, greeting) = self.anew?;
-        let answers = segment.flags & (ANSWER | tcp_flag::RST) == ANSWER
-            && usize::from(by) != from
-            && segment.acknowledgment == greeting.isn.wrapping_add(1);
-        answers.then_some(greeting)
+        let (mut anew, own) = (self.anew[1 - from], self.streams[1 - from].isn);
+        let answers = segment.flags & (ANSWER | tcp_flag::RST) == ANSWER;
+        let is_anew = |greeting: &Greeting| Some(greeting.isn) != own || self.anew[1 - from].of(greeting.isn).is_some();
+        anew.answered_by(segment).filter(is_anew).filter(|_| answers)
     }
 
     /// Begins with a SYN that came in the session before.

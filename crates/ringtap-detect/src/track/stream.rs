@@ -279,10 +279,12 @@ impl Stream {
         if to <= had || self.early.count == 0 {
             return;
         }
-        let reached = reassembly.pass(&self.early, had, to, after);
+        let (reached, has_passed) = reassembly.pass(&self.early, had, to, after);
         if reached > had {
             self.had = reached;
             self.early.drains(true);
+        }
+        if has_passed {
             events.add(Event::StreamGap);
         }
     }

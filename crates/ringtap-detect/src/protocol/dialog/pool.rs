@@ -334,6 +334,10 @@ impl Dialogs {
                 of.skip = (len.max(read) - read) as u64;
                 of.wanted = 0;
                 blocks.free(&mut of.pending);
+                // What was kept may be more than the message, if another one was waited for.
+                if let Some(behind) = gathered.get(read..before) {
+                    of.keep(behind, blocks, evicted);
+                }
                 Some((read.saturating_sub(before), read))
             }
             // Nothing can be so long before it says how long it is.

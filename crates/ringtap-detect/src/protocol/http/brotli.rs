@@ -18,6 +18,16 @@ const SLACK: usize = 1024;
 const OUT: usize = 4096;
 /// Bytes that count as having come out for each that goes in: a block may have some hundred tables and no content.
 const BY_INPUT: usize = 16;
+/// Bytes that go in at a time: no more than one map of many tables comes with them.
+const IN: usize = 128;
+/// The largest maps of contexts: of 64 contexts for 64 kinds of blocks. Those of more kinds are seldom, and find no memory.
+const MAP: usize = 4 << 10;
+/// A map's bytes are moved within a list of as many as it has tables (RFC 7932 §7.3): so many moves count as a byte that comes out.
+const MOVES: usize = 4;
+/// Bits that tell the least of tables (RFC 7932 §3.4), about.
+const TABLE_BITS: usize = 12;
+/// What the decoder takes for a list that is to be made anew, and never leaves behind itself.
+const UNTOUCHED: u32 = u32::MAX;
 
 /// A stream's hold on memory.
 pub(super) struct Cell<T> {
@@ -90,8 +100,8 @@ pub(super) struct Memory {
 impl Memory {
     /// For so many streams of usual kind, of about 420 KiB each; fewer have room of those with hundreds of tables.
     pub(super) fn new(streams: usize) -> Self {
-        // A window, a context map of 64 contexts for 256 kinds of blocks, and two smaller ones.
-        let bytes = [(1024, 2 * streams), (16 << 10, streams), (WINDOW + SLACK, streams)];
+        // A window, the largest map of contexts, and two smaller ones.
+        let bytes = [(1024, 2 * streams), (MAP, streams), (WINDOW + SLACK, streams)];
         // Three sets of tables and three small ones; 256 tables have up to 1,080 codes each.
         let codes = [
             (2048, 6 * streams),
@@ -131,6 +141,8 @@ pub(super) struct Step {
     pub(super) is_done: bool,
     /// There was no memory for it.
     pub(super) lacks_memory: bool,
+    /// More would have come out than does of one stream.
+    pub(super) is_cut: bool,
 }
 
 impl Brotli {
@@ -177,18 +189,30 @@ impl Brotli {
         state.rb_roundtrips * u64::from(state.ringbuffer_size.unsigned_abs()) + u64::from(state.pos.unsigned_abs())
     }
 
+    /// Moves that maps took at most since their list was marked as untouched, in so much input.
+    fn moves(&self, used: usize) -> usize {
+        let state = &self.state;
+        if state.mtf_upper_bound == UNTOUCHED {
+            return 0;
+        }
+        // A map comes before its tables: those of all but the last one are in the same input.
+        let tables = (state.num_literal_htrees.max(state.num_dist_htrees) as usize).max(used * 8 / TABLE_BITS);
+        (state.context_map.len + state.dist_context_map.len) * tables
+    }
+
     /// Decodes further bytes; what comes out is in [`Brotli::out`].
     pub(super) fn step(&mut self, input: &[u8], memory: &mut Memory) -> Step {
-        let mut step = Step { used: input.len(), made: 0, cost: 0, is_done: true, lacks_memory: false };
+        let mut step = Step { used: input.len(), made: 0, cost: 0, is_done: true, lacks_memory: false, is_cut: false };
         if self.is_over || (input.is_empty() && !self.has_begun) {
             return step;
         }
         // Its first byte says how large its window is.
         let first = [input.first().map_or(0, |&byte| narrow(byte))];
-        let part = if self.has_begun { input } else { &first[..] };
+        let part = if self.has_begun { &input[..input.len().min(IN)] } else { &first[..] };
         self.has_begun = true;
         let (mut left, mut used, mut room, mut made, mut all) = (part.len(), 0, self.out.len(), 0, 0);
         let before = self.inside();
+        self.state.mtf_upper_bound = UNTOUCHED;
         self.lend(memory);
         let result = BrotliDecompressStream(
             &mut left,
@@ -205,11 +229,14 @@ impl Brotli {
         step.made = made.min(MOST - self.made);
         self.made += step.made;
         step.used = used;
-        step.cost = decoded + BY_INPUT * used;
+        step.cost = decoded + BY_INPUT * used + self.moves(used) / MOVES;
         let is_end = matches!(result, BrotliResult::ResultSuccess | BrotliResult::ResultFailure) || self.made == MOST;
         self.is_over = is_end;
         step.lacks_memory = matches!(result, BrotliResult::ResultFailure) && is_for_memory(&self.state);
-        step.is_done = is_end || (matches!(result, BrotliResult::NeedsMoreInput) && used == input.len());
+        step.is_cut = self.made == MOST && !matches!(result, BrotliResult::ResultSuccess);
+        // As long as the place for it is full there may be more inside.
+        let is_all_used = matches!(result, BrotliResult::NeedsMoreInput) && used == input.len();
+        step.is_done = is_end || (is_all_used && made < self.out.len());
         if is_end {
             self.release(memory);
         }
@@ -301,12 +328,70 @@ mod tests {
         }
     }
 
+    /// A stream may have no end: what its last bytes say comes out with them.
+    #[test]
+    fn a_stream_without_its_end() {
+        let (mut memory, mut brotli) = (Memory::new(1), Brotli::new());
+        let (whole, _) = decoded(&mut brotli, &mut memory, FAR, 1000);
+        let (cut, _) = decoded(&mut brotli, &mut memory, &FAR[..FAR.len() - 1], 1000);
+        assert!(cut.len() > 200_000 && whole.starts_with(&cut), "{}", cut.len());
+    }
+
     #[test]
     fn what_comes_out_is_bounded_and_paid_for() {
         let (mut memory, mut brotli) = (Memory::new(1), Brotli::new());
         let (out, cost) = decoded(&mut brotli, &mut memory, BOMB, 1000);
         assert_eq!(out.len(), MOST);
         assert!((MOST..MOST + WINDOW + BY_INPUT * BOMB.len()).contains(&cost), "{cost}");
+    }
+
+    /// Blocks of one byte each, with maps for so many kinds of blocks that lead to 256 tables, in turn to the last one in the list.
+    fn maps(blocks: usize, kinds: u32) -> Vec<u8> {
+        let mut bits = vec![false];
+        let mut put = |value: u32, count: u32| bits.extend((0..count).map(|bit| value >> bit & 1 == 1));
+        // RFC 7932 §9.2: a number of two or more, and a prefix code of one symbol (§3.4).
+        let number = |value: u32| {
+            let count = (value - 1).ilog2();
+            (1 | count << 1 | (value - 1 - (1 << count)) << 4, count + 4)
+        };
+        let only = |symbol: u32, bits: u32| (1 | symbol << 4, bits + 4);
+        for _ in 0..blocks {
+            // Not the last one, of one byte, compressed.
+            put(0, 20);
+            let symbol_bits = u32::BITS - (kinds + 1).leading_zeros();
+            for (value, count) in [number(kinds), only(0, symbol_bits), only(0, 5)] {
+                put(value, count);
+            }
+            // Its length; one kind of the others; no distances of their own; contexts of the same mode.
+            put(0, 2 + 2 + 6);
+            (0..kinds).for_each(|_| put(0, 2));
+            // The map: no runs, always the last one.
+            for (value, count) in [number(256), (0, 1), only(255, 8), (1, 1), (0, 1)] {
+                put(value, count);
+            }
+            (0..256).for_each(|_| put(only(u32::from(b'x'), 8).0, 12));
+            // A command: one byte.
+            for (value, count) in [only(8, 10), only(0, 6)] {
+                put(value, count);
+            }
+        }
+        let byte = |bits: &[bool]| bits.iter().rev().fold(0, |byte, &bit| byte << 1 | u8::from(bit));
+        bits.chunks(8).map(byte).collect()
+    }
+
+    #[test]
+    fn maps_are_paid_for() {
+        let (mut memory, mut brotli) = (Memory::new(1), Brotli::new());
+        for (kinds, piece) in [(16, 5000), (64, 5000), (64, 1), (64, 300)] {
+            let moves = 10 * 64 * kinds as usize * 255;
+            let (out, cost) = decoded(&mut brotli, &mut memory, &maps(10, kinds), piece);
+            assert_eq!(out, [b'x'; 10], "{kinds} kinds in pieces of {piece}");
+            assert!((moves / MOVES..moves).contains(&cost), "{kinds} kinds in pieces of {piece}: {cost}");
+        }
+        brotli.begin();
+        let stream = maps(1, 256);
+        assert_eq!(brotli.step(&stream, &mut memory).used, 1);
+        assert!(stream[1..].chunks(IN).any(|part| brotli.step(part, &mut memory).lacks_memory));
     }
 
     #[test]

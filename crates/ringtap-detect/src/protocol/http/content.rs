@@ -3,7 +3,7 @@
 
 use super::Http;
 use super::head::{self, ChunkLength};
-use super::inflate::{Format, Layers, MAX_LAYERS};
+use super::inflate::{Format, Layers, MAX_LAYERS, Room};
 use super::lines::Scanner;
 use super::stream::{Reached, Reading};
 use super::transaction::{Phase, Transaction};
@@ -198,34 +198,32 @@ impl Reading<'_> {
             return;
         }
         let (layers, mut chain) = (message.layers, message.body);
-        let most = MAX_INFLATED.saturating_sub(message.inflated as usize).min(self.http.inflatable);
-        let mut cost = 0;
+        let most = MAX_INFLATED.saturating_sub(message.inflated as usize);
+        let mut left = Room::new(most, self.http.inflatable);
         let room = limit.saturating_sub(chain.len());
         let mut decoded = std::mem::take(&mut self.http.decoded);
         let part = if layers.is_empty() {
             &bytes[..bytes.len().min(room)]
         } else {
             decoded.clear();
-            cost = self.http.pools.inflaters.decode(&layers, bytes, most, &mut |part| {
+            self.http.pools.inflaters.decode(&layers, bytes, &mut left, &mut |part| {
                 decoded.extend_from_slice(&part[..part.len().min(room - decoded.len())]);
                 decoded.len() < room
             });
-            self.http.inflatable -= cost;
-            self.http.inflated += cost;
+            let cost = std::mem::replace(&mut self.http.inflatable, left.work) - left.work;
             // A header without an end gives nothing, and is read all the same.
-            if decoded.is_empty() {
-                cost = cost.max(bytes.len());
-            }
+            self.http.inflated += if decoded.is_empty() { cost.max(bytes.len()) } else { cost };
             &decoded[..]
         };
         self.http.pools.keep(self.connection, &mut chain, part);
         let message = self.http.pools.message(transaction, self.side);
         message.decoded_len += part.len() as u64;
         message.body = chain;
-        message.inflated = message.inflated.saturating_add(cost as u32);
-        message.is_full = chain.len() >= limit || message.inflated as usize >= MAX_INFLATED;
-        if !message.is_full && !layers.is_empty() && self.http.inflatable == 0 {
-            message.is_full = true;
+        // What goes in is the packet's to pay for: of the message counts what has come out.
+        message.inflated += (most - left.out) as u32;
+        let is_cut = !layers.is_empty() && (left.out == 0 || left.work == 0 || left.is_cut);
+        message.is_full = chain.len() >= limit || is_cut;
+        if is_cut && chain.len() < limit {
             self.http.pools.counters.not_decoded += 1;
         }
         let message = self.http.pools.message(transaction, self.side);

@@ -227,6 +227,27 @@ impl Header {
     }
 }
 
+/// What is left to a message's decompressors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    /// Bytes that may come out of all layers together.
+    pub(super) out: usize,
+    /// The same of their work, which some input takes that nothing comes out of: counted in bytes that come out.
+    pub(super) work: usize,
+    /// More would have come out of one of them than it makes.
+    pub(super) is_cut: bool,
+}
+
+impl Room {
+    pub(super) fn new(out: usize, work: usize) -> Self {
+        Self { out, work, is_cut: false }
+    }
+
+    fn is_left(&self) -> bool {
+        self.out > 0 && self.work > 0
+    }
+}
+
 /// Takes what comes out; says whether it wants more.
 pub(super) type Output<'o> = dyn FnMut(&[u8]) -> bool + 'o;
 
@@ -246,7 +267,7 @@ pub(super) struct Inflaters {
 }
 
 impl Inflaters {
-    /// So many decompressors, of about 43 KiB each, and so many of Brotli, of about 650 KiB.
+    /// So many decompressors, of about 43 KiB each, and so many of Brotli, of about 620 KiB.
     pub(super) fn new(count: usize, brotli: usize) -> Self {
         let (count, brotli) = (count.min(usize::from(u16::MAX) / 2), brotli.min(usize::from(u16::MAX) / 2));
         let (first, end) = (count as u16, (count + brotli) as u16);
@@ -333,56 +354,56 @@ impl Inflaters {
         Some(oldest)
     }
 
-    /// Decompresses further bytes of a message, through all of its layers. At most `most` bytes come out of all layers together:
-    /// returns how many did.
-    pub(super) fn decode(&mut self, layers: &Layers, input: &[u8], most: usize, out: &mut Output<'_>) -> usize {
-        let mut left = most;
+    /// Decompresses further bytes of a message, through all of its layers, as far as there is room: what is taken of that is what came out
+    /// and what it cost.
+    pub(super) fn decode(&mut self, layers: &Layers, input: &[u8], room: &mut Room, out: &mut Output<'_>) {
         let numbers = &layers.numbers[..layers.count()];
         // Without one of its decompressors a message has none.
         if numbers.iter().all(|&number| self.turns[usize::from(number)] == layers.turn) {
-            self.layer(numbers, input, &mut left, out);
+            self.layer(numbers, input, room, out);
         }
-        most - left
     }
 
     /// One layer; whether more is wanted.
-    fn layer(&mut self, layers: &[u16], input: &[u8], left: &mut usize, out: &mut Output<'_>) -> bool {
+    fn layer(&mut self, layers: &[u16], input: &[u8], room: &mut Room, out: &mut Output<'_>) -> bool {
         let Some((&number, deeper)) = layers.split_first() else { return input.is_empty() || out(input) };
         if self.kind(number) == 1 {
-            return self.brotli(number, deeper, input, left, out);
+            return self.brotli(number, deeper, input, room, out);
         }
         // Out of its place, so that the deeper ones can be reached while this one's window is read.
         let Some(mut inflater) = self.all[usize::from(number)].take() else { return false };
-        let mut hand_on = |part: &[u8], left: &mut usize| self.layer(deeper, part, left, out);
-        let wants = inflater.run(input, left, &mut hand_on);
+        let mut hand_on = |part: &[u8], room: &mut Room| self.layer(deeper, part, room, out);
+        let wants = inflater.run(input, room, &mut hand_on);
         self.all[usize::from(number)] = Some(inflater);
         wants
     }
 
     /// A layer of Brotli.
-    fn brotli(&mut self, number: u16, deeper: &[u16], input: &[u8], left: &mut usize, out: &mut Output<'_>) -> bool {
+    fn brotli(&mut self, number: u16, deeper: &[u16], input: &[u8], room: &mut Room, out: &mut Output<'_>) -> bool {
         let Some(mut brotli) = self.place_of_brotli(number).take() else { return false };
         let (mut rest, mut wants) = (input, true);
-        while *left > 0 && wants {
+        while room.is_left() && wants {
             let step = brotli.step(rest, &mut self.memory);
             rest = &rest[step.used.min(rest.len())..];
-            *left = left.saturating_sub(step.cost);
+            room.out = room.out.saturating_sub(step.made);
+            room.work = room.work.saturating_sub(step.cost);
+            room.is_cut |= step.is_cut;
             self.taken_away += u64::from(step.lacks_memory);
-            wants = step.made == 0 || self.layer(deeper, brotli.out(step.made), left, out);
+            wants = step.made == 0 || self.layer(deeper, brotli.out(step.made), room, out);
             if step.is_done {
                 break;
             }
         }
         *self.place_of_brotli(number) = Some(brotli);
-        wants && *left > 0
+        wants && room.is_left()
     }
 }
 
 impl Inflater {
-    fn run(&mut self, input: &[u8], left: &mut usize, next: &mut dyn FnMut(&[u8], &mut usize) -> bool) -> bool {
+    fn run(&mut self, input: &[u8], room: &mut Room, next: &mut dyn FnMut(&[u8], &mut Room) -> bool) -> bool {
         let mut rest = input;
         loop {
-            match self.read(&mut rest, left, next) {
+            match self.read(&mut rest, room, next) {
                 Ok(wants) => return wants,
                 // An error behind bytes that have come out ends the stream; where it was read otherwise than it says, both what
                 // has come out and the bytes as they are go on.
@@ -397,7 +418,7 @@ impl Inflater {
                 },
             }
             if self.phase == Phase::Passed {
-                return next(input, left);
+                return next(input, room);
             }
         }
     }
@@ -406,13 +427,13 @@ impl Inflater {
     fn read(
         &mut self,
         rest: &mut &[u8],
-        left: &mut usize,
-        next: &mut dyn FnMut(&[u8], &mut usize) -> bool,
+        room: &mut Room,
+        next: &mut dyn FnMut(&[u8], &mut Room) -> bool,
     ) -> Result<bool, bool> {
         let mut any = false;
         loop {
             match &mut self.phase {
-                Phase::Passed => return Ok(next(rest, left)),
+                Phase::Passed => return Ok(next(rest, room)),
                 Phase::End => return Ok(true),
                 Phase::Header(header) => {
                     let Some((&byte, behind)) = rest.split_first() else { return Ok(true) };
@@ -422,16 +443,16 @@ impl Inflater {
                     }
                 }
                 Phase::Blocks => {
-                    if *left == 0 {
+                    if !room.is_left() {
                         return Ok(false);
                     }
                     let (status, used, made) =
                         decompress(&mut self.state, rest, &mut self.window, self.at, TINFL_FLAG_HAS_MORE_INPUT);
                     *rest = &rest[used..];
-                    let made = made.min(*left);
-                    *left -= made;
+                    let made = made.min(room.out).min(room.work);
+                    (room.out, room.work) = (room.out - made, room.work - made);
                     any |= made > 0;
-                    let wants = made == 0 || next(&self.window[self.at..self.at + made], left);
+                    let wants = made == 0 || next(&self.window[self.at..self.at + made], room);
                     self.at = (self.at + made) & (WINDOW - 1);
                     match status {
                         TINFLStatus::Done => self.phase = Phase::End,
@@ -466,7 +487,7 @@ mod tests {
         let (mut layers, mut out) = (Layers::default(), Vec::new());
         assert!(formats.iter().all(|&format| pool.add(&mut layers, format)));
         for part in input.chunks(piece.max(1)) {
-            pool.decode(&layers, part, 1 << 20, &mut |bytes| {
+            pool.decode(&layers, part, &mut Room::new(1 << 20, 1 << 20), &mut |bytes| {
                 out.extend_from_slice(bytes);
                 true
             });
@@ -507,7 +528,7 @@ mod tests {
         assert_eq!(pool.taken_away, 1);
         let mut run = |layers: &Layers| {
             let mut out = Vec::new();
-            pool.decode(layers, &stored(b"text"), 100, &mut |bytes| {
+            pool.decode(layers, &stored(b"text"), &mut Room::new(100, 100), &mut |bytes| {
                 out.extend_from_slice(bytes);
                 true
             });
@@ -524,13 +545,15 @@ mod tests {
         let mut pool = Inflaters::new(1, 0);
         let (mut layers, mut out) = (Layers::default(), 0);
         assert!(pool.add(&mut layers, Format::Bare) && !pool.add(&mut layers, Format::Bare));
-        let made = pool.decode(&layers, &bomb, 100_000, &mut |bytes| {
+        let mut room = Room::new(100_000, 150_000);
+        pool.decode(&layers, &bomb, &mut room, &mut |bytes| {
             out += bytes.len();
             true
         });
-        assert_eq!((made, out), (100_000, 100_000));
-        let made = pool.decode(&layers, &bomb, 100_000, &mut |_| false);
-        assert!(made <= WINDOW, "{made}: more than was wanted");
+        assert_eq!((room.out, room.work, out), (0, 50_000, 100_000));
+        let mut room = Room::new(100_000, 100_000);
+        pool.decode(&layers, &bomb, &mut room, &mut |_| false);
+        assert!(room.out >= 100_000 - WINDOW, "{room:?}: more than was wanted");
     }
 
     proptest! {

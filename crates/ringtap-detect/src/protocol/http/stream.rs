@@ -186,11 +186,14 @@ impl Http {
         }
     }
 
-    /// What a side has sent will not be followed by more, or not for long: what is there of its content is to be looked at.
-    pub(crate) fn flush(&mut self, flow: usize, side: usize, values: &mut Values) -> Step {
+    /// What a side has sent will not be followed by more, or not for long: what is there of its content is to be looked at; if it
+    /// `is_all` that ever comes, what was sent as well as what came out of decompressors for it.
+    pub(crate) fn flush(&mut self, flow: usize, side: usize, is_all: bool, values: &mut Values) -> Step {
         let Some(connection) = self.pools.find(flow) else { return Step::More };
         let Some(transaction) = self.pools.connection(connection).sides[side].transaction else { return Step::More };
-        self.add_raw(connection, transaction, side);
+        if is_all {
+            self.add_raw(connection, transaction, side);
+        }
         let message = self.pools.message(transaction, side);
         if !message.has_begun || message.body.len() == message.inspected as usize {
             return Step::More;

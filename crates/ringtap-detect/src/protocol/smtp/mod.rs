@@ -58,6 +58,8 @@ pub(crate) struct State {
     beyond: u64,
     /// A chunk of it was refused: the next MAIL begins another one.
     is_refused: bool,
+    /// It begins with what is in doubt: if that is none of it, it has not begun.
+    begins_in_doubt: bool,
     /// The message's last line is not over: it was longer than [`MAX_LINE`].
     is_in_line: bool,
     /// The same of each side's last command or reply.
@@ -82,6 +84,17 @@ enum Mode {
     Chunk(u64, bool),
     /// Behind what a server has read of a chunk that reads 32 bits of its size, the last one or not: a command, or more of it.
     Doubt(bool),
+}
+
+impl Mode {
+    /// Whether a client's line is a command; what is in doubt, if it is one that there is.
+    fn has_command(self, state: &State, line: &[u8]) -> bool {
+        match self {
+            Self::Commands => true,
+            Self::Doubt(_) => !state.is_in_line && is_command(line),
+            Self::Data | Self::Chunk(..) => false,
+        }
+    }
 }
 
 /// Where the notes of a transaction are kept: as of the other side, whose contents nobody keeps.
@@ -147,7 +160,8 @@ fn begins(line: &[u8], word: &[u8]) -> bool {
 
 fn frame(state: &dialog::State, side: usize, bytes: &[u8]) -> Frame {
     let dialog::State::Smtp(state) = state else { return Frame::Lost };
-    let most = if side == 0 && state.mode == Mode::Commands { MAX_COMMAND } else { MAX_LINE };
+    let is_command = side == 0 && state.mode.has_command(state, bytes);
+    let most = if is_command { MAX_COMMAND } else { MAX_LINE };
     let line = match memchr::memchr(b'\n', &bytes[..bytes.len().min(most)]) {
         Some(end) => end + 1,
         None if bytes.len() < most => 0,
@@ -170,7 +184,7 @@ fn frame(state: &dialog::State, side: usize, bytes: &[u8]) -> Frame {
 fn read(talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
     let dialog::State::Smtp(state) = talking.state else { return false };
     let mut now = *state;
-    let is_content = talking.side == 0 && now.mode != Mode::Commands;
+    let is_content = talking.side == 0 && !now.mode.has_command(&now, line);
     // What goes on with a line that was too long is no line of its own: one reply is to all of it, wherever it is read.
     let goes_on = now.is_cut[talking.side] || (!is_content && !line.ends_with(b"\n"));
     let was_cut = goes_on && std::mem::replace(&mut now.is_cut[talking.side], !line.ends_with(b"\n"));
@@ -191,14 +205,16 @@ fn read(talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
             }
         }
         (_, Mode::Chunk(left, is_last)) => chunk_line(&mut now, talking, line, (left, is_last), found),
-        (_, Mode::Doubt(is_last)) if is_command(line) => {
+        (_, Mode::Doubt(is_last)) if !is_content => {
             let any = end_chunk(&mut now, talking, is_last, found);
             command(&mut now, talking, line, found) || any
         }
-        (_, Mode::Doubt(is_last)) => {
+        (_, Mode::Doubt(is_last)) if now.before_chunk == u32::MAX => {
+            // It was answered before its end: all of it comes.
             let left = std::mem::take(&mut now.beyond);
             chunk_line(&mut now, talking, line, (left, is_last), found)
         }
+        (_, Mode::Doubt(_)) => line_in_doubt(&mut now, talking, line, found),
     };
     if let dialog::State::Smtp(state) = talking.state {
         *state = now;
@@ -245,11 +261,24 @@ fn chunk_line(
     any
 }
 
+/// A line that is more of a chunk, or a command that nobody knows and the server answers. Where the message had begun before it is left
+/// out: it would hide what the message goes on with.
+fn line_in_doubt(state: &mut State, talking: &mut Talking<'_>, line: &[u8], found: &mut Found<'_>) -> bool {
+    let goes_on = std::mem::replace(&mut state.is_in_line, !line.ends_with(b"\n"));
+    state.waiting = state.waiting.saturating_add(u32::from(!goes_on));
+    state.begins_in_doubt && message_line(state, talking, line, found)
+}
+
 /// A chunk has ended without another line of it.
 fn end_chunk(state: &mut State, talking: &mut Talking<'_>, is_last: bool, found: &mut Found<'_>) -> bool {
-    (state.mode, state.beyond) = (Mode::Commands, 0);
+    (state.mode, state.beyond, state.is_in_line) = (Mode::Commands, 0, false);
+    let began_in_doubt = std::mem::take(&mut state.begins_in_doubt);
     if !is_last {
-        return false;
+        let any = began_in_doubt && state.mime.is_in_file() && put(state, talking, Event::FileEnds, found);
+        if began_in_doubt {
+            (state.mime, state.is_in_head, state.is_noted) = (Mime::default(), true, false);
+        }
+        return any;
     }
     let any = message_part(state, talking, b"", found);
     put(state, talking, Event::End, found) || any
@@ -414,14 +443,16 @@ fn chunk(
 ) -> bool {
     let Some((size, is_last)) = size(parameters) else { return false };
     let len = size & u64::from(u32::MAX);
-    if !state.is_chunked {
+    let is_first = !state.is_chunked;
+    if is_first {
         *state = State { is_chunked: true, is_in_head: true, ..session };
     }
     state.before_chunk = state.waiting - 1;
     state.beyond = size - len;
+    state.is_in_line = false;
     match len {
         0 if state.beyond > 0 => {
-            state.mode = Mode::Doubt(is_last);
+            (state.mode, state.begins_in_doubt) = (Mode::Doubt(is_last), is_first);
             false
         }
         0 => end_chunk(state, talking, is_last, found),
