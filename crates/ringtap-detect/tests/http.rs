@@ -513,10 +513,10 @@ fn what_comes_behind_packed_content_makes_no_look_each() {
     let packed = blocks(0, &[b"an evil-answer"]);
     let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: {}\r\n\r\n", packed.len());
     let response = [head.as_bytes(), &packed, &b"more of it\n".repeat(1000)].concat();
-    let rule = r#"alert http any any -> any any (http.stat_code; content:"200"; file.data; content:"none"; sid:1;)"#;
+    let rule = r#"alert http any any -> any any (http.stat_code; content:"200"; file.data; content:"more of"; content:!"evil"; sid:1;)"#;
     let mut detector = detector(&[ANSWER.replace("sid:1", "sid:2").as_str(), rule].join("\n"));
     let texts: [(bool, &[u8]); 2] = [(true, b"GET / HTTP/1.1\r\n\r\n"), (false, &response)];
-    assert_eq!(sids(&mut detector, &session(&texts, 100)), [2]);
+    assert_eq!(sids(&mut detector, &session(&texts, 110)), [2]);
     let checks: u64 = detector.profile().iter().map(|profile| profile.checks).sum();
     assert!(checks < 20, "{checks}");
 }
