@@ -489,3 +489,34 @@ fn a_pause_puts_nothing_into_brotli() {
         assert_eq!(found.0, [1], "silent: {waits}");
     }
 }
+
+/// What was sent is looked at once all rules have seen what came out of it: it takes none of their time.
+#[test]
+fn what_was_sent_hides_nothing_that_came_out() {
+    let patterns =
+        (0..5000).map(|number| format!("alert http any any -> any any (http.response_body; content:\"pattern-{number:04}\"; content:\"none\"; sid:{};)\n", number + 10));
+    let rules: String = patterns.chain([ANSWER.to_owned()]).collect();
+    let plain = [&b"."[..]; 1500].concat();
+    let packed = [&blocks(0, &[&plain, b"an evil-answer"])[..], &b"pattern-x".repeat(11_000)].concat();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: {}\r\n\r\n", packed.len());
+    let response = [head.as_bytes(), &packed].concat();
+    let texts: [(bool, &[u8]); 2] = [(true, b"GET / HTTP/1.1\r\n\r\n"), (false, &response)];
+    let limits = ringtap_detect::Limits { budget: 10_000, ..support::limits() };
+    let mut detector = ringtap_detect::Detector::new(support::program(&rules), limits);
+    assert_eq!(sids(&mut detector, &session(&texts, 1400)), [1]);
+    assert!(detector.counters().budget_hits > 0);
+}
+
+/// What comes behind a message's end is looked at together, packed or not.
+#[test]
+fn what_comes_behind_packed_content_makes_no_look_each() {
+    let packed = blocks(0, &[b"an evil-answer"]);
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: {}\r\n\r\n", packed.len());
+    let response = [head.as_bytes(), &packed, &b"more of it\n".repeat(1000)].concat();
+    let rule = r#"alert http any any -> any any (http.stat_code; content:"200"; file.data; content:"more of"; content:!"evil"; sid:1;)"#;
+    let mut detector = detector(&[ANSWER.replace("sid:1", "sid:2").as_str(), rule].join("\n"));
+    let texts: [(bool, &[u8]); 2] = [(true, b"GET / HTTP/1.1\r\n\r\n"), (false, &response)];
+    assert_eq!(sids(&mut detector, &session(&texts, 110)), [2]);
+    let checks: u64 = detector.profile().iter().map(|profile| profile.checks).sum();
+    assert!(checks < 20, "{checks}");
+}

@@ -40,13 +40,15 @@ impl Framing {
 }
 
 impl Http {
-    /// Puts a content as it was sent behind what came out of decompressors for it.
+    /// Puts a content as it was sent behind what came out of decompressors for it, once rules have looked at all of that: it takes none of
+    /// their time.
     pub(super) fn add_raw(&mut self, connection: u32, transaction: u32, side: usize) {
         let message = self.pools.message(transaction, side);
-        let (mut raw, mut body) = (std::mem::take(&mut message.raw), message.body);
-        if raw.is_empty() {
+        if message.raw.is_empty() || message.body.len() > message.inspected as usize {
             return;
         }
+        message.has_added_raw = true;
+        let (mut raw, mut body) = (std::mem::take(&mut message.raw), message.body);
         self.decoded.clear();
         self.pools.blocks.copy(&raw, &mut self.decoded);
         self.pools.blocks.free(&mut raw);
@@ -242,6 +244,14 @@ impl Reading<'_> {
         let mut layers = std::mem::take(&mut message.layers);
         self.http.pools.inflaters.release(&mut layers);
         *self.phase() = if is_response { Phase::After } else { Phase::Idle };
+    }
+
+    /// Whether the side's message is all there, and what was sent of it is still to be looked at. What comes behind its end waits.
+    pub(super) fn raw_due(&mut self) -> Reached {
+        let transaction = self.http.pools.connection(self.connection).sides[self.side].transaction?;
+        let message = self.message(transaction);
+        let is_due = message.is_complete && !message.has_added_raw && !message.raw.is_empty();
+        if is_due { self.body_due(transaction) } else { None }
     }
 
     /// Whether there is so much new content that rules are to look at it.

@@ -139,6 +139,9 @@ impl Http {
         }
         let mut reading = Reading { http: self, connection, side };
         loop {
+            if let Some((stage, transaction)) = reading.raw_due() {
+                return self.put(MessageKey { transaction, side, file: 0 }, stage, values);
+            }
             if let Some(ended) = reading.next_ended() {
                 return Step::Ended(ended);
             }

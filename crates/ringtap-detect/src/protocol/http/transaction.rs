@@ -28,6 +28,7 @@ pub(super) struct Message {
     /// that.
     pub(super) raw: Chain,
     pub(super) keeps_raw: bool,
+    pub(super) has_added_raw: bool,
     /// Bytes of the content: as sent, and without its content codings.
     pub(super) sent_len: u64,
     pub(super) decoded_len: u64,
