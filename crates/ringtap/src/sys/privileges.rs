@@ -238,7 +238,44 @@ fn all_done(threads_told: &[i32]) -> io::Result<bool> {
     Ok(threads_told.iter().all(|thread| done.contains(thread) || !alive.contains(thread)))
 }
 
+/// Those that run our code. io_uring's workers are the kernel's: they take no signal, stay for five seconds after their work, and do each
+/// request with the credentials of who gave it.
 fn threads() -> io::Result<Vec<i32>> {
     let threads = std::fs::read_dir("/proc/self/task")?.flatten();
-    Ok(threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect())
+    let all = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+    Ok(all.filter(|&thread| !is_worker(thread)).collect())
+}
+
+/// Whether a thread is a worker of io_uring's (PF_IO_WORKER among the flags of proc_pid_stat(5), the seventh field behind the name).
+fn is_worker(thread: i32) -> bool {
+    const PF_IO_WORKER: u64 = 0x10;
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & PF_IO_WORKER != 0)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use io_uring::{IoUring, opcode, types};
+
+    use super::*;
+
+    #[test]
+    fn workers_of_the_kernel_are_not_waited_for() {
+        let mut ring = IoUring::new(1).unwrap();
+        let file = tempfile::tempfile().unwrap();
+        // Given to a worker in any case.
+        let entry = opcode::Fsync::new(types::Fd(file.as_raw_fd())).build().flags(io_uring::squeue::Flags::ASYNC);
+        // SAFETY: the entry points to nothing, and the file is open until it is done.
+        unsafe { ring.submission().push(&entry) }.unwrap();
+        ring.submit_and_wait(1).unwrap();
+        assert_eq!(ring.completion().next().unwrap().result(), 0);
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let all: Vec<i32> = tasks.map(|task| task.file_name().to_str().unwrap().parse().unwrap()).collect();
+        let workers: Vec<i32> = all.into_iter().filter(|&thread| is_worker(thread)).collect();
+        assert!(!workers.is_empty(), "a worker stays for a while");
+        let ours = threads().unwrap();
+        // SAFETY: a plain system call.
+        assert!(ours.contains(&unsafe { libc::gettid() }) && workers.iter().all(|worker| !ours.contains(worker)));
+    }
 }
