@@ -40,11 +40,15 @@
 struct ringtap_dpdk {
 	uint16_t id;
 	uint16_t queues;
-	struct rte_mempool *pool;
 	uint8_t *memory;
 	struct rte_eth_stats before;
-	/* Of each queue: becomes readable with its interrupt; -1 where it has none. */
-	int bells[];
+	struct queue {
+		/* Its buffers. Only the queue's thread takes them and gives them back: pools of several threads are for those that
+		 * none of them can hold up for good (DPDK's "Known issues" of the ring library), which real-time threads may. */
+		struct rte_mempool *pool;
+		/* Becomes readable with its interrupt; -1 where it has none. */
+		int bell;
+	} queue[];
 };
 
 /* What DPDK says at the level of errors, and in a trial's process where it goes at once. */
@@ -242,6 +246,15 @@ static uint64_t spread(const struct rte_eth_dev_info *info)
 	return info->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_SCTP);
 }
 
+/* A key of one word over and over gives both directions of a flow the same hash. */
+static uint8_t rss_key[128];
+
+/* Whether both directions of a flow come by one queue: it takes our key. */
+static int spreads_alike(const struct rte_eth_dev_info *info)
+{
+	return spread(info) != 0 && info->hash_key_size > 0 && info->hash_key_size <= sizeof(rss_key);
+}
+
 int ringtap_dpdk_limits(const char *name, struct ringtap_dpdk_limits *limits)
 {
 	struct rte_eth_dev_info info;
@@ -253,7 +266,7 @@ int ringtap_dpdk_limits(const char *name, struct ringtap_dpdk_limits *limits)
 	if (error != 0)
 		return error;
 	limits->queues = info.max_rx_queues;
-	limits->spreads = spread(&info) != 0;
+	limits->spreads = spreads_alike(&info);
 	copy(limits->driver, sizeof(limits->driver), info.driver_name);
 	return 0;
 }
@@ -276,18 +289,16 @@ static void add_range(struct rte_mempool *pool, void *opaque, struct rte_mempool
 /* Configures the port with `queues` queues of about `*slots` descriptors. */
 static int configure(struct ringtap_dpdk *port, const struct rte_eth_dev_info *info, uint16_t *slots)
 {
-	/* A key of one word over and over gives both directions of a flow the same hash. */
-	static uint8_t key[128];
 	struct rte_eth_conf conf = { .intr_conf.rxq = 1 };
 	uint16_t send_slots = 64;
 	int error;
 
 	if (port->queues > 1 && spread(info) != 0) {
-		for (size_t at = 0; at < sizeof(key); at++)
-			key[at] = at % 2 == 0 ? 0x6d : 0x5a;
+		for (size_t at = 0; at < sizeof(rss_key); at++)
+			rss_key[at] = at % 2 == 0 ? 0x6d : 0x5a;
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf.rx_adv_conf.rss_conf.rss_hf = spread(info);
-		conf.rx_adv_conf.rss_conf.rss_key = info->hash_key_size > 0 && info->hash_key_size <= sizeof(key) ? key : NULL;
+		conf.rx_adv_conf.rss_conf.rss_key = spreads_alike(info) ? rss_key : NULL;
 		conf.rx_adv_conf.rss_conf.rss_key_len = info->hash_key_size;
 	}
 	/* Nothing is sent, but not every driver has a receive queue without one to send. */
@@ -299,31 +310,39 @@ static int configure(struct ringtap_dpdk *port, const struct rte_eth_dev_info *i
 	return error;
 }
 
-/* Makes the pool, hands its buffers to the queues and lets packets in. */
-static int fill_and_start(struct ringtap_dpdk *port, const struct ringtap_dpdk_request *request, uint16_t slots,
-			  struct ringtap_dpdk_facts *facts)
+/* Makes the pools for `rings` rings a queue, hands their buffers to the queues and lets packets in. */
+static int fill_and_start(struct ringtap_dpdk *port, const struct ringtap_dpdk_request *request, uint32_t rings,
+			  uint16_t slots, struct ringtap_dpdk_facts *facts)
 {
 	/* Whatever is lent, a full ring of buffers is left, so that a driver never finds the pool empty. */
-	uint32_t buffers = port->queues * ((uint32_t)slots + request->lent + 2 * BURST);
+	uint32_t lent = request->lent + 2 * BURST;
 	struct range range = { .start = UINTPTR_MAX, .end = 0 };
 	char name[RTE_MEMPOOL_NAMESIZE];
 	int error = 0;
 
-	snprintf(name, sizeof(name), "ringtap%u", port->id);
-	/* Without caches, which only threads of EAL's have. */
-	port->pool = rte_pktmbuf_pool_create(name, buffers, 0, 0, ROOM_BYTES, SOCKET_ID_ANY);
-	if (port->pool == NULL)
-		return -(rte_errno > 0 ? rte_errno : ENOMEM);
-	rte_mempool_mem_iter(port->pool, add_range, &range);
+	for (uint16_t at = 0; at < port->queues; at++) {
+		snprintf(name, sizeof(name), "ringtap%u.%u", port->id, at);
+		/* Without caches, which only threads of EAL's have. */
+		port->queue[at].pool = rte_pktmbuf_pool_create_by_ops(name, rings * (uint32_t)slots + lent, 0, 0, ROOM_BYTES,
+								      SOCKET_ID_ANY, "ring_sp_sc");
+		if (port->queue[at].pool == NULL)
+			return -(rte_errno > 0 ? rte_errno : ENOMEM);
+		rte_mempool_mem_iter(port->queue[at].pool, add_range, &range);
+	}
 	port->memory = (uint8_t *)range.start;
 	facts->memory = port->memory;
 	facts->memory_bytes = range.end - range.start;
-	for (uint16_t queue = 0; error == 0 && queue < port->queues; queue++)
-		error = rte_eth_rx_queue_setup(port->id, queue, slots, SOCKET_ID_ANY, NULL, port->pool);
+	for (uint16_t at = 0; error == 0 && at < port->queues; at++)
+		error = rte_eth_rx_queue_setup(port->id, at, slots, SOCKET_ID_ANY, NULL, port->queue[at].pool);
 	if (error == 0)
 		error = rte_eth_stats_get(port->id, &port->before);
 	if (error == 0)
 		error = rte_eth_dev_start(port->id);
+	/* A driver that fills more than it was asked for would find nothing to give for what it hands over. */
+	for (uint16_t at = 0; error == 0 && at < port->queues; at++) {
+		if (rte_mempool_avail_count(port->queue[at].pool) < lent)
+			error = -ENOBUFS;
+	}
 	return error;
 }
 
@@ -350,10 +369,10 @@ static void give_up(struct ringtap_dpdk *port)
 {
 	rte_eth_dev_stop(port->id);
 	rte_eth_dev_close(port->id);
-	rte_mempool_free(port->pool);
-	for (uint16_t queue = 0; queue < port->queues; queue++) {
-		if (port->bells[queue] >= 0)
-			close(port->bells[queue]);
+	for (uint16_t at = 0; at < port->queues; at++) {
+		rte_mempool_free(port->queue[at].pool);
+		if (port->queue[at].bell >= 0)
+			close(port->queue[at].bell);
 	}
 	free(port);
 }
@@ -361,7 +380,7 @@ static void give_up(struct ringtap_dpdk *port)
 struct ringtap_dpdk *ringtap_dpdk_open(const struct ringtap_dpdk_request *request, struct ringtap_dpdk_facts *facts,
 				       char *said, size_t room)
 {
-	struct ringtap_dpdk *port = calloc(1, sizeof(*port) + request->queues * sizeof(int));
+	struct ringtap_dpdk *port = calloc(1, sizeof(*port) + request->queues * sizeof(struct queue));
 	uint16_t slots = (uint16_t)RTE_MIN(request->slots, (uint32_t)UINT16_MAX);
 	struct rte_eth_rxq_info queue;
 	struct rte_eth_dev_info info;
@@ -381,10 +400,11 @@ struct ringtap_dpdk *ringtap_dpdk_open(const struct ringtap_dpdk_request *reques
 	}
 	port->queues = (uint16_t)request->queues;
 	for (uint16_t at = 0; at < port->queues; at++)
-		port->bells[at] = -1;
+		port->queue[at].bell = -1;
 	error = configure(port, &info, &slots);
 	if (error == 0)
-		error = fill_and_start(port, request, slots, facts);
+		/* vmxnet3 fills two rings a queue. */
+		error = fill_and_start(port, request, strcmp(info.driver_name, "net_vmxnet3") == 0 ? 2 : 1, slots, facts);
 	if (error != 0) {
 		say(said, room, error);
 		give_up(port);
@@ -392,12 +412,12 @@ struct ringtap_dpdk *ringtap_dpdk_open(const struct ringtap_dpdk_request *reques
 	}
 	copy(facts->driver, sizeof(facts->driver), info.driver_name);
 	facts->slots = rte_eth_rx_queue_info_get(port->id, 0, &queue) == 0 && queue.nb_desc > 0 ? queue.nb_desc : slots;
-	facts->spreads = port->queues > 1 && spread(&info) != 0;
+	facts->spreads = port->queues > 1 && spreads_alike(&info);
 	facts->is_virtual = strcmp(rte_bus_name(rte_dev_bus(info.device)), "vdev") == 0;
 	facts->promiscuous = request->promiscuous != 0 && rte_eth_promiscuous_enable(port->id) == 0;
 	facts->has_link = rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 	for (uint16_t at = 0; at < port->queues; at++)
-		port->bells[at] = make_bell(port->id, at);
+		port->queue[at].bell = make_bell(port->id, at);
 	return port;
 }
 
@@ -455,13 +475,13 @@ void ringtap_dpdk_mask(struct ringtap_dpdk *port, uint32_t queue)
 
 int ringtap_dpdk_fd(struct ringtap_dpdk *port, uint32_t queue)
 {
-	return port->bells[queue];
+	return port->queue[queue].bell;
 }
 
 void ringtap_dpdk_clear(struct ringtap_dpdk *port, uint32_t queue)
 {
 	struct epoll_event event;
-	int rung = epoll_wait(port->bells[queue], &event, 1, 0);
+	int rung = epoll_wait(port->queue[queue].bell, &event, 1, 0);
 
 	(void)rung;
 }

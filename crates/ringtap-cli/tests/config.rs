@@ -70,6 +70,11 @@ fn keys_that_exclude_one_another_are_told() {
     let ended = ringtap(&["config", "check", &write(folder.path(), "both.toml", text)]);
     assert_eq!(ended.code(), 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("both.toml:5: ") && ended.stderr.contains("exclude one another"), "{}", ended.stderr);
+    // What the program would not read is not right either.
+    let open = write(folder.path(), "open.toml", "[capture]\ninterface = \"eth1\"\n");
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let ended = ringtap(&["config", "check", &open]);
+    assert!(ended.code() == 1 && ended.stderr.contains("others may write it"), "{}", ended.stderr);
     // What is missing may be typed.
     let part = write(folder.path(), "part.toml", "[capture]\nrotate-keep = 3\n");
     assert_eq!(ringtap(&["config", "check", &part]).code(), 0);

@@ -67,11 +67,13 @@ pub(crate) struct Port {
     stamps: [u64; BATCH],
     /// Of the frames that the kernel refused, those that are counted as lost.
     told: u64,
+    /// Their bytes.
+    told_bytes: u64,
 }
 
 impl Port {
     pub(crate) fn new(way: Way, mtu: Arc<AtomicU32>) -> Self {
-        Self { way, mtu, waiting: 0, waiting_bytes: 0, stamps: [0; BATCH], told: 0 }
+        Self { way, mtu, waiting: 0, waiting_bytes: 0, stamps: [0; BATCH], told: 0, told_bytes: 0 }
     }
 
     /// Takes a packet, or counts why it can't. `true`: it is time to [flush](Self::flush).
@@ -109,9 +111,10 @@ impl Port {
             }
         };
         let waiting = std::mem::take(&mut self.waiting);
-        let refused = self.newly_refused(waiting as u64);
+        let bytes = std::mem::take(&mut self.waiting_bytes);
+        let (refused, refused_bytes) = self.newly_refused(waiting as u64, bytes);
         counts.drop_many(Cause::TooLong, refused);
-        counts.forward(waiting as u64 - refused, std::mem::take(&mut self.waiting_bytes));
+        counts.forward(waiting as u64 - refused, bytes - refused_bytes);
         // Taken behind the system call: each packet was here at most so long.
         let now_ns = match stamps {
             _ if waiting == 0 => return again,
@@ -125,16 +128,17 @@ impl Port {
         again
     }
 
-    /// How many frames a packet ring's kernel found too long since this was asked last, `most` at most: the others are told later, so
-    /// that no counter falls. An interface's MTU may have been changed, and that not be known yet.
-    fn newly_refused(&mut self, most: u64) -> u64 {
-        let Way::Ring(ring) = &self.way else { return 0 };
+    /// How many frames and bytes a packet ring's kernel found too long since this was asked last, at most so many: the others are told
+    /// later, so that no counter falls. An interface's MTU may have been changed, and that not be known yet.
+    fn newly_refused(&mut self, most: u64, most_bytes: u64) -> (u64, u64) {
+        let Way::Ring(ring) = &self.way else { return (0, 0) };
         if !ring.is_packet() {
-            return 0;
+            return (0, 0);
         }
         let fresh = (ring.refused() - self.told).min(most);
-        self.told += fresh;
-        fresh
+        let bytes = (ring.refused_bytes() - self.told_bytes).min(most_bytes);
+        (self.told, self.told_bytes) = (self.told + fresh, self.told_bytes + bytes);
+        (fresh, bytes)
     }
 
     /// Waits for what the device has not taken yet, until then; how many frames that were counted as forwarded did not leave, and why.

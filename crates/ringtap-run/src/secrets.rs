@@ -1,7 +1,8 @@
 //! Files that nobody else may read, and numbers that nobody can foresee.
 
+use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use ringtap::{Error, Result};
@@ -15,13 +16,16 @@ use crate::one_file;
 pub fn read_private(what: &str, path: &Path) -> Result<String> {
     let (operation, name) = (format!("read the {what}"), path.display().to_string());
     let failed = |error: std::io::Error| Error::os(&operation, &name, &error);
-    let found = path.metadata().map_err(failed)?;
-    let mode = found.permissions().mode();
+    let mut file = File::open(path).map_err(failed)?;
+    let found = file.metadata().map_err(failed)?;
+    let mode = found.mode();
     if found.is_file() && mode & 0o077 != 0 {
         return Err(Error::failed(&operation, &name, format!("its mode is {:04o}", mode & 0o7777))
             .way_out(format!("it may hold secrets: chmod 600 {name}")));
     }
-    std::fs::read_to_string(path).map_err(failed)
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
 }
 
 /// Reads a file whose words become options of this program: nobody may write it but root and who runs this, or they would choose what
@@ -32,7 +36,7 @@ pub fn read_private(what: &str, path: &Path) -> Result<String> {
 pub fn read_options(path: &Path) -> Result<String> {
     let (operation, name) = ("read the configuration", path.display().to_string());
     let failed = |error: std::io::Error| Error::os(operation, &name, &error);
-    let mut file = std::fs::File::open(path).map_err(failed)?;
+    let mut file = File::open(path).map_err(failed)?;
     let found = file.metadata().map_err(failed)?;
     let (owner, mode) = (found.uid(), found.mode());
     let is_ours = owner == 0 || owner == nix::unistd::geteuid().as_raw();
@@ -91,6 +95,8 @@ pub fn random() -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]

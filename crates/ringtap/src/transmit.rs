@@ -182,6 +182,11 @@ impl TransmitRing {
         }
     }
 
+    /// Bytes of the frames that a packet socket's kernel refused; 0 elsewhere, where nobody tells.
+    pub fn refused_bytes(&self) -> u64 {
+        if let Ring::Packet(ring) = &self.ring { ring.refused_bytes() } else { 0 }
+    }
+
     /// Whether it is a packet socket's.
     pub fn is_packet(&self) -> bool {
         matches!(self.ring, Ring::Packet(_))

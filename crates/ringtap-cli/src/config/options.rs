@@ -131,9 +131,14 @@ pub fn check(name: &str, path: &Path) -> Vec<Error> {
     };
     let command = command(name);
     let said = match said(&command, &file, &text) {
+        Ok(said) if said.is_empty() => return Vec::new(),
         Ok(said) => said,
         Err(faults) => return faults,
     };
+    // As at a start.
+    if let Err(error) = read_options(path) {
+        return vec![error];
+    }
     let first = OsString::from(name.to_owned());
     let typed = std::iter::once(first).chain(said.iter().map(|said| said.typed.clone()));
     let Err(error) = command.try_get_matches_from(typed) else { return Vec::new() };

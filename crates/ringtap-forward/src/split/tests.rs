@@ -441,6 +441,8 @@ fn what_the_kernel_finds_too_long_is_counted_and_the_rest_leaves_in_order() {
     assert_eq!(kernel.refuse(), Some(0));
     splitter.cycle_end(outbox);
     assert_eq!((tally().forwarded(), tally().outputs[0].lost_by(Cause::TooLong), balance(&tally())), (3, 2, 0));
+    let left = [flow(1), long(1200), flow(2)];
+    assert_eq!(tally().outputs[0].bytes, left.iter().map(|frame| frame.len() as u64).sum::<u64>());
     // One that was counted as forwarded, and waited for the device.
     assert_eq!((kernel.send(1), kernel.refuse()), (vec![flow(1)], Some(1)));
     flood(&mut splitter, &[flow(3), flow(4)]);

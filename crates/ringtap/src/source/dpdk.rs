@@ -81,7 +81,7 @@ fn open(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<Strin
                 queue: Some(number),
                 zero_copy: Some(!facts.is_virtual),
                 ring_slots: facts.slots as usize,
-                // The pool is one for all queues.
+                // The pools lie in one region.
                 memory_bytes: if number == 0 { memory_bytes } else { 0 },
                 library: Some(eal.name().to_owned()),
                 ..Description::new(NAME, object.clone())
@@ -268,17 +268,19 @@ impl FrameOwner for Queue {
 impl DpdkSource {
     /// Takes what is there, where nothing is held yet.
     fn take(&mut self) {
-        let most = self.rest.map_or(BURST_MAX, |rest| rest.min(BURST_MAX as u64) as usize);
-        if !self.slots.is_empty() || most == 0 {
-            return;
-        }
-        self.queue.receive(most, &mut self.slots, clock::realtime_ns);
-        let count = self.slots.len() as u64;
-        if let Some(rest) = &mut self.rest {
-            *rest -= count;
-        }
-        if count > 0 {
+        while self.slots.is_empty() {
+            let most = self.rest.map_or(BURST_MAX, |rest| rest.min(BURST_MAX as u64) as usize);
+            if most == 0 {
+                return;
+            }
+            let count = self.queue.receive(most, &mut self.slots, clock::realtime_ns) as u64;
+            if count == 0 {
+                return;
+            }
             self.shared.taken.fetch_add(count, Ordering::Relaxed);
+            // At the end a burst of which nothing made sense is not the last one; before it, the next turn goes on.
+            let Some(rest) = &mut self.rest else { return };
+            *rest -= count;
         }
     }
 

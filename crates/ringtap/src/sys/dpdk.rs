@@ -434,19 +434,21 @@ impl Queue {
         self.number
     }
 
-    /// Up to `most` packets that are there now, into `slots` (which has room for them), stamped with the time `now_ns` that is asked for once.
-    pub(crate) fn receive(&mut self, most: usize, slots: &mut Vec<Slot>, now_ns: impl FnOnce() -> u64) {
+    /// Up to `most` packets that are there now, into `slots` (which has room for them), stamped with the time `now_ns` that is asked for
+    /// once. How many came, those included that did not lie in the port's memory.
+    pub(crate) fn receive(&mut self, most: usize, slots: &mut Vec<Slot>, now_ns: impl FnOnce() -> u64) -> usize {
         let most = most.min(BURST_MAX).min(slots.capacity() - slots.len());
         let Self { port, number, packets, invalid, .. } = self;
         // SAFETY: an open port, one of its queues, which `&mut self` keeps others from, and room for as many as are asked for.
         let got = unsafe {
             (port.eal.library.ringtap_dpdk_receive)(port.handle.as_ptr(), *number, packets.as_mut_ptr(), most as u32)
         };
+        let got = (got as usize).min(most);
         if got == 0 {
-            return;
+            return 0;
         }
         let arrival_ns = now_ns();
-        for packet in &packets[..(got as usize).min(most)] {
+        for packet in &packets[..got] {
             let offset = usize::try_from(packet.offset).unwrap_or(usize::MAX);
             let Some(mut slot) = Slot::new(&port.region, offset, packet.len) else {
                 *invalid += 1;
@@ -459,6 +461,7 @@ impl Queue {
             slot.token = packet.token;
             slots.push(slot);
         }
+        got
     }
 
     /// The packets may be reused.

@@ -32,6 +32,8 @@ pub(crate) struct PacketTransmit {
     queued: u32,
     /// How many the kernel found malformed, or longer than the interface allows.
     refused: u64,
+    /// Their bytes.
+    refused_bytes: u64,
 }
 
 impl PacketTransmit {
@@ -53,7 +55,7 @@ impl PacketTransmit {
 
     /// A ring that is mapped.
     pub(crate) fn over(fd: OwnedFd, frames: Frames) -> Self {
-        Self { fd, frames, next: 0, oldest: 0, queued: 0, refused: 0 }
+        Self { fd, frames, next: 0, oldest: 0, queued: 0, refused: 0, refused_bytes: 0 }
     }
 
     /// As [`crate::sys::xsk_transmit::XskTransmit::send`].
@@ -99,6 +101,11 @@ impl PacketTransmit {
         self.refused
     }
 
+    /// Bytes of those.
+    pub(crate) fn refused_bytes(&self) -> u64 {
+        self.refused_bytes
+    }
+
     /// Frames handed over that the kernel has not taken yet, which it does in order. One that it has taken is the device's (and the
     /// kernel's still, TP_STATUS_SENDING): it leaves when its turn comes, also after this ring's end.
     pub(crate) fn pending(&mut self) -> u32 {
@@ -125,7 +132,9 @@ impl PacketTransmit {
         for place in 0..queued {
             let frame = self.waiting(from);
             let is_refused = place == 0 || limit.is_some_and(|limit| length_by_mtu(frame) >= limit);
-            if !is_refused {
+            if is_refused {
+                self.refused_bytes += frame.len() as u64;
+            } else {
                 self.move_up(from, to);
                 self.frames.status(to).store(TP_STATUS_SEND_REQUEST, Ordering::Release);
                 to = self.after(to);
