@@ -339,6 +339,22 @@ fn net_a_dpdk_port_without_interrupts_is_looked_at_by_the_clock() {
     }
 }
 
+/// Several queues have memory enough for the rings that they get unasked, and each packet of each comes.
+#[test]
+fn net_several_queues_of_a_dpdk_port_are_whole() {
+    const TEST: &str = "net_several_queues_of_a_dpdk_port_are_whole";
+    let place = Place::new(TEST);
+    let packets = [0, 1].map(|queue| place.numbered(&format!("{queue}.pcap"), queue * COUNT, COUNT));
+    let device = format!("--vdev=net_pcap0,rx_pcap={},rx_pcap={}", packets[0], packets[1]);
+    let file = place.at("both.pcapng");
+    let count = (2 * COUNT).to_string();
+    let mut command = place.command("net_pcap0", &device);
+    command.args(["--queues", "2", "--wait", "timer", "--period", "500us", "--json"]);
+    command.args(["-w", &file, "--spool", "4MiB", "--count", &count]);
+    let summary = assert_whole(TEST, &Capture::of(place.host(), command).end(), &file, 0..2 * COUNT);
+    assert_eq!(summary["sources"].as_array().map(Vec::len), Some(2), "{summary}");
+}
+
 /// One line each, whatever EAL does to its process.
 #[test]
 fn net_what_dpdk_cannot_open_is_one_line() {

@@ -49,8 +49,9 @@ const OPTIONS: &[(&[&str], Takes, About)] = &[
     (&["--vfio-vf-token"], Takes::Value, About::Other),
 ];
 
-/// Bytes of memory that a packet's buffer takes: the frame, DPDK's head room and head, its place in the pool.
-const BUFFER_BYTES: u64 = 2560;
+/// Bytes of memory that a packet's buffer takes among small pages: some 2.5 KB (the frame, DPDK's head room and head), none of which lies
+/// across a page's end (rte_mempool_op_populate_helper).
+const BUFFER_BYTES: u64 = 4096;
 /// Memory of rings, heaps and drivers beside that, MiB.
 const BESIDE_MIB: u64 = 24;
 
@@ -251,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_added() {
-        let fixed = "--lcores=0@(0,1) --no-huge --no-shconf -m26 --no-telemetry";
+        let fixed = "--lcores=0@(0,1) --no-huge --no-shconf -m28 --no-telemetry";
         assert_eq!(of("0000:02:00.0", "").unwrap(), format!("{fixed} -a 0000:02:00.0"));
         assert_eq!(of("net_null0", "").unwrap(), format!("{fixed} --no-pci"));
         let vdev = "--vdev=virtio_user0,path=/s";
@@ -268,7 +269,7 @@ mod tests {
     #[test]
     fn how_much_memory_is_taken_at_once_is_known() {
         let wants = Wants { port: "a", cpus: &[0], buffers: 1 << 20, huge_pages: false };
-        for (told, mib) in [("", 2584), ("-m 7", 7), ("-m7", 7), ("-m x", 0), ("--in-memory", 0)] {
+        for (told, mib) in [("", 4120), ("-m 7", 7), ("-m7", 7), ("-m x", 0), ("--in-memory", 0)] {
             assert_eq!(Arguments::new(told, wants).unwrap().mib, mib, "{told}");
         }
     }
