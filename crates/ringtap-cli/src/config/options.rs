@@ -101,6 +101,10 @@ pub fn keys(name: &str) -> Keys {
             _ => json!({"type": value}),
         };
         schema["description"] = arg.get_help().map(ToString::to_string).unwrap_or_default().into();
+        // One of EAL's is a token for a virtual function.
+        if arg.get_long() == Some("dpdk-args") {
+            schema["writeOnly"] = true.into();
+        }
         if let ([default], false) = (arg.get_default_values(), is_switch(arg)) {
             schema["default"] = default.to_string_lossy().into();
         }

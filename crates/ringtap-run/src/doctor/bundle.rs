@@ -57,7 +57,8 @@ pub fn write(path: &Path, texts: &[(&str, String)]) -> Result<()> {
     for file in FILES {
         // One that this kernel has not is not in it.
         if let Ok(text) = read(file) {
-            add(&mut archive, file.trim_start_matches('/'), &text).map_err(failed)?;
+            let text = without_addresses(&String::from_utf8_lossy(&text));
+            add(&mut archive, file.trim_start_matches('/'), text.as_bytes()).map_err(failed)?;
         }
     }
     let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
@@ -92,7 +93,9 @@ fn without_addresses(text: &str) -> String {
         // A full stop or colon may end a sentence.
         let bare = word.trim_end_matches(['.', ':']);
         let bare = if word.ends_with("::") { &word } else { bare };
-        if is_address(bare) {
+        // systemd names a card without a place in the host by its address (systemd.net-naming-scheme(7)).
+        let is_name = out.ends_with("enx") && bare.len() == 12;
+        if is_name || is_address(bare) {
             out.push_str("ADDRESS");
             out.push_str(&word[bare.len()..]);
         } else {
@@ -138,6 +141,7 @@ mod tests {
             ("fe80::44a5:4ff:fe41:dca9: copied", "ADDRESS: copied"),
             ("listens at 192.0.2.1:162 and [2001:db8::1]:162", "listens at ADDRESS and [ADDRESS]:162"),
             ("beside its own 02:00:00:00:00:01", "beside its own ADDRESS"),
+            ("enx001122aabbcc: 17 3, enxa", "enxADDRESS: 17 3, enxa"),
             ("known = [\"203.0.113.0/24\"]", "known = [\"ADDRESS/24\"]"),
             (
                 "Linux 6.18.44, 12:30:01, 0.0.0.0, [::]:162, 127.0.0.1, 1.5 MiB, face, add:",
