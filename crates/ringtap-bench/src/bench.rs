@@ -46,12 +46,23 @@ pub struct Wanted {
     pub receivers: Vec<String>,
     /// Folder of the results.
     pub out: PathBuf,
-    /// Whether they are added to what the folder's `bench.json` has.
-    pub add: bool,
+    /// What becomes of what the folder's `bench.json` has.
+    pub beside: Beside,
     /// The command line, for the record.
     pub command: String,
     /// Packets of the soak, and their rate.
     pub soak: Option<(u64, f64)>,
+}
+
+/// What becomes of earlier results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// They are replaced.
+    Nothing,
+    /// What is measured is added to them.
+    Added,
+    /// They are of the same command, which was cut off: its whole studies are kept, the others are made.
+    Resumed,
 }
 
 /// A benchmark under way.
@@ -89,7 +100,7 @@ impl<'t> Bench<'t> {
     /// No testbed can be built here, no receiver of that name, or the folder can't be written.
     pub fn new(wanted: &Wanted, stop: Arc<AtomicBool>, tell: &'t mut dyn FnMut(&Progress)) -> Result<Self> {
         // Before anything that takes its time.
-        let begun = wanted.add.then(|| load_to_add(&wanted.out)).transpose()?;
+        let begun = begun(wanted)?;
         fs::create_dir_all(&wanted.out)
             .map_err(|error| Error::os("create", wanted.out.display().to_string(), &error))?;
         let mut say = |line: &str| tell(&Progress { line: line.to_owned(), share: 0.0, left_seconds: None });
@@ -130,22 +141,15 @@ impl<'t> Bench<'t> {
             meter: meter_name(&calibration),
             virtual_machine: calibration.virtual_machine,
             peers,
-            plans: BTreeMap::from([
-                ("250us".to_owned(), plans.tight.sums.clone()),
-                ("1ms".to_owned(), plans.wide.sums.clone()),
-                ("2ms".to_owned(), plans.two_ms.sums.clone()),
-                ("3ms".to_owned(), plans.three_ms.sums.clone()),
-                ("10ms".to_owned(), plans.late.sums.clone()),
-                ("80ms".to_owned(), plans.eighty_ms.sums.clone()),
-                ("100ms".to_owned(), plans.latest.sums.clone()),
-                ("1ms, peak 500k".to_owned(), plans.calm.sums.clone()),
-                ("1ms, peak 150k".to_owned(), plans.slow.sums.clone()),
-            ]),
+            plans: plans.sums(),
             doubts: doubts(&calibration, plans.tight.period_ns > 0),
         };
         if let Some(before) = before {
-            book.missing.retain(|missing| missing.what != STOPPED);
-            book.environment.joins(before, &wanted.out)?;
+            book.missing.retain(|missing| !missing.what.starts_with(STOPPED));
+            book.environment.joins(before, wanted.beside == Beside::Resumed, &wanted.out)?;
+        }
+        if wanted.beside != Beside::Resumed {
+            book.begin();
         }
         let mut this = Self {
             definitions: Rc::new(wanted.definitions.clone()),
@@ -161,12 +165,39 @@ impl<'t> Bench<'t> {
             planned_seconds: 0.0,
             done_seconds: 0.0,
         };
-        this.planned_seconds = wanted.studies.iter().map(|study| study.seconds(&this)).sum();
+        let to_make = wanted.studies.iter().filter(|study| !this.book.has(study.name()));
+        this.planned_seconds = to_make.map(|study| study.seconds(&this)).sum();
         if let Some((count, pps)) = wanted.soak {
             this.planned_seconds += count as f64 / pps;
         }
         this.save()?;
         Ok(this)
+    }
+
+    /// Makes the runs of a study, unless a benchmark that goes on has them. `false` when it failed: that is noted, and the others can
+    /// be made.
+    ///
+    /// # Errors
+    /// A result can't be written.
+    pub fn make(&mut self, study: Study) -> Result<bool> {
+        let name = study.name();
+        if self.book.has(name) {
+            self.say(format!("{name}: its runs are there"));
+            return Ok(true);
+        }
+        let made = study.run(self);
+        if self.is_stopped() {
+            return Ok(true);
+        }
+        match &made {
+            Ok(()) => self.book.end(name),
+            Err(error) => {
+                self.say(format!("{name}: {error}"));
+                self.miss(format!("the rest of {name}"), error.to_string());
+            }
+        }
+        self.save()?;
+        Ok(made.is_ok())
     }
 
     /// Makes a run, keeps its sample and says what came of it. `None` when the receiver could not be run: that is noted
@@ -388,6 +419,19 @@ pub fn load(folder: &Path) -> Result<Book> {
         return Err(Error::failed("read", object, cause).way_out("make a new one with `ringtap bench --out DIR`"));
     }
     Ok(book)
+}
+
+/// The book that is gone on with.
+fn begun(wanted: &Wanted) -> Result<Option<Book>> {
+    match wanted.beside {
+        Beside::Nothing => Ok(None),
+        Beside::Added => load_to_add(&wanted.out).map(Some),
+        Beside::Resumed => {
+            let mut book = load(&wanted.out)?;
+            book.resume(&wanted.command, &wanted.out)?;
+            Ok(Some(book))
+        }
+    }
 }
 
 fn load_to_add(folder: &Path) -> Result<Book> {

@@ -29,6 +29,57 @@ pub struct Book {
     pub fits: Vec<Fit>,
     /// Studies and receivers that were asked for and could not be had, with the reason.
     pub missing: Vec<Missing>,
+    /// How far the last command has come.
+    #[serde(default)]
+    pub whole: Whole,
+}
+
+/// The studies of a command whose runs have all been made, and what was in the book then: what is behind it belongs to a study that was
+/// cut off.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Whole {
+    /// By name.
+    pub studies: Vec<String>,
+    /// Samples with the last of them.
+    pub samples: usize,
+    /// Findings with the last of them.
+    pub findings: usize,
+}
+
+impl Book {
+    /// Begins the studies of a command: of what is there, nothing is its.
+    pub(crate) fn begin(&mut self) {
+        self.whole = Whole { studies: Vec::new(), samples: self.samples.len(), findings: self.findings.len() };
+    }
+
+    /// Whether all runs of this study have been made.
+    pub(crate) fn has(&self, study: &str) -> bool {
+        self.whole.studies.iter().any(|name| name == study)
+    }
+
+    /// All runs of this study have been made.
+    pub(crate) fn end(&mut self, study: &str) {
+        let studies = std::mem::take(&mut self.whole.studies);
+        self.begin();
+        self.whole.studies = studies;
+        self.whole.studies.push(study.to_owned());
+    }
+
+    /// Takes out what a study that was cut off has left: it is made once more from its beginning.
+    ///
+    /// # Errors
+    /// It was another command that was cut off.
+    pub(crate) fn resume(&mut self, command: &str, folder: &Path) -> Result<()> {
+        let begun = self.environment.command.lines().last().unwrap_or_default();
+        if begun != command {
+            let object = folder.join("bench.json").display().to_string();
+            return Err(Error::failed("resume", object, format!("it was begun by `{begun}`"))
+                .way_out("give the same options and --resume, or use --add to put other runs beside"));
+        }
+        self.samples.truncate(self.whole.samples);
+        self.findings.truncate(self.whole.findings);
+        Ok(())
+    }
 }
 
 /// The machine and the command.
@@ -61,11 +112,12 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Continues the results of `before`, from the book in `folder`: all commands are kept, and the time of the first.
+    /// Continues the results of `before`, from the book in `folder`: all commands are kept, one that goes on only once, and the time of
+    /// the first.
     ///
     /// # Errors
     /// They come from another machine, kernel or version, so that the figures can't stand in one table.
-    pub(crate) fn joins(&mut self, before: Self, folder: &Path) -> Result<()> {
+    pub(crate) fn joins(&mut self, before: Self, resumed: bool, folder: &Path) -> Result<()> {
         for (what, now, then) in [
             ("host", &self.host, &before.host),
             ("meter", &self.meter, &before.meter),
@@ -74,10 +126,10 @@ impl Environment {
             if now != then {
                 let object = folder.join("bench.json").display().to_string();
                 return Err(Error::failed("add to", object, format!("its {what} is {then:?}, here it is {now:?}"))
-                    .way_out("give another folder, or leave --add out to replace it"));
+                    .way_out("give another folder, or leave --add and --resume out to replace it"));
             }
         }
-        self.command = format!("{}\n{}", before.command, self.command);
+        self.command = if resumed { before.command } else { format!("{}\n{}", before.command, self.command) };
         self.started_at = before.started_at;
         self.peers.extend(before.peers);
         Ok(())

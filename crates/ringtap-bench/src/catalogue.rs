@@ -8,6 +8,7 @@ use ringtap::pacer::{Policy, Windowed};
 use ringtap::receiver::{Backend, ReceiverConfig};
 use ringtap_testbed::Topology;
 use ringtap_testbed::peer::PeerKind;
+use std::collections::BTreeMap;
 
 /// Slots of a receiver that has no plan of its own: as many as the plans give, so that only the waiting differs.
 const SLOTS: u32 = 65_536;
@@ -90,6 +91,24 @@ pub struct Plans {
     pub calm: Plan,
     /// 1 ms, and no more than 100 Mb/s of the smallest packets: where NAPI shares the engine's core, its pause replaces the timer.
     pub slow: Plan,
+}
+
+impl Plans {
+    /// Lines of each, as `ringtap plan` prints them.
+    pub(crate) fn sums(&self) -> BTreeMap<String, Vec<String>> {
+        let named = [
+            ("250us", &self.tight),
+            ("1ms", &self.wide),
+            ("2ms", &self.two_ms),
+            ("3ms", &self.three_ms),
+            ("10ms", &self.late),
+            ("80ms", &self.eighty_ms),
+            ("100ms", &self.latest),
+            ("1ms, peak 500k", &self.calm),
+            ("1ms, peak 150k", &self.slow),
+        ];
+        named.map(|(name, plan)| (name.to_owned(), plan.sums.clone())).into()
+    }
 }
 
 /// Peak rates of the plans `calm` and `slow`, packets per second.

@@ -26,7 +26,7 @@ mod storm;
 mod study;
 mod work;
 
-pub use bench::{Bench, Progress, Wanted};
+pub use bench::{Bench, Beside, Progress, Wanted};
 pub use definition::Definitions;
 pub use scale::Scale;
 pub use soak::soak;

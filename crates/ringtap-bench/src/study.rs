@@ -118,7 +118,7 @@ impl Study {
     ///
     /// # Errors
     /// A result can't be written, or the testbed fails.
-    pub fn run(self, bench: &mut Bench<'_>) -> Result<()> {
+    pub(crate) fn run(self, bench: &mut Bench<'_>) -> Result<()> {
         match self {
             Self::Idle => sweep::idle(bench),
             Self::Rates => sweep::rates(bench),

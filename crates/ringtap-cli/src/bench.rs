@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ringtap::{Error, Result};
 use ringtap_bench::bench::{load, write_reports};
-use ringtap_bench::{Bench, Definitions, Progress, Study, Wanted, plots};
+use ringtap_bench::{Bench, Beside, Definitions, Progress, Study, Wanted, plots};
 use ringtap_run::{notes, signals, units};
 use serde_json::json;
 
@@ -24,11 +24,11 @@ ringtap bench --only rates,capacity --receivers 'hybrid 1ms,tcpdump' --rounds 5 
 ringtap bench --only sensor,station,pcap,split,forward,staged --out programs\n  \
 ringtap bench --soak 1000M --soak-rate 1M --out soak\n  \
 ringtap bench --plots --out results\n\n\
-Studies: idle, rates, capacity, load, ring, sizes, arrivals, pause, napi, storms; and, when named by --only, of whole programs \
+Studies: idle, rates, capacity, load, ring, sizes, arrivals, pause, napi, storms; and, when named by --only or with --all, of whole programs \
 sensor, station, pcap, split, forward and staged, and cost: what a packet, a wake-up and an empty look cost.\n\
 DIR gets bench.json (every raw sample, written after each run), bench.md (medians) and report.html.\n\n\
 Needs root: it makes network namespaces. Peers that are not installed are named in the report. The exit code is 1 when a \
-packet is unaccounted for, never because something was slow.")]
+packet is unaccounted for or a study failed, never because something was slow.")]
 pub struct Args {
     /// Folder of the results; it is made if need be
     #[arg(long, value_name = "DIR")]
@@ -36,6 +36,9 @@ pub struct Args {
     /// Add to the results in DIR instead of replacing them
     #[arg(long)]
     add: bool,
+    /// Go on with a benchmark that was cut off: the same options and this one. The study that was under way is made anew
+    #[arg(long, conflicts_with = "add")]
+    resume: bool,
     /// One short run of everybody, three minutes at most
     #[arg(long, conflicts_with = "full")]
     quick: bool,
@@ -45,6 +48,9 @@ pub struct Args {
     /// Only these studies
     #[arg(long, value_name = "STUDY", value_delimiter = ',')]
     only: Vec<String>,
+    /// Every study, those of whole programs and of costs too
+    #[arg(long, conflicts_with = "only")]
+    all: bool,
     /// Points of the studies, instead of the usual ones: a file shaped like crates/ringtap-bench/definitions.toml
     #[arg(long, value_name = "FILE")]
     define: Option<PathBuf>,
@@ -117,8 +123,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some((count, pps)) = wanted.soak {
         ringtap_bench::soak(&mut bench, count, pps, args.soak_ring)?;
     }
+    let mut all_made = true;
     for study in &wanted.studies {
-        study.run(&mut bench)?;
+        all_made &= bench.make(*study)?;
     }
     let book = bench.finish()?;
     let unaccounted: u64 = book.samples.iter().filter_map(|sample| sample.unaccounted).map(i64::unsigned_abs).sum();
@@ -131,7 +138,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             json!({ "findings": book.findings, "fits": book.fits, "missing": book.missing, "unaccounted": unaccounted })
         );
     }
-    Ok(if unaccounted == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if unaccounted == 0 && all_made { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl Args {
@@ -162,6 +169,7 @@ impl Args {
         }
         let studies = match (self.soak, self.only.is_empty()) {
             (Some(_), _) => Vec::new(),
+            (None, _) if self.all => Study::all().collect(),
             (None, false) => self.only.iter().map(|name| Study::find(name)).collect::<Result<_>>()?,
             (None, true) if self.quick => vec![Study::Idle, Study::Rates],
             (None, true) => Study::CAPTURE.to_vec(),
@@ -183,8 +191,15 @@ impl Args {
             studies,
             receivers: self.receivers.clone(),
             out: self.out.clone(),
-            add: self.add,
-            command: std::env::args().skip(1).fold("ringtap".to_owned(), |line, argument| format!("{line} {argument}")),
+            beside: match (self.add, self.resume) {
+                (true, _) => Beside::Added,
+                (_, true) => Beside::Resumed,
+                _ => Beside::Nothing,
+            },
+            command: std::env::args()
+                .skip(1)
+                .filter(|argument| argument != "--resume")
+                .fold("ringtap".to_owned(), |line, argument| format!("{line} {argument}")),
             soak: self.soak.map(|count| (count, self.soak_rate)),
         })
     }

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -168,12 +169,61 @@ fn net_staged_attacks_are_found_in_event_time() {
     assert!(report.contains("<section id=\"staged\">") && report.contains("<figure id=\"staged-hops\">"));
 }
 
+/// What a signal cut off goes on where the last whole study ended; the same book as without the signal.
+#[test]
+fn net_a_benchmark_that_was_cut_off_goes_on() {
+    let name = "net_a_benchmark_that_was_cut_off_goes_on";
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--only", "idle,rates", "--receivers", "hybrid 1ms", "--rates", "20k,50k,148k", "--rounds", "4"];
+    let book =
+        || -> Option<Value> { serde_json::from_slice(&std::fs::read(folder.path().join("bench.json")).ok()?).ok() };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringtap"));
+    command.args(["bench", "--quick", "--out"]).arg(folder.path()).args(arguments).stderr(Stdio::piped());
+    let first = command.spawn().unwrap();
+    let studied = |book: &Value, study: &str| -> Vec<Value> {
+        book["samples"].as_array().unwrap().iter().filter(|sample| sample["study"] == study).cloned().collect()
+    };
+    let began = Instant::now();
+    while book().is_none_or(|book| studied(&book, "rates").len() < 2) {
+        assert!(began.elapsed() < Duration::from_secs(120), "no second study");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(first.id() as i32), nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = first.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("it needs root"), "did not run: {name}: {said}");
+    let cut = book().unwrap();
+    assert!(output.status.success() && studied(&cut, "rates").len() < 4 * 2 * 3, "{said}");
+    assert_eq!(cut["missing"].as_array().unwrap().last().unwrap()["what"], "the rest");
+    assert_eq!(cut["whole"]["studies"].as_array().unwrap(), &["idle"]);
+
+    // Another command does not go on with it.
+    let mut other = Command::new(env!("CARGO_BIN_EXE_ringtap"));
+    let output = other.args(["bench", "--resume", "--out"]).arg(folder.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("it was begun by `ringtap bench --quick") && said.contains("--add"), "{said}");
+    assert_eq!(book().unwrap(), cut);
+
+    let whole = bench(name, folder.path(), &[&arguments[..], &["--resume"]].concat());
+    assert_eq!(studied(&whole, "idle"), studied(&cut, "idle"));
+    let points: BTreeSet<String> = studied(&whole, "rates")
+        .iter()
+        .map(|sample| format!("{} {} {}", sample["topology"], sample["offered_pps"], sample["round"]))
+        .collect();
+    assert_eq!((points.len(), studied(&whole, "rates").len()), (24, 24), "each point once: {points:?}");
+    assert_eq!(whole["missing"].as_array().unwrap().len(), 0, "{}", whole["missing"]);
+    assert_eq!(whole["environment"]["command"], cut["environment"]["command"]);
+}
+
 #[test]
 fn bad_requests_are_refused_with_a_way_out() {
     for (arguments, words) in [
         (&["--only", "speed"][..], "choose among idle"),
         (&["--run", "1us"], "50ms"),
         (&["--quick", "--full"], "cannot be used with"),
+        (&["--add", "--resume"], "cannot be used with"),
+        (&["--all", "--only", "idle"], "cannot be used with"),
         (&["--rounds", "0"], "1..=1000"),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_ringtap"))

@@ -209,12 +209,12 @@ fn options_that_would_do_nothing_are_refused() {
     }
     conflict("correlate --rules x --read y", "--read", "--silence 1s");
     for mode in ["--render", "--plots"] {
-        for option in "--quick,--full,--only idle,--rates 1k,--rounds 2,--run 1s,--receivers x,--soaker,--define x,--trial 1M,--json".split(',') {
+        for option in "--quick,--full,--all,--resume,--only idle,--rates 1k,--rounds 2,--run 1s,--receivers x,--soaker,--define x,--trial 1M,--json".split(',') {
             conflict(&format!("bench --out x {mode}"), mode, option);
         }
     }
     for option in
-        ["--only idle", "--quick", "--rates 1k", "--rounds 2", "--run 1s", "--trial 1M", "--soaker", "--define x"]
+        "--only idle,--all,--resume,--quick,--rates 1k,--rounds 2,--run 1s,--trial 1M,--soaker,--define x".split(',')
     {
         conflict("bench --out x --soak 1M", "--soak ", option);
     }
