@@ -136,10 +136,13 @@ impl Environment {
     }
 }
 
+/// Key of [`Sample::measures`] in the study `polls`.
+pub(crate) const POLLS_PER_SECOND: &str = "polls_per_second";
+
 /// One run of one receiver under one traffic.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Sample {
-    /// The study it belongs to: `rates`, `soaker`, `capacity`, `beyond`, `sizes`, `arrivals`, `load`, `ring`, `storms`, `napi`, `soak`,
+    /// The study it belongs to: `rates`, `soaker`, `capacity`, `beyond`, `sizes`, `arrivals`, `load`, `ring`, `polls`, `storms`, `napi`, `soak`,
     /// `sensor`, `station`, `pcap`, `split`, `forward`, `forward search`, `staged`, `cost`.
     pub study: String,
     /// Name in the catalogue of receivers or in the definitions, such as `hybrid 1ms` or `tcpdump`.

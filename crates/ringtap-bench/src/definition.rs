@@ -33,6 +33,8 @@ pub struct Definitions {
     pub ring: Receivers,
     /// Of the study `pause`.
     pub pause: Pause,
+    /// Of the study `polls`.
+    pub polls: Polls,
     /// Of the study `napi`.
     pub napi: Napi,
     /// Of the study `storms`.
@@ -104,6 +106,18 @@ pub struct Pause {
     pub pauses_us: Vec<u64>,
     /// Packets per second.
     pub rates: Vec<f64>,
+}
+
+/// Against the poll rate.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Polls {
+    /// Names in the catalogue: engines.
+    pub receivers: Vec<String>,
+    /// Packets per second.
+    pub pps: f64,
+    /// Polls per second.
+    pub per_second: Vec<u32>,
 }
 
 /// Against the budget of the kernel's receive softirq.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ringtap::histogram::{HistogramSnapshot, Quantiles};
 use ringtap::napi::NapiPause;
+use ringtap::pacer::Policy;
 use ringtap::perf::{Event, HardwareCounter};
 use ringtap::{Error, Result};
 use ringtap_testbed::peer::{PeerKind, PeerOptions, RunningPeer};
@@ -16,7 +17,7 @@ use ringtap_testbed::{
     TestbedConfig, Topology, WireCounters,
 };
 
-use crate::book::{Claims, Delays, LossBursts, Sample};
+use crate::book::{Claims, Delays, LossBursts, POLLS_PER_SECOND, Sample};
 use crate::catalogue::{Extra, Kind, Receiver};
 use crate::work::{LoadCalibration, Work};
 
@@ -90,6 +91,8 @@ pub struct Request<'r> {
     pub ring_slots: Option<u32>,
     /// Another NAPI pause than the receiver's own, nanoseconds (engines only).
     pub napi_pause_ns: Option<u64>,
+    /// A timer of this period, nanoseconds, instead of the receiver's own way to wait (engines only).
+    pub period_ns: Option<u64>,
     /// Added event processing a packet, nanoseconds (engines only).
     pub load_ns: f64,
     /// Peers that are programs write what they capture, so that their loss is seen by sequence numbers.
@@ -114,6 +117,7 @@ impl<'r> Request<'r> {
             count,
             ring_slots: None,
             napi_pause_ns: None,
+            period_ns: None,
             load_ns: 0.0,
             numbered: false,
             beside: None,
@@ -237,6 +241,9 @@ impl Benches {
         if let Some(pause_ns) = request.napi_pause_ns {
             receiver.napi_pause = NapiPause::anywhere(pause_ns);
         }
+        if let Some(period_ns) = request.period_ns {
+            receiver.policy = Policy::Timer { period_ns };
+        }
         let traffic = self.traffic(request);
         let trial = TrialConfig { receiver, traffic, most_packets: request.count, soaker: self.soaker(request) };
         let work = Work::new(request.count, self.load.turns(request.load_ns), *extra);
@@ -264,6 +271,9 @@ impl Benches {
         sample.timer_wakes = Some(engine.timer_wakes);
         sample.interrupt_wakes = Some(engine.interrupt_wakes);
         sample.mode_switches = Some(engine.mode_switches);
+        if let Some(period_ns) = request.period_ns {
+            sample.measures.insert(POLLS_PER_SECOND.to_owned(), 1e9 / period_ns as f64);
+        }
         Ok(sample)
     }
 

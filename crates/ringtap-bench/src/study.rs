@@ -33,6 +33,8 @@ pub enum Study {
     Ring,
     /// Loss, latency and core use against the kernel's NAPI pause, topology host (engines only).
     Pause,
+    /// Core use and latency against the poll rate of a timer (engines only).
+    Polls,
     /// Throughput, delay and core use against the budget of the kernel's receive softirq, and round trips of pings.
     Napi,
     /// Disk, fork, page-fault and timer storms beside the greatest rate, with and without event processing.
@@ -55,7 +57,7 @@ pub enum Study {
 
 impl Study {
     /// Those of capture, in order: what is run unless others are asked for.
-    pub const CAPTURE: [Self; 10] = [
+    pub const CAPTURE: [Self; 11] = [
         Self::Idle,
         Self::Rates,
         Self::Capacity,
@@ -64,6 +66,7 @@ impl Study {
         Self::Sizes,
         Self::Arrivals,
         Self::Pause,
+        Self::Polls,
         Self::Napi,
         Self::Storms,
     ];
@@ -90,6 +93,7 @@ impl Study {
             Self::Load => "load",
             Self::Ring => "ring",
             Self::Pause => "pause",
+            Self::Polls => "polls",
             Self::Napi => "napi",
             Self::Storms => "storms",
             Self::Sensor => "sensor",
@@ -125,6 +129,7 @@ impl Study {
             Self::Sizes => sweep::sizes(bench),
             Self::Arrivals => sweep::arrivals(bench),
             Self::Pause => sweep::pause(bench),
+            Self::Polls => sweep::polls(bench),
             Self::Napi => napi::study(bench),
             Self::Storms => sweep::storms(bench),
             Self::Capacity => capacity::search(bench),
@@ -156,6 +161,9 @@ impl Study {
             Self::Pause => {
                 let points = definitions.pause.pauses_us.len() * definitions.pause.rates.len();
                 points as f64 * of(&definitions.pause.receivers) * rounds * run
+            }
+            Self::Polls => {
+                definitions.polls.per_second.len() as f64 * 2.0 * of(&definitions.polls.receivers) * rounds * run
             }
             Self::Napi => {
                 let settings = crate::softirq::Setting::ALL.len() as f64;

@@ -24,7 +24,7 @@ ringtap bench --only rates,capacity --receivers 'hybrid 1ms,tcpdump' --rounds 5 
 ringtap bench --only sensor,station,pcap,split,forward,staged --out programs\n  \
 ringtap bench --soak 1000M --soak-rate 1M --out soak\n  \
 ringtap bench --plots --out results\n\n\
-Studies: idle, rates, capacity, load, ring, sizes, arrivals, pause, napi, storms; and, when named by --only or with --all, of whole programs \
+Studies: idle, rates, capacity, load, ring, sizes, arrivals, pause, polls, napi, storms; and, when named by --only or with --all, of whole programs \
 sensor, station, pcap, split, forward and staged, and cost: what a packet, a wake-up and an empty look cost.\n\
 DIR gets bench.json (every raw sample, written after each run), bench.md (medians) and report.html.\n\n\
 Needs root: it makes network namespaces. Peers that are not installed are named in the report. The exit code is 1 when a \

@@ -109,14 +109,14 @@ fn net_a_quick_benchmark_accounts_for_every_packet_of_everybody() {
     assert_accounted(name, &bench(name, folder.path(), &[]), &ENGINES, &PEERS);
 }
 
-/// The studies that `--quick` leaves out, with two receivers: each makes its runs, and nothing is missing.
+/// The studies that `--quick` leaves out, with three receivers: each makes its runs, and nothing is missing.
 #[test]
 #[ignore = "two minutes: make test-long"]
 fn net_the_other_studies_have_all_their_points() {
     let folder = tempfile::tempdir().unwrap();
-    let studies = ["ring", "sizes", "arrivals", "pause", "napi", "storms"];
+    let studies = ["ring", "sizes", "arrivals", "pause", "polls", "napi", "storms"];
     let only = studies.join(",");
-    let asked = ["--only", &only, "--receivers", "hybrid 1ms,udp-socket"];
+    let asked = ["--only", &only, "--receivers", "hybrid 1ms,timer 1ms,udp-socket"];
     let book = bench("net_the_other_studies_have_all_their_points", folder.path(), &asked);
     // Only the machine's first network namespace has these settings.
     let settings = Path::new("/proc/sys/net/core");
@@ -131,6 +131,10 @@ fn net_the_other_studies_have_all_their_points() {
     for study in studies.into_iter().filter(|&study| has_budget || study != "napi") {
         assert!(of("samples").contains(study), "{study}");
     }
+    let polled = book["samples"].as_array().unwrap().iter().filter(|sample| sample["study"] == "polls");
+    let rates: BTreeSet<u64> =
+        polled.map(|sample| sample["measures"]["polls_per_second"].as_f64().unwrap().round() as u64).collect();
+    assert_eq!(rates, BTreeSet::from([500, 1000, 2000, 4000, 8192, 16_000, 32_000]));
     assert_eq!(of("findings").contains("napi"), has_budget, "round trips: {}", book["findings"]);
     let lengths: BTreeSet<u64> =
         book["samples"].as_array().unwrap().iter().map(|sample| sample["frame_bytes"].as_u64().unwrap()).collect();

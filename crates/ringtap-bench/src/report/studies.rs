@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::book::{Book, Sample, Topology};
+use crate::book::{Book, POLLS_PER_SECOND, Sample, Topology};
 
 use super::look::Looks;
 use super::number::{NONE, count, or_none, percent_text, plain, si};
@@ -26,12 +26,15 @@ pub fn sections(book: &Book, looks: &Looks, topology: Topology) -> Vec<Section> 
         searches::memory(book, looks, topology),
         against(book, looks, topology, &RING),
         against(book, looks, topology, &SIZES),
+        against(book, looks, topology, &POLLS),
+        against(book, looks, topology, &POLLS_P99),
         arrivals(book, looks, topology),
     ]
     .into_iter()
     .flatten()
     .collect();
-    criteria.tables.extend(cost_per_byte(book, looks, topology));
+    criteria.tables.extend(slopes(book, looks, topology, &PER_BYTE));
+    criteria.tables.extend(slopes(book, looks, topology, &PER_LOOK));
     vec![criteria, storms::section(book, looks, topology), napi(book, topology)]
 }
 
@@ -156,6 +159,33 @@ const SIZES: Against = Against {
     y: |sample| Some(sample.core_use_percent),
 };
 
+const POLLS: Against = Against {
+    study: "polls",
+    key: "polls",
+    title: "Core use against poll rate",
+    caption: "A timer alone: each look costs the same, so core use rises by a straight line ([1] Fig. 7.16, Eqn. 7.1).",
+    x_name: "looks at the ring a second",
+    x_kind: Kind::Log,
+    y_name: "core use, % of one core",
+    y_kind: Kind::Log,
+    write_x: si,
+    x: polls_per_second,
+    y: |sample| Some(sample.core_use_percent),
+};
+
+const POLLS_P99: Against = Against {
+    key: "polls-p99",
+    title: "Latency against poll rate",
+    caption: "99 of 100 packets wait a period at most, and what the host's timer is late by.",
+    y_name: "arrival to handler, p99, µs",
+    y: |sample| Some(sample.arrival.as_ref()?.p99),
+    ..POLLS
+};
+
+fn polls_per_second(sample: &Sample) -> f64 {
+    sample.measures.get(POLLS_PER_SECOND).copied().unwrap_or_default()
+}
+
 fn against(book: &Book, looks: &Looks, topology: Topology, what: &Against) -> Option<Figure> {
     let (samples, rate) = study(book, topology, what.study);
     let lines = lines(samples, looks.names(), what.x, what.y);
@@ -177,15 +207,38 @@ fn against(book: &Book, looks: &Looks, topology: Topology, what: &Against) -> Op
     })
 }
 
-/// Slope of core use over frame size by least squares, as nanoseconds a byte.
-fn cost_per_byte(book: &Book, looks: &Looks, topology: Topology) -> Option<Table> {
-    let (samples, rate) = study(book, topology, "sizes");
+/// What one more of an abscissa costs.
+struct Slopes {
+    of: &'static Against,
+    title: &'static str,
+    unit: &'static str,
+    /// From percent of a core for one more to the unit, at this rate of packets.
+    scale: fn(f64) -> f64,
+}
+
+// 1 % of a core is 10⁷ ns a second.
+const PER_BYTE: Slopes = Slopes {
+    of: &SIZES,
+    title: "Cost per byte: slope of core use over frame size",
+    unit: "ns/byte",
+    scale: |rate| 1e7 / rate,
+};
+const PER_LOOK: Slopes = Slopes {
+    of: &POLLS,
+    title: "Cost of a look and its wake-up: slope of core use over poll rate",
+    unit: "µs",
+    scale: |_| 1e4,
+};
+
+/// By least squares over the medians.
+fn slopes(book: &Book, looks: &Looks, topology: Topology, what: &Slopes) -> Option<Table> {
+    let (samples, rate) = study(book, topology, what.of.study);
     let rate = rate?;
     let mut table = Table::new(
-        format!("Cost per byte at {} packets/s: slope of core use over frame size", si(rate)),
-        ["receiver", "ns/byte", "core use, % of one core, shortest", "longest"],
+        format!("{}, at {} packets/s", what.title, si(rate)),
+        ["receiver", what.unit, "core use, % of one core, least", "greatest"],
     );
-    for (receiver, points) in lines(samples, looks.names(), SIZES.x, SIZES.y) {
+    for (receiver, points) in lines(samples, looks.names(), what.of.x, what.of.y) {
         let (Some(first), Some(last)) = (points.first(), points.last()) else { continue };
         let number = points.len() as f64;
         let mean_x = points.iter().map(|point| point.x / number).sum::<f64>();
@@ -193,7 +246,7 @@ fn cost_per_byte(book: &Book, looks: &Looks, topology: Topology) -> Option<Table
         let covariance: f64 = points.iter().map(|point| (point.x - mean_x) * (point.y.median - mean_y)).sum();
         let variance: f64 = points.iter().map(|point| (point.x - mean_x).powi(2)).sum();
         if variance > 0.0 {
-            let slope = covariance / variance * 1e7 / rate;
+            let slope = covariance / variance * (what.scale)(rate);
             table.rows.push(vec![receiver, plain(slope), first.y.text(plain), last.y.text(plain)]);
         }
     }

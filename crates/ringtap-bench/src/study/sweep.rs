@@ -131,6 +131,24 @@ pub(super) fn pause(bench: &mut Bench<'_>) -> Result<()> {
     Ok(())
 }
 
+pub(super) fn polls(bench: &mut Bench<'_>) -> Result<()> {
+    let (scale, definitions) = (bench.scale.clone(), Rc::clone(&bench.definitions));
+    let polls = &definitions.polls;
+    let receivers = named(bench, &polls.receivers);
+    for round in 0..scale.rounds {
+        for topology in TOPOLOGIES {
+            for &per_second in &polls.per_second {
+                for receiver in &receivers {
+                    let count = (polls.pps * scale.seconds) as u64;
+                    let request = Request::new("polls", receiver, topology, polls.pps, count);
+                    bench.run(&Request { round, period_ns: Some(1_000_000_000 / u64::from(per_second)), ..request })?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn storms(bench: &mut Bench<'_>) -> Result<()> {
     if let Err(error) = storm::version() {
         bench.miss("storms".to_owned(), error.to_string());
