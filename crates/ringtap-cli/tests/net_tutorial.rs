@@ -80,6 +80,17 @@ impl Drop for Namespace {
     }
 }
 
+/// Ringtap's libpcap as cargo builds it, for the chapter that runs programs on it: with the tests of its crate, or by itself.
+fn pcap_library() -> Option<PathBuf> {
+    let program = std::env::current_exe().unwrap();
+    program
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|folder| folder.join("libringtap_pcap.so"))
+        .find(|library| library.is_file())
+}
+
 fn follow(test: &str, chapter: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorial");
     let (place, chapter) = (blocks(&folder.join("README.md")), blocks(&folder.join(chapter)));
@@ -103,6 +114,7 @@ fn follow(test: &str, chapter: &str) {
         .current_dir(work.path())
         .env("PATH", path)
         .env("MIBS", "")
+        .envs(pcap_library().map(|library| ("RINGTAP_PCAP_LIBRARY", library)))
         .stdin(Stdio::null())
         .stdout(output.try_clone().unwrap())
         .stderr(output)
@@ -129,6 +141,20 @@ fn net_tutorial_a_first_capture() {
 }
 
 #[test]
+fn net_tutorial_find_loss() {
+    follow("net_tutorial_find_loss", "find-loss.md");
+}
+
+#[test]
+fn net_tutorial_other_programs() {
+    assert!(
+        pcap_library().is_some(),
+        "did not run: net_tutorial_other_programs: it needs libringtap_pcap.so: cargo build -p ringtap-pcap"
+    );
+    follow("net_tutorial_other_programs", "other-programs.md");
+}
+
+#[test]
 fn net_tutorial_find_an_attack() {
     follow("net_tutorial_find_an_attack", "find-an-attack.md");
 }
@@ -141,6 +167,36 @@ fn net_tutorial_a_storm_of_traps() {
 #[test]
 fn net_tutorial_correlate() {
     follow("net_tutorial_correlate", "correlate.md");
+}
+
+#[test]
+fn net_tutorial_rules() {
+    follow("net_tutorial_rules", "rules.md");
+}
+
+#[test]
+fn net_tutorial_silence_an_alarm() {
+    follow("net_tutorial_silence_an_alarm", "silence.md");
+}
+
+#[test]
+fn net_tutorial_watch() {
+    follow("net_tutorial_watch", "watch.md");
+}
+
+#[test]
+fn net_tutorial_report_a_bug() {
+    follow("net_tutorial_report_a_bug", "report-a-bug.md");
+}
+
+#[test]
+fn net_tutorial_every_chapter_is_followed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorial");
+    let this = include_str!("net_tutorial.rs");
+    for chapter in std::fs::read_dir(folder).unwrap() {
+        let name = chapter.unwrap().file_name().into_string().unwrap();
+        assert!(name == "README.md" || this.contains(&format!("\"{name}\")")), "no test follows {name}");
+    }
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! Work of a known length, and the counter it is measured by: cycles of the time stamp counter (TSC), which runs at one rate whatever the
-//! core's clock (Intel SDM vol. 3 §19.17).
+//! Work of a known length, and the counter it is measured by, which runs at one rate whatever the core's clock: the time stamp counter on
+//! x86-64 (TSC, Intel SDM vol. 3 §19.17), the virtual counter on arm64 (CNTVCT_EL0, Arm ARM D12.1), which is slower than the core.
 //!
 //! Owns the loop of \[4] §8, which no compiler folds.
 
 use std::arch::asm;
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__rdtscp, _mm_lfence};
 
 /// Turns are done by so many at a time: a branch for each turn would be foretold in short loops and not in long ones, so that their
@@ -11,7 +12,7 @@ use std::arch::x86_64::{__rdtscp, _mm_lfence};
 pub const TURNS_AT_ONCE: u64 = 16;
 
 /// Counts down from `turns`, rounded up to [`TURNS_AT_ONCE`], each turn by an instruction that waits for the one before. What follows
-/// does not begin before it has ended (LFENCE). 0: returns at once.
+/// does not begin before it has ended (LFENCE, ISB). 0: returns at once.
 #[inline(never)]
 pub fn spend(turns: u64) {
     let rounded = turns.next_multiple_of(TURNS_AT_ONCE);
@@ -19,29 +20,52 @@ pub fn spend(turns: u64) {
         return;
     }
     // SAFETY: a register is counted down to zero, which it meets as it begins at a multiple of 16 above it; no memory is touched.
+    #[cfg(target_arch = "x86_64")]
     unsafe {
         asm!(
             ".p2align 5",
             "2:",
-            "dec {left}", "dec {left}", "dec {left}", "dec {left}",
-            "dec {left}", "dec {left}", "dec {left}", "dec {left}",
-            "dec {left}", "dec {left}", "dec {left}", "dec {left}",
-            "dec {left}", "dec {left}", "dec {left}", "dec {left}",
+            ".rept 16",
+            "dec {left}",
+            ".endr",
             "jnz 2b",
             "lfence",
             left = inout(reg) rounded => _,
             options(nomem, nostack)
         );
     }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        asm!(
+            ".p2align 5",
+            "2:",
+            ".rept 16",
+            "subs {left}, {left}, #1",
+            ".endr",
+            "b.ne 2b",
+            "isb",
+            left = inout(reg) rounded => _,
+            options(nomem, nostack)
+        );
+    }
 }
 
-/// The time stamp counter, when all before has been done, and before anything behind begins (RDTSCP, LFENCE).
+/// The counter, when all before has been done, and before anything behind begins (RDTSCP and LFENCE; ISB on both sides).
 pub fn timestamp() -> u64 {
-    let mut cpu = 0;
     // SAFETY: RDTSCP and LFENCE are on every x86-64 processor that runs a kernel with AF_XDP; `cpu` is ours.
+    #[cfg(target_arch = "x86_64")]
     unsafe {
+        let mut cpu = 0;
         let count = __rdtscp(&raw mut cpu);
         _mm_lfence();
+        count
+    }
+    // SAFETY: Linux lets user space read the virtual counter (CNTKCTL_EL1.EL0VCTEN), as its vDSO does; no memory is touched.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        let count: u64;
+        asm!("isb", "mrs {count}, cntvct_el0", "isb", count = out(reg) count, options(nomem, nostack));
         count
     }
 }
