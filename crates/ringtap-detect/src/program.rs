@@ -141,11 +141,9 @@ impl Program {
                 // When all of its buffers may have their values.
                 let of_app = || prepared.buffers.iter().filter_map(|(buffer, _)| buffer.of_app()?.twin(app));
                 let stage = of_app().map(AppBuffer::stage).max().unwrap_or(Stage::Start) as usize;
-                match pattern.as_ref().and_then(|pattern| Some((pattern.buffer.of_app()?.twin(app)?, pattern))) {
-                    Some((at, pattern)) => {
-                        let list = &mut app_patterns[stage][at.sought_with().index()];
-                        list.push((pattern.bytes.clone(), index, pattern.position));
-                    }
+                let place = |of: Buffer| Some(of.of_app()?.twin(app)?.sought_with().index());
+                match pattern.as_ref().and_then(|pattern| Some((place(pattern.buffer)?, pattern))) {
+                    Some((at, of)) => app_patterns[stage][at].push((of.bytes.clone(), index, of.position)),
                     None => of_app().take(1).for_each(|buffer| stages[stage].plain[buffer.index()].push(index)),
                 }
             }
