@@ -149,6 +149,9 @@ pub struct Counters {
     pub suppressed: u64,
     /// Alerts beyond the bound of one packet.
     pub alerts_over: u64,
+    /// The most steps that one packet took ([`Limits::budget`] says of how many, at most three times as many, and one for each two bytes
+    /// of it).
+    pub most_steps: u64,
     /// Times that a rule used up its part of a packet's budget, or rules were left out as all of it was used.
     pub budget_hits: u64,
     /// Searches for an expression that hit their own limit.
@@ -265,6 +268,8 @@ struct Work {
     /// The heads of a transaction's messages.
     heads: Vec<u8>,
     budget: Budget,
+    /// Steps that it had for the packet at hand, what was given beside the packet's own included.
+    granted: u32,
     /// What one rule may use of it.
     share: u32,
     /// What of it is left to bytes that had waited, and how many of these may be inspected.
@@ -330,6 +335,7 @@ impl Detector {
                 // And bytes that were not read yet.
                 heads: Vec::with_capacity(3 * crate::protocol::http::MAX_HEAD),
                 budget: Budget::default(),
+                granted: 0,
                 share: (limits.budget / RULES_SHARE).max(1),
                 reserve: 0,
                 waiting: 0,
@@ -409,7 +415,7 @@ impl Detector {
     pub fn packet(&mut self, data: &[u8], link: LinkType, wire_len: u32, now_ns: u64, sink: &mut impl Sink) {
         self.begin(data.len(), wire_len, now_ns, sink);
         self.nested(data, link, wire_len, now_ns, sink, levels::Nesting::default());
-        self.work_off(now_ns, sink);
+        self.end(now_ns, sink);
     }
 
     /// As [`Detector::packet`], for one whose transport checksum is still to be computed: what this host sends, and what it has
@@ -417,7 +423,7 @@ impl Detector {
     pub fn packet_unchecked(&mut self, data: &[u8], link: LinkType, wire_len: u32, now_ns: u64, sink: &mut impl Sink) {
         self.begin(data.len(), wire_len, now_ns, sink);
         self.nested(data, link, wire_len, now_ns, sink, levels::Nesting::unchecked());
-        self.work_off(now_ns, sink);
+        self.end(now_ns, sink);
     }
 
     /// `len` is of what is there of the packet: a file's word for its length on the wire brings no budget.
@@ -427,6 +433,12 @@ impl Detector {
         self.work.renew(self.limits.budget, len as u32);
         self.end_due(now_ns, sink);
         self.work.leave_half(self.limits.budget);
+    }
+
+    /// What waits has what the packet left.
+    fn end(&mut self, now_ns: u64, sink: &mut impl Sink) {
+        self.work_off(now_ns, sink);
+        self.counters.most_steps = self.counters.most_steps.max(u64::from(self.work.used()));
     }
 
     /// Counts a packet that is not looked at, because there are more than can be and others go first. What waits has a little time

@@ -55,7 +55,7 @@ type PatternList = Vec<(Vec<u8>, u32, Position)>;
 
 /// Rules about what applications say, by buffer.
 pub(crate) struct ByBuffer {
-    /// Patterns of each buffer.
+    /// Patterns of each buffer; those of several that are looked for together stand with one of them ([`AppBuffer::sought_with`]).
     pub(crate) patterns: Vec<Option<Patterns>>,
     /// Rules of a buffer without a pattern.
     pub(crate) plain: Vec<Vec<u32>>,
@@ -141,10 +141,9 @@ impl Program {
                 // When all of its buffers may have their values.
                 let of_app = || prepared.buffers.iter().filter_map(|(buffer, _)| buffer.of_app()?.twin(app));
                 let stage = of_app().map(AppBuffer::stage).max().unwrap_or(Stage::Start) as usize;
-                match pattern.as_ref().and_then(|pattern| Some((pattern.buffer.of_app()?.twin(app)?, pattern))) {
-                    Some((at, pattern)) => {
-                        app_patterns[stage][at.index()].push((pattern.bytes.clone(), index, pattern.position));
-                    }
+                let place = |of: Buffer| Some(of.of_app()?.twin(app)?.sought_with().index());
+                match pattern.as_ref().and_then(|pattern| Some((place(pattern.buffer)?, pattern))) {
+                    Some((at, of)) => app_patterns[stage][at].push((of.bytes.clone(), index, of.position)),
                     None => of_app().take(1).for_each(|buffer| stages[stage].plain[buffer.index()].push(index)),
                 }
             }

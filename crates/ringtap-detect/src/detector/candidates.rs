@@ -4,7 +4,7 @@
 use super::evaluate::Context;
 use super::{Track, Work};
 use crate::program::Program;
-use crate::protocol::Stage;
+use crate::protocol::{AppBuffer, Stage};
 
 impl Work {
     /// Puts the rules that may match among the candidates, each once, in their order.
@@ -89,9 +89,14 @@ impl Work {
             }
         };
         let of_stage = &program.stages[stage as usize];
+        let mut walked: Option<(AppBuffer, &[u8])> = None;
         for (buffer, value) in values.iter() {
-            if let Some(patterns) = &of_stage.patterns[buffer.index()] {
+            let with = buffer.sought_with();
+            // Two buffers of the same bytes follow each other.
+            let is_walked = walked.is_some_and(|(by, bytes)| by == with && std::ptr::eq(bytes, value));
+            if let Some(patterns) = of_stage.patterns[with.index()].as_ref().filter(|_| !is_walked) {
                 patterns.scan(value, budget, &mut add);
+                walked = Some((with, value));
             }
             of_stage.plain[buffer.index()].iter().for_each(|&rule| add(rule));
         }

@@ -22,19 +22,32 @@ impl Work {
     /// For one more packet of so many bytes, or one more turn.
     pub(super) fn renew(&mut self, budget: u32, bytes: u32) {
         self.budget.left = budget.saturating_add(bytes / BYTES_PER_STEP);
+        self.granted = self.budget.left;
         self.waiting = AT_ONE_TIME;
         self.reserve = budget / RESERVE;
     }
 
     /// What waited had its share of a packet's budget: half of it is the packet's own.
     pub(super) fn leave_half(&mut self, budget: u32) {
-        self.budget.left = self.budget.left.max(budget / 2);
+        self.raise(budget / 2);
+    }
+
+    /// At least so many steps are left.
+    fn raise(&mut self, least: u32) {
+        let more = least.saturating_sub(self.budget.left);
+        self.budget.left += more;
+        self.granted += more;
+    }
+
+    /// Steps since it was for one more packet.
+    pub(super) fn used(&self) -> u32 {
+        self.granted.saturating_sub(self.budget.left)
     }
 
     /// There is time for a piece of so many bytes of what waits.
     fn leave_for_piece(&mut self, budget: u32, bytes: usize) {
         self.leave_half(budget);
-        self.budget.left = self.budget.left.max(budget / RESERVE + 1);
+        self.raise(budget / RESERVE + 1);
         self.waiting = self.waiting.max(bytes);
     }
 

@@ -59,7 +59,14 @@ impl Definition {
         assert!(self.datagram.is_none() || !self.recognition.ports().is_empty(), "datagrams are known by their ports");
         let mut at = 0;
         while at < self.keywords.len() {
-            assert!(self.keywords[at].number as usize == at, "keywords stand in the order of their numbers");
+            let keyword = &self.keywords[at];
+            assert!(keyword.number as usize == at, "keywords stand in the order of their numbers");
+            let other = &self.keywords[keyword.sought_with as usize];
+            assert!(
+                other.sought_with == other.number,
+                "one buffer has the patterns of all that are looked for with it"
+            );
+            assert!(other.stage as u8 == keyword.stage as u8, "they have their values at the same stage");
             at += 1;
         }
     }
@@ -106,6 +113,9 @@ pub(crate) struct Keyword {
     pub(crate) flag: Option<char>,
     /// Other keywords, and the tests of this buffer's values that are made of what is behind them.
     pub(crate) also: &'static [(&'static str, ToTests)],
+    /// The number of the buffer with whose patterns its own are looked for, its own unless said: values that are the same bytes are
+    /// walked once.
+    pub(crate) sought_with: u8,
 }
 
 /// Makes tests of what is behind a keyword.
@@ -127,7 +137,16 @@ impl Keyword {
     /// A sticky buffer.
     pub(crate) const fn buffer(number: u8, names: &'static [&'static str]) -> Self {
         let matching = Match::Tests;
-        Self { number, names, matching, stage: Stage::Start, behind_content: &[], flag: None, also: &[] }
+        Self {
+            number,
+            names,
+            matching,
+            stage: Stage::Start,
+            behind_content: &[],
+            flag: None,
+            also: &[],
+            sought_with: number,
+        }
     }
 
     /// The same, of a value that is there from this stage on.
@@ -143,6 +162,11 @@ impl Keyword {
     /// The same, with keywords that make tests of it.
     pub(crate) const fn also_value(self, also: &'static [(&'static str, ToTests)]) -> Self {
         Self { also, ..self }
+    }
+
+    /// The same, its patterns looked for with those of another buffer of the same stage.
+    pub(crate) const fn sought_with(self, other: u8) -> Self {
+        Self { sought_with: other, ..self }
     }
 
     /// Tests that are made of what is behind the keyword.

@@ -308,6 +308,12 @@ impl AppBuffer {
         Self::find_of(app, self.keyword().names.first()?)
     }
 
+    /// The buffer that has its patterns, with those of others whose values are often the same bytes.
+    #[inline]
+    pub(crate) fn sought_with(self) -> Self {
+        Self { number: self.keyword().sought_with, ..self }
+    }
+
     /// When it has a value.
     pub(crate) fn stage(self) -> Stage {
         self.keyword().stage

@@ -249,16 +249,22 @@ impl<'v> Found<'v> {
 
     /// Adds a value that `write` puts together, if it has any byte; `base` bytes of its buffer come before it.
     pub(crate) fn build(&mut self, number: u8, base: u64, write: impl FnOnce(&mut Value<'_>)) {
+        self.build_for(&[number], base, write);
+    }
+
+    /// The same for several buffers, which have the same bytes.
+    pub(crate) fn build_for(&mut self, numbers: &[u8], base: u64, write: impl FnOnce(&mut Value<'_>)) {
         let Values { bytes, list, left_out, .. } = &mut *self.values;
         let from = bytes.len();
-        if list.len() == MAX_VALUES {
+        if list.len() + numbers.len() > MAX_VALUES {
             *left_out += 1;
             return;
         }
         write(&mut Value { all: bytes, from, left_out });
         if bytes.len() > from {
-            let buffer = AppBuffer { app: self.app, number };
-            list.push(Span { buffer, from: from as u32, to: bytes.len() as u32, base });
+            let to = bytes.len() as u32;
+            let buffers = numbers.iter().map(|&number| AppBuffer { app: self.app, number });
+            list.extend(buffers.map(|buffer| Span { buffer, from: from as u32, to, base }));
         }
     }
 }

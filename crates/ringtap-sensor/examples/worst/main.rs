@@ -2,13 +2,14 @@
 //! corpora of the fuzz targets and from the rules' own contents are changed at random, and what costs much is changed further.
 //!
 //! ```text
-//! cargo run --release -p ringtap-sensor --example worst -- [--seconds N] [--seed N] [--corpus FOLDER]… [--largest BYTES] RULES…
+//! cargo run --release -p ringtap-sensor --example worst -- [--seconds N] [--seed N] [--corpus FOLDER]… [--largest BYTES] [--only brotli] RULES…
 //! ```
 //!
 //! The time is the thread's own (CLOCK_THREAD_CPUTIME_ID), the least of five runs of the same talk, so neither the scheduler nor a
 //! cold cache is what is found. Packets have up to `--largest` bytes of payload: 1,460, as they are on most wires, unless told; a host
 //! that merges what it receives hands over up to 65,000.
 
+mod brotli;
 mod talk;
 
 use std::path::{Path, PathBuf};
@@ -37,12 +38,15 @@ struct Arguments {
     seconds: u64,
     seed: u64,
     largest: usize,
+    /// Talks of this kind alone.
+    only_brotli: bool,
     corpora: Vec<PathBuf>,
     rules: Vec<PathBuf>,
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut found = Arguments { seconds: 60, seed: 1, largest: 1460, corpora: Vec::new(), rules: Vec::new() };
+    let mut found =
+        Arguments { seconds: 60, seed: 1, largest: 1460, only_brotli: false, corpora: Vec::new(), rules: Vec::new() };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -51,6 +55,10 @@ fn arguments() -> Result<Arguments, String> {
             "--seconds" => found.seconds = number(value()?)?,
             "--seed" => found.seed = number(value()?)?.max(1),
             "--largest" => found.largest = number(value()?)?.clamp(1, 65_000) as usize,
+            "--only" => match value()?.as_str() {
+                "brotli" => found.only_brotli = true,
+                other => return Err(format!("no kind of talks is called '{other}': there is brotli")),
+            },
             "--corpus" => found.corpora.push(value()?.into()),
             _ if word.starts_with("--") => return Err(format!("no option is called {word}")),
             _ => found.rules.push(word.into()),
@@ -120,6 +128,7 @@ fn difference(after: &Counters, before: &Counters) -> Counters {
         side_chunks: after.side_chunks - before.side_chunks,
         budget_hits: after.budget_hits - before.budget_hits,
         expressions_given_up: after.expressions_given_up - before.expressions_given_up,
+        most_steps: after.most_steps,
         ..Counters::default()
     }
 }
@@ -147,6 +156,7 @@ fn main() -> Result<(), String> {
     let mut meter = Meter { detector: Detector::new(Arc::clone(&program), limits.clone()), now_ns: 1 << 60 };
     let mut random = Random::new(asked.seed);
     let mut known = seeds.known(&mut random);
+    known.retain(|talk| !asked.only_brotli || talk.is_packed());
     let (began, mut tried) = (Instant::now(), 0u64);
     let mut kept: Vec<(u64, Talk)> = Vec::new();
     let mut worst_ns = 0;
@@ -155,6 +165,9 @@ fn main() -> Result<(), String> {
             Some((_, talk)) => seeds.changed(talk, &mut random),
             None => seeds.fresh(&mut random),
         });
+        if asked.only_brotli && !talk.is_packed() {
+            continue;
+        }
         let frames = talk.frames();
         let entry = if kept.len() < KEPT { 0 } else { kept[KEPT - 1].0 };
         let cost = meter.cost(&frames, entry.max(100_000));
@@ -164,10 +177,10 @@ fn main() -> Result<(), String> {
         }
         if cost.worst_ns > worst_ns {
             worst_ns = cost.worst_ns;
-            let Counters { chunks, side_chunks, budget_hits, expressions_given_up, .. } = cost.counted;
+            let Counters { chunks, side_chunks, budget_hits, expressions_given_up, most_steps, .. } = cost.counted;
             println!(
                 "{:4} s, {tried} talks: {:.0} us by packet {} of {}: {talk} (talk: {chunks} chunks, {side_chunks} beside, {budget_hits} \
-                 rules without budget, {expressions_given_up} expressions given up)",
+                 rules without budget, {expressions_given_up} expressions given up, {most_steps} steps at most so far)",
                 began.elapsed().as_secs(),
                 worst_ns as f64 / 1e3,
                 cost.packet + 1,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::brotli;
 use ringtap_samples::evasions::{Conversation, Packet};
 use ringtap_samples::frames::{Ends, Random};
 use ringtap_samples::{damaged, samples};
@@ -70,6 +71,11 @@ impl fmt::Display for Talk {
 }
 
 impl Talk {
+    /// Its content is Brotli.
+    pub fn is_packed(&self) -> bool {
+        self.sides[1].starts_with(PACKED)
+    }
+
     pub fn frames(&self) -> Vec<Vec<u8>> {
         let ends = Ends::new(CLIENT, SERVER);
         match &self.kind {
@@ -159,6 +165,11 @@ impl Seeds {
             add(port, Order::FirstLast, [b"GET / HTTP/1.1\r\n\r\n".to_vec(), words(MOST)]);
             add(port, Order::FirstLast, [words(1000), b"a b c 1 2 3 <script>".repeat(MOST / 20)]);
         }
+        for content in brotli::known(&words(200_000)) {
+            let response = [PACKED, &content].concat();
+            add(80, Order::AsSent, [TEXTS[0].as_bytes().to_vec(), response.clone()]);
+            add(80, Order::FirstLast, [TEXTS[0].as_bytes().to_vec(), response]);
+        }
         for beginning in [TEXTS[2], TEXTS[3]] {
             let response = [beginning.as_bytes(), &words(200_000)].concat();
             add(80, Order::FirstLast, [TEXTS[0].as_bytes().to_vec(), response.clone()]);
@@ -204,6 +215,12 @@ impl Seeds {
             1 | 2 => Kind::Udp,
             _ => Kind::Tcp { size: self.size(random), order: Self::order(random) },
         };
+        if matches!(kind, Kind::Tcp { .. }) && random.below(4) == 0 {
+            let words: Vec<u8> = (0..2000).flat_map(|_| self.word(random).to_vec()).collect();
+            let response = [PACKED, &brotli::fresh(&words, MOST, random)].concat();
+            let sides = [TEXTS[0].as_bytes().to_vec(), response];
+            return Talk { kind, port: 80, sides, name: String::new() };
+        }
         let port = PORTS[random.below(PORTS.len())];
         let sides = [(); 2].map(|()| {
             let mut text = self.text(random);
@@ -298,6 +315,9 @@ impl Seeds {
         }
     }
 }
+
+/// Before a content in Brotli.
+const PACKED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: br\r\n\r\n";
 
 /// How talks of some protocols begin.
 const TEXTS: [&str; 8] = [

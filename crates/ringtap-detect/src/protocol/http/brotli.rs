@@ -2,6 +2,8 @@
 //! not decoded.
 //! Does not: know messages or pools of decompressors (`inflate.rs` does).
 
+use std::mem::discriminant;
+
 use brotli_decompressor::{
     Allocator, BrotliDecompressStream, BrotliResult, BrotliState, HuffmanCode, SliceWrapper, SliceWrapperMut,
 };
@@ -26,6 +28,10 @@ const MAP: usize = 4 << 10;
 const MOVES: usize = 4;
 /// Bits that tell the least of tables (RFC 7932 §3.4), about.
 const TABLE_BITS: usize = 12;
+/// Bytes that count as having come out for each table: it has so many places and more, which are all written.
+const TABLE: usize = 256;
+/// What the decoder never leaves behind where it counts tables.
+const NO_TABLE: i32 = -1;
 /// What the decoder takes for a list that is to be made anew, and never leaves behind itself.
 const UNTOUCHED: u32 = u32::MAX;
 
@@ -90,8 +96,9 @@ impl<T> Allocator<T> for Cells<T> {
 }
 
 /// What all streams share.
-#[derive(Default)]
 pub(super) struct Memory {
+    /// A decoder that has read nothing: what is like it in another one is at rest there.
+    idle: Box<State>,
     bytes: Cells<u8>,
     words: Cells<u32>,
     codes: Cells<HuffmanCode>,
@@ -111,6 +118,7 @@ impl Memory {
         ];
         let code = HuffmanCode { value: 1, bits: 1 };
         Self {
+            idle: Box::new(State::new_strict(Cells::default(), Cells::default(), Cells::default())),
             bytes: Cells::new(1, &bytes),
             words: Cells::new(1, &[(256, 3 * streams)]),
             codes: Cells::new(code, &codes),
@@ -137,6 +145,8 @@ pub(super) struct Step {
     pub(super) made: usize,
     /// What it cost, in bytes that come out.
     pub(super) cost: usize,
+    /// What tables cost beside that, which take time and bring nothing: a packet pays for them, not its message.
+    pub(super) tables: usize,
     /// Nothing more comes out of this input.
     pub(super) is_done: bool,
     /// There was no memory for it.
@@ -202,7 +212,8 @@ impl Brotli {
 
     /// Decodes further bytes; what comes out is in [`Brotli::out`].
     pub(super) fn step(&mut self, input: &[u8], memory: &mut Memory) -> Step {
-        let mut step = Step { used: input.len(), made: 0, cost: 0, is_done: true, lacks_memory: false, is_cut: false };
+        let mut step =
+            Step { used: input.len(), made: 0, cost: 0, tables: 0, is_done: true, lacks_memory: false, is_cut: false };
         if self.is_over || (input.is_empty() && !self.has_begun) {
             return step;
         }
@@ -213,6 +224,12 @@ impl Brotli {
         let (mut left, mut used, mut room, mut made, mut all) = (part.len(), 0, self.out.len(), 0, 0);
         let before = self.inside();
         self.state.mtf_upper_bound = UNTOUCHED;
+        let of = |state: &State| discriminant(&state.substate_tree_group);
+        // Its number begins at 0 with each list of tables.
+        let is_between = of(&self.state) == of(&memory.idle);
+        if is_between {
+            self.state.htree_index = NO_TABLE;
+        }
         self.lend(memory);
         let result = BrotliDecompressStream(
             &mut left,
@@ -229,6 +246,8 @@ impl Brotli {
         step.made = made.min(MOST - self.made);
         self.made += step.made;
         step.used = used;
+        let has_tables = !is_between || self.state.htree_index != NO_TABLE;
+        step.tables = if has_tables { (used * 8).div_ceil(TABLE_BITS) * TABLE } else { 0 };
         step.cost = decoded + BY_INPUT * used + self.moves(used) / MOVES;
         let is_end = matches!(result, BrotliResult::ResultSuccess | BrotliResult::ResultFailure) || self.made == MOST;
         self.is_over = is_end;
@@ -392,6 +411,40 @@ mod tests {
         let stream = maps(1, 256);
         assert_eq!(brotli.step(&stream, &mut memory).used, 1);
         assert!(stream[1..].chunks(IN).any(|part| brotli.step(part, &mut memory).lacks_memory));
+    }
+
+    /// However blocks lie in the pieces: each of these has 256 tables and more.
+    #[test]
+    fn tables_are_paid_for_and_little_else_is() {
+        let (mut memory, mut brotli) = (Memory::new(1), Brotli::new());
+        let mut paid = |stream: &[u8], piece: usize| {
+            let mut paid = 0;
+            brotli.begin();
+            for part in stream.chunks(piece) {
+                let mut rest = part;
+                loop {
+                    let step = brotli.step(rest, &mut memory);
+                    (rest, paid) = (&rest[step.used..], paid + step.tables);
+                    if step.is_done {
+                        break;
+                    }
+                }
+            }
+            brotli.release(&mut memory);
+            paid
+        };
+        for kinds in [2, 16] {
+            let stream = maps(10, kinds);
+            let most = (stream.len() + stream.len() * 8 / TABLE_BITS) * TABLE;
+            for piece in [1, 100, 128, 5000] {
+                let paid = paid(&stream, piece);
+                assert!((10 * 256 * TABLE..=most).contains(&paid), "{kinds} kinds in pieces of {piece}: {paid}");
+            }
+        }
+        let (head, all) = (paid(FAR, 5000), 2 * IN * TABLE);
+        assert!(head > 0 && head <= all, "{head} of one block's tables");
+        let stored = [&[0x0c, 0xf8, 0xff, 0x0f][..], &[b'a'; 1 << 16], &[3]].concat();
+        assert_eq!(paid(&stored, 5000), 0, "content as it is has no tables");
     }
 
     #[test]

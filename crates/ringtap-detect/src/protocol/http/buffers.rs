@@ -134,9 +134,9 @@ pub(super) fn put(http: &mut Http, key: MessageKey, stage: Stage, values: &mut V
         let number = [buffer::REQUEST_BODY, buffer::RESPONSE_BODY][key.side];
         let body = |out: &mut Value<'_>| http.pools.blocks.visit(&message.body, from, |part| out.push(part));
         let boundary = if key.side == 0 && from == 0 { side.boundary() } else { None };
-        found.build(number, from as u64, body);
         match boundary {
             Some(boundary) => {
+                found.build(number, from as u64, body);
                 let form = &mut http.form;
                 form.bytes.clear();
                 http.pools.blocks.copy(&message.body, &mut form.bytes);
@@ -146,7 +146,7 @@ pub(super) fn put(http: &mut Http, key: MessageKey, stage: Stage, values: &mut V
                 form.next_file(values);
             }
             None => {
-                found.build(buffer::FILE, from as u64, body);
+                found.build_for(&[number, buffer::FILE], from as u64, body);
                 // The name that a message gives it, else the target's.
                 let text = &mut http.form.bytes;
                 text.clear();

@@ -214,7 +214,8 @@ impl Reading<'_> {
             });
             let cost = std::mem::replace(&mut self.http.inflatable, left.work) - left.work;
             // A header without an end gives nothing, and is read all the same.
-            self.http.inflated += if decoded.is_empty() { cost.max(bytes.len()) } else { cost };
+            let cost = if decoded.is_empty() { cost.max(bytes.len()) } else { cost };
+            self.http.inflated += cost + left.tables;
             &decoded[..]
         };
         self.http.pools.keep(self.connection, &mut chain, part);

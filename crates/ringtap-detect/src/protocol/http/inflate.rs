@@ -234,13 +234,15 @@ pub(super) struct Room {
     pub(super) out: usize,
     /// The same of their work, which some input takes that nothing comes out of: counted in bytes that come out.
     pub(super) work: usize,
+    /// What packets pay for beside that, counted alike.
+    pub(super) tables: usize,
     /// More would have come out of one of them than it makes.
     pub(super) is_cut: bool,
 }
 
 impl Room {
     pub(super) fn new(out: usize, work: usize) -> Self {
-        Self { out, work, is_cut: false }
+        Self { out, work, tables: 0, is_cut: false }
     }
 
     fn is_left(&self) -> bool {
@@ -387,6 +389,7 @@ impl Inflaters {
             rest = &rest[step.used.min(rest.len())..];
             room.out = room.out.saturating_sub(step.made);
             room.work = room.work.saturating_sub(step.cost);
+            room.tables += step.tables;
             room.is_cut |= step.is_cut;
             self.taken_away += u64::from(step.lacks_memory);
             wants = step.made == 0 || self.layer(deeper, brotli.out(step.made), room, out);

@@ -79,8 +79,8 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     head(REQUEST_FIELD, &["http.request_header"]),
     head(RESPONSE_FIELD, &["http.response_header"]),
     head(EVENT, &[]),
-    body(REQUEST_BODY, &["http.request_body"]).after_content(&["http_client_body"], Some('P')),
-    body(RESPONSE_BODY, &["http.response_body"]).after_content(&["http_server_body"], Some('Q')),
+    body(REQUEST_BODY, &["http.request_body"]).after_content(&["http_client_body"], Some('P')).sought_with(FILE),
+    body(RESPONSE_BODY, &["http.response_body"]).after_content(&["http_server_body"], Some('Q')).sought_with(FILE),
     body(FILE, &["file.data", "file_data"]),
     body(FILE_NAME, &["file.name"]).also_value(&[("filename", file_name), ("fileext", file_extension)]),
 ];
