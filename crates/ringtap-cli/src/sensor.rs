@@ -11,14 +11,14 @@ use std::time::Duration;
 use clap::ArgGroup;
 use ringtap::{Error, Result};
 use ringtap_correlator::options::{Brokers, LOG_SIZE, MEMORY};
-use ringtap_correlator::run::{Event as OfCorrelator, Room};
+use ringtap_correlator::run::{Asking, Beside, Event as OfCorrelator, Room};
 use ringtap_correlator::said;
 use ringtap_detect::Policy;
 use ringtap_output::{LogServer, kafka_topic, printable};
 use ringtap_run::{notes, units};
 use ringtap_sensor::{
-    self as sensor, AlarmOptions, Correlate, DatagramTarget, Datagrams, Event, Input, LineTarget, Options,
-    OutputOptions, RuleOptions, SensorId, WithAlerts,
+    self as sensor, AlarmOptions, Correlate, DatagramTarget, Datagrams, Event, Input, LineTarget, OpenCorrelator,
+    Options, OutputOptions, RuleOptions, SensorId, WithAlerts,
 };
 
 use crate::correlate::{self, ended};
@@ -315,7 +315,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let json = args.json;
     let stdout_has_events = args.eve.as_deref() == Some("-".as_ref());
-    let (rules, store) = (args.correlate.clone(), args.correlate_store.clone());
+    let (rules, store, config) = (args.correlate.clone(), args.correlate_store.clone(), args.config.clone());
     let room = Room { memory: args.correlate_memory, log: args.correlate_log_size };
     let written = Arc::new(Mutex::new(Ok(())));
     let kept = Arc::clone(&written);
@@ -328,7 +328,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 *written = put(&format!("{line}\n"), stdout_has_events);
             }
         };
-        Correlate { rules, store, room, show: Box::new(heard) }
+        let asking = Asking { rules, store: store.clone(), config, room };
+        let open: OpenCorrelator = Box::new(|name, is_live, process| {
+            let (beside, teller) = Beside::open(asking, heard, name, is_live, process)?;
+            Ok((Box::new(beside), Box::new(teller)))
+        });
+        Correlate { store, open }
     });
     let done = sensor::run(&options(args)?, correlate)?;
     let text = if json { format!("{}\n", done.summary.object()) } else { harmless(&done.summary.text()) };

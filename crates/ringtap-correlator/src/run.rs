@@ -12,6 +12,7 @@ use ringtap::clock;
 use ringtap::{Error, Result};
 use ringtap_output::announce::{self, Outputs};
 use ringtap_output::{Announced, Severity, metrics, printable};
+use ringtap_run::beside;
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
 use ringtap_run::sandbox::Needs;
@@ -169,19 +170,21 @@ pub struct Room {
 }
 
 /// A correlator beside a sensor in one process: it takes that one's alarms, and leaves signals and privileges to it.
-pub struct Beside {
+pub struct Beside<S> {
     running: Running,
     options: Options,
     has_webhook: bool,
+    show: S,
 }
 
-impl Beside {
+impl<S: FnMut(Event<'_>) + Send> Beside<S> {
     /// Opens rules, log and store, with the rights on files that `process` gives. What the sensor says by the [`Teller`] is all
-    /// that it hears. `is_live`: packets come now, and heartbeats say how far the sensor is.
+    /// that it hears. `is_live`: packets come now, and heartbeats say how far the sensor is. `show` hears what it has to say, on
+    /// its thread.
     ///
     /// # Errors
     /// Rules, configuration or store can't be opened.
-    pub fn open(asked: Asking, sensor: &str, is_live: bool, process: &Process) -> Result<(Self, Teller)> {
+    pub fn open(asked: Asking, show: S, sensor: &str, is_live: bool, process: &Process) -> Result<(Self, Teller)> {
         let Asking { rules, store, config, room: Room { memory, log: log_size } } = asked;
         // What it hears is the sensor's.
         let options = Options { store, config, memory, log_size, ..Options::new(rules, Inputs::Read(Vec::new())) };
@@ -200,22 +203,19 @@ impl Beside {
             (|_: &Correlator| Ok(Source::Own(own)), Arc::default()),
             process,
         )?;
-        Ok((Self { running, options, has_webhook: webhook.is_some() }, teller))
+        Ok((Self { running, options, has_webhook: webhook.is_some(), show }, teller))
     }
+}
 
-    /// What it still reads and writes once all is set up.
-    #[must_use]
-    pub fn needs(&self) -> Needs<'_> {
+impl<S: FnMut(Event<'_>) + Send> beside::Beside for Beside<S> {
+    fn needs(&self) -> Needs<'_> {
         needs(&self.options, self.has_webhook)
     }
 
-    /// Runs until the sensor has no more to say: what it promised by then is told. Loads the rules again when `reload` becomes
-    /// true.
-    ///
-    /// # Errors
-    /// The store could not be written to the end.
-    pub fn run(self, reload: &AtomicBool, mut show: impl FnMut(Event<'_>)) -> Result<()> {
-        self.running.go(&self.options, Asked::Reload(reload), &mut show)
+    /// What the sensor promised by its end is told.
+    fn run(self: Box<Self>, reload: &AtomicBool) -> Result<()> {
+        let Self { running, options, mut show, .. } = *self;
+        running.go(&options, Asked::Reload(reload), &mut show)
     }
 }
 

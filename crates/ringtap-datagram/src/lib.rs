@@ -1,6 +1,7 @@
 //! What a sensor tells a correlator: alerts, and heartbeats that say up to which time nothing more will come.
 //!
-//! The same [`Message`] has two forms, both sealed with a [`Key`]: a datagram ([`datagram`]) and a JSON line ([`mod@line`]).
+//! The same [`Message`] has two forms, both sealed with a [`Key`]: a datagram ([`datagram`]) and a JSON line ([`mod@line`]). One in the
+//! sensor's own process is told by neither, but as a [`Listener`].
 //!
 //! ```
 //! use ringtap_datagram::{Heartbeat, Key, MAX_LEN, Message, Origin, Clock, datagram::Sealed};
@@ -20,6 +21,7 @@
 //! which sensors there are, keep numbers apart, or judge times; the receiver does.
 #![forbid(unsafe_code)]
 
+mod beside;
 pub mod datagram;
 mod key;
 pub mod line;
@@ -27,6 +29,7 @@ mod message;
 mod names;
 mod refused;
 
+pub use beside::{Listener, Stamps};
 pub use datagram::{ALERT_LEN, HEARTBEAT_LEN, MAX_LEN};
 pub use key::{Key, KeyError, TAG_LEN};
 pub use message::{Action, Alert, Clock, Direction, Ends, Heartbeat, IdError, Message, Origin, Rule, SensorId};

@@ -213,9 +213,15 @@ impl Connection {
     }
 }
 
-/// Text of a broker without what would steer a terminal.
+/// Text of a broker without what would steer a terminal; the beginning of a long one.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    harmless(text.chars().take(SHOWN))
+}
+
+/// Without control characters, and those that turn a line around.
+pub(crate) fn harmless(text: impl Iterator<Item = char>) -> String {
+    let steers = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
 }
 
 fn connect(host: &str, port: u16) -> Result<Timed, Failure> {
@@ -237,6 +243,12 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+
+    #[test]
+    fn what_a_broker_says_steers_no_terminal() {
+        assert_eq!(printable("a\u{1b}[2J\u{202e}b\n"), "a\u{fffd}[2J\u{fffd}b\u{fffd}");
+        assert_eq!(printable(&"x".repeat(2 * SHOWN)).len(), SHOWN);
+    }
 
     #[test]
     fn who_sends_a_byte_now_and_then_is_not_waited_for() {

@@ -15,7 +15,7 @@ use ringtap::{Error, Result};
 
 use crate::brokers::Brokers;
 use crate::cluster::{Cluster, Leaders};
-use crate::connection::ANSWER_MS;
+use crate::connection::{ANSWER_MS, harmless};
 use crate::failure::{Code, Failure};
 use crate::messages::{self, Api};
 use crate::records::{Entry, Numbering, encode, partition_of};
@@ -430,6 +430,5 @@ struct Numbered {
 
 /// Said beside what the program prints.
 pub(crate) fn say(line: &str) {
-    let shown: String = line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    eprintln!("ringtap: {shown}");
+    eprintln!("ringtap: {}", harmless(line.chars()));
 }

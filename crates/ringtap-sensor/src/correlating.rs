@@ -1,5 +1,5 @@
 //! Owns: a correlator in the sensor's process: its thread, from set-up to its last incident.
-//! Does not: correlate, or know how an alarm gets there; both are `ringtap_correlator`'s.
+//! Does not: correlate, or know who does; whoever asks for one brings it ([`Correlate::open`]).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,53 +7,42 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use ringtap::{Error, Result};
-use ringtap_correlator::input::own::Teller;
-use ringtap_correlator::run::{Asking, Beside, Event, Room};
+use ringtap_datagram::Listener;
+use ringtap_run::beside::Beside;
 use ringtap_run::process::Process;
 use ringtap_run::sandbox::Needs;
 
-/// Whoever hears what the correlator has to say.
-type Show = Box<dyn FnMut(Event<'_>) + Send>;
+/// A correlator, and the sensor's way to it.
+pub type Opened = (Box<dyn Beside>, Box<dyn Listener>);
+
+/// Opens a correlator for a sensor of this name, with the rights on files that the process gives; true: packets come now, and
+/// heartbeats say how far the sensor is.
+pub type OpenCorrelator = Box<dyn FnOnce(&str, bool, &Process) -> Result<Opened>>;
 
 /// A correlator that is asked for.
 pub struct Correlate {
-    /// Folder of its rules, or one file.
-    pub rules: PathBuf,
-    /// Folder of its log and store; without one, nothing survives the end.
+    /// Folder of its store, by which the sensor goes on where it was; without one, nothing survives the end.
     pub store: Option<PathBuf>,
-    /// How much it may take.
-    pub room: Room,
-    /// Hears what it has to say, on its thread.
-    pub show: Show,
+    /// Opens it.
+    pub open: OpenCorrelator,
 }
 
 /// One that is set up, then runs.
 pub(crate) struct Correlating {
-    waiting: Option<(Beside, Show)>,
+    waiting: Option<Box<dyn Beside>>,
     thread: Option<JoinHandle<Result<()>>>,
     reload: Arc<AtomicBool>,
 }
 
 impl Correlating {
-    /// Opens it; `is_live`: packets come now.
-    ///
-    /// # Errors
-    /// Rules, configuration or store can't be opened.
-    pub(crate) fn open(
-        asked: Correlate,
-        config: Option<PathBuf>,
-        sensor: &str,
-        is_live: bool,
-        process: &Process,
-    ) -> Result<(Self, Teller)> {
-        let Correlate { rules, store, room, show } = asked;
-        let (beside, teller) = Beside::open(Asking { rules, store, config, room }, sensor, is_live, process)?;
-        Ok((Self { waiting: Some((beside, show)), thread: None, reload: Arc::default() }, teller))
+    /// One that is open.
+    pub(crate) fn new(beside: Box<dyn Beside>) -> Self {
+        Self { waiting: Some(beside), thread: None, reload: Arc::default() }
     }
 
     /// What it still reads and writes once all is set up.
     pub(crate) fn needs(&self) -> Needs<'_> {
-        self.waiting.as_ref().map(|(beside, _)| beside.needs()).unwrap_or_default()
+        self.waiting.as_ref().map(|beside| beside.needs()).unwrap_or_default()
     }
 
     /// Begins to correlate, once the process is confined.
@@ -61,11 +50,11 @@ impl Correlating {
     /// # Errors
     /// The thread can't be started.
     pub(crate) fn start(&mut self) -> Result<()> {
-        let Some((beside, show)) = self.waiting.take() else { return Ok(()) };
+        let Some(beside) = self.waiting.take() else { return Ok(()) };
         let reload = Arc::clone(&self.reload);
         let thread = std::thread::Builder::new()
             .name("ringtap-correlate".to_owned())
-            .spawn(move || beside.run(&reload, show))
+            .spawn(move || beside.run(&reload))
             .map_err(|error| Error::os("start", "the correlator's thread", &error))?;
         self.thread = Some(thread);
         Ok(())

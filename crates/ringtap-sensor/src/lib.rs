@@ -54,7 +54,7 @@ mod tests;
 
 pub use catalogue::{Catalogue, RuleText};
 pub use community::community_id;
-pub use correlating::Correlate;
+pub use correlating::{Correlate, OpenCorrelator, Opened};
 pub use options::{
     AlarmOptions, Bounds, DatagramTarget, Datagrams, Event, Input, LineTarget, Options, OutputOptions, PcapLog,
     RuleOptions, WithAlerts, variable,

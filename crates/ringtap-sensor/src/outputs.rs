@@ -7,8 +7,7 @@ use std::time::Instant;
 
 use ringtap::Result;
 use ringtap::clock;
-use ringtap_correlator::input::own::{Stamps, Teller};
-use ringtap_datagram::Message;
+use ringtap_datagram::{Listener, Message, Stamps};
 use ringtap_output::{Announced, Counts, KafkaTarget, Output, Severity, Work};
 
 use crate::account::ByRule;
@@ -122,7 +121,7 @@ pub(crate) struct Outputs {
     notifier: Option<Notifier>,
     to_correlator: Option<ToCorrelator>,
     /// A correlator in this process.
-    own: Option<Teller>,
+    own: Option<Box<dyn Listener>>,
     line: Vec<u8>,
     counts: Arc<Counts>,
     wishes: Arc<Wishes>,
@@ -141,7 +140,7 @@ impl Outputs {
         options: &OutputOptions,
         snmp: Option<&(Table, String)>,
         writer: Writer,
-        (to_correlator, own): (Option<ToCorrelator>, Option<Teller>),
+        (to_correlator, own): (Option<ToCorrelator>, Option<Box<dyn Listener>>),
         counts: Arc<Counts>,
         wishes: Arc<Wishes>,
         by_rule: Arc<ByRule>,

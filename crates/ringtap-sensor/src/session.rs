@@ -14,8 +14,7 @@ use ringtap::receiver::Backend;
 use ringtap::record::{Recorder, Target};
 use ringtap::source::StampClock;
 use ringtap::{Error, Result, clock};
-use ringtap_correlator::input::own::Teller;
-use ringtap_datagram::{Clock, SensorId};
+use ringtap_datagram::{Clock, Listener, SensorId};
 use ringtap_detect::rules::BitNames;
 use ringtap_detect::{Detector, FillLevel, SpareVisitor};
 use ringtap_output::{Counts, Producer, Queue, Room};
@@ -63,7 +62,7 @@ pub(crate) struct Session<'o> {
     pub(crate) sent: Arc<Sent>,
     /// A correlator in this process, and the way to it until the outputs take that.
     correlating: Option<Correlating>,
-    teller: Option<Teller>,
+    teller: Option<Box<dyn Listener>>,
     // Dropped last: settings of devices are put back then.
     pub(crate) process: Process,
 }
@@ -497,11 +496,12 @@ fn correlating(
     options: &Options,
     config: &Config,
     process: &Process,
-) -> Result<(Correlating, Teller)> {
+) -> Result<(Correlating, Box<dyn Listener>)> {
     let name = identity::name(&options.outputs.alarms, &config.alarms)?;
     let name = name.as_ref().map_or(USUAL_NAME, SensorId::as_str);
     let is_live = matches!(options.input, Input::Interfaces(_));
-    Correlating::open(asked, options.config.clone(), name, is_live, process)
+    let (beside, listener) = (asked.open)(name, is_live, process)?;
+    Ok((Correlating::new(beside), listener))
 }
 
 /// Who the sensor is to correlators: those elsewhere, or its `own` one, whose store lies there, in this process.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use ringtap_datagram::{Heartbeat, Origin};
+use ringtap_datagram::{Heartbeat, Listener, Origin, Stamps};
 use ringtap_sigma::{Identity, Mark};
 
 use super::channel::{self, Came, Receiver, Sender};
@@ -19,19 +19,6 @@ use crate::sensors::Registered;
 
 /// Bytes that may wait.
 const WAITING: usize = 64 << 20;
-
-/// When an alarm was, and which one it is.
-#[derive(Clone, Copy, Debug)]
-pub struct Stamps {
-    /// Time of the packet, nanoseconds since 1970.
-    pub time_ns: u64,
-    /// Time of the alarm.
-    pub built_ns: u64,
-    /// Greatest error of the clock of both, nanoseconds; `None`: unknown.
-    pub error_ns: Option<u64>,
-    /// Number of the alarm in its epoch.
-    pub sequence: u64,
-}
 
 /// The sensor's end.
 #[derive(Debug)]
@@ -71,9 +58,8 @@ pub(crate) fn registered(name: &str) -> Registered {
     Registered { number: hash(name.as_bytes()), name: name.into() }
 }
 
-impl Teller {
-    /// Hands an alarm over: its line of EVE, and what that does not say exactly enough.
-    pub fn alarm(&mut self, line: &[u8], stamps: &Stamps, origin: Option<&Origin>) {
+impl Listener for Teller {
+    fn alarm(&mut self, line: &[u8], stamps: &Stamps, origin: Option<&Origin>) {
         self.counts.lines.fetch_add(1, Ordering::Relaxed);
         let mut event = match self.parser.event(line.trim_ascii_end()) {
             Ok(event) => event,
@@ -95,8 +81,8 @@ impl Teller {
         let _ = self.sender.offer(vec![Came::Alarm { sensor: 0, event, built_ns: ns(stamps.built_ns) }]);
     }
 
-    /// Hands a heartbeat over. In files nothing is waited for, and so there is nothing to promise.
-    pub fn beat(&mut self, beat: &Heartbeat) {
+    /// In files nothing is waited for, and so there is nothing to promise.
+    fn beat(&mut self, beat: &Heartbeat) {
         if self.is_live {
             let came = Came::Beat { sensor: 0, beat: heartbeat(beat) };
             self.held = self.sender.offer(vec![came]).err().and_then(|mut batch| batch.pop());

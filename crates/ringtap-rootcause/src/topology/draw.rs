@@ -164,11 +164,7 @@ pub fn dot(topology: &Topology) -> String {
 
 /// Within quotes of DOT.
 fn escaped(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect::<String>()
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
+    shown(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 fn shown(text: &str) -> String {
