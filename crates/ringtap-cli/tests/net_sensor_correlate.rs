@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use attack_support::{STAGES, correlation};
 use capture_support::frames::{ipv4, udp};
-use capture_support::{Capture, NUMBERS, RINGTAP, ringtap, send_frames, testbed};
+use capture_support::{Capture, RINGTAP, ringtap, send_frames, testbed};
 use nix::sys::signal::Signal;
 use ringtap_testbed::{Testbed, TestbedConfig};
 use serde_json::Value;
@@ -25,7 +25,6 @@ fn sensor(testbed: &Testbed, folder: &Path) -> Capture {
     let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let mut command: Command = host.command(RINGTAP);
     command.args(["sensor", "-i", host.interface(), "--json", "--flows", "4096", "--user", "nobody"]);
-    command.args(NUMBERS);
     command.args(["-S", &path("my.rules"), "--correlate", &path("rules"), "--correlate-store", &path("store")]);
     let sensor = Capture::of(host, command);
     sensor.wait_for("watching");
