@@ -1,6 +1,6 @@
 //! Storms of a simulator that shares nothing with the engine: what is named broke, and what broke is named.
 //!
-//! A part of the study in `examples/storms.rs`: its sizes are larger and its storms more.
+//! A part of the study in `examples/storms`: its sizes are larger and its storms more.
 
 mod measure;
 

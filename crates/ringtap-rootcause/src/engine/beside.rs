@@ -61,7 +61,7 @@ impl Engine {
         let owner = if held.iter().all(is_restart) {
             self.owner_of_most(&cause.explains)
         } else if cause.problems.iter().any(|it| is_powerless(&self.topology, it)) {
-            self.power_cut(first_ns)
+            self.power_cut(first_ns).or_else(|| self.power_that_has(&cause.explains))
         } else {
             None
         };
@@ -85,6 +85,11 @@ impl Engine {
             }
         }
         counts.into_iter().max_by_key(|&(id, count)| (count, std::cmp::Reverse(id))).map(|(id, _)| id)
+    }
+
+    /// The open incident of a power group that most alarms of these symptoms went to: sessions are lost minutes after their node.
+    fn power_that_has(&self, symptoms: &[u32]) -> Option<u64> {
+        self.owner_of_most(symptoms).filter(|id| matches!(self.problems[id].first(), Some(Problem::Power(_))))
     }
 
     /// The open incident of a power group that failed at about this time.

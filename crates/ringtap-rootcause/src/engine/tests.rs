@@ -201,6 +201,29 @@ fn common_power_is_found_and_explains_restarts_after_it_is_resolved() {
 }
 
 #[test]
+fn who_hangs_on_power_that_the_file_lacks_is_not_told_when_its_sessions_time_out() {
+    let more = NETWORK
+        .replace("    { name = 'a1',", "    { name = 'e', addresses = ['10.0.0.7'] },\n    { name = 'a1',")
+        .replace(
+            "    { ends = ['d1:2', 'a1:1'] },",
+            "    { ends = ['core:5', 'e:1'] },\n    { ends = ['d1:2', 'a1:1'] },",
+        )
+        .replace("adjacency = [", "adjacency = [\n    { protocol = 'bgp', ends = ['core', 'e'] },");
+    let mut engine = Engine::new(crate::topology::file::read(&more).unwrap(), Settings::default());
+    let events = [
+        (0, "core/linkDown/1"),
+        (5, "core/linkDown/2"),
+        (10, "core/linkDown/5"),
+        (30, "a3/linkDown/1"),
+        (100, "core/ospfNbrStateChange/10.0.0.2.0"),
+        (100, "core/ospfNbrStateChange/10.0.0.3.0"),
+        (70_000, "core/bgpBackwardTransition/10.0.0.7"),
+    ];
+    let told = run(&mut engine, &events, 90_000);
+    assert_eq!(told.texts(), ["opened power:p"], "{:?}", told.0);
+}
+
+#[test]
 fn what_is_cleared_while_held_is_never_told() {
     let mut engine = engine();
     let told = run(

@@ -2,7 +2,7 @@
 //!
 //! Owns both forms. Names come from files that strangers may have written: quotes, backslashes and control characters in them are escaped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 
 use super::{Need, Topology};
@@ -116,10 +116,13 @@ fn groups(topology: &Topology, out: &mut String) {
     }
 }
 
-/// As a graph in the DOT language of Graphviz: links as lines, needs as dashed arrows, sites as clusters.
+/// As a graph in the DOT language of Graphviz: links as lines, needs as dashed arrows, sites as clusters; what is nearer to the station
+/// is above.
 pub fn dot(topology: &Topology) -> String {
-    let mut out =
-        String::from("graph topology {\n  node [shape=box, fontname=\"sans-serif\"];\n  edge [fontsize=9];\n");
+    let mut out = String::from(
+        "graph topology {\n  graph [fontname=\"sans-serif\"];\n  node [shape=box, fontname=\"sans-serif\"];\n  \
+         edge [fontname=\"sans-serif\", fontsize=9];\n",
+    );
     let node = |out: &mut String, indent: &str, at: u32| {
         let it = topology.node(at);
         let label = match it.addresses.first() {
@@ -138,8 +141,13 @@ pub fn dot(topology: &Topology) -> String {
         .filter(|at| topology.node(*at).site.is_none())
         .for_each(|at| node(&mut out, "  ", at));
     let mut pairs: BTreeMap<(u32, u32), Vec<String>> = BTreeMap::new();
+    let steps = steps(topology);
     for link in &topology.links {
-        let [(a, i), (b, j)] = link.ends;
+        let [mut from, mut to] = link.ends;
+        if steps[to.0 as usize] < steps[from.0 as usize] {
+            std::mem::swap(&mut from, &mut to);
+        }
+        let ((a, i), (b, j)) = (from, to);
         let (i, j) = (topology.interface_name(a, i), topology.interface_name(b, j));
         pairs.entry((a, b)).or_default().push(format!("{} – {}", escaped(&i), escaped(&j)));
     }
@@ -154,12 +162,35 @@ pub fn dot(topology: &Topology) -> String {
     for (at, it) in topology.nodes.iter().enumerate() {
         for Need::Any(of) | Need::All(of) in &it.needs {
             for other in of {
-                let _ = writeln!(out, "  n{at} -- n{other} [style=dashed, dir=forward];");
+                // Graphviz puts the first one above: what stands on others is below them.
+                let _ = writeln!(out, "  n{other} -- n{at} [style=dashed, dir=back];");
             }
         }
     }
     out.push_str("}\n");
     out
+}
+
+/// How many links from the station, or from the first node where that is not connected with it.
+fn steps(topology: &Topology) -> Vec<u32> {
+    let mut steps = vec![u32::MAX; topology.nodes.len()];
+    let mut next: VecDeque<u32> = topology.attached.iter().copied().collect();
+    next.iter().for_each(|&start| steps[start as usize] = 0);
+    let mut others = 0..topology.nodes.len() as u32;
+    loop {
+        while let Some(node) = next.pop_front() {
+            for &link in &topology.node(node).links {
+                let other = topology.other_end(link, node);
+                if steps[other as usize] == u32::MAX {
+                    steps[other as usize] = steps[node as usize] + 1;
+                    next.push_back(other);
+                }
+            }
+        }
+        let Some(start) = others.find(|&node| steps[node as usize] == u32::MAX) else { return steps };
+        steps[start as usize] = 0;
+        next.push_back(start);
+    }
 }
 
 /// Within quotes of DOT.
@@ -214,13 +245,22 @@ a needs any of: alone
     }
 
     #[test]
+    fn a_graph_has_the_station_above_whatever_end_a_link_begins_with() {
+        let turned = NETWORK.replace("['core:2', 'd2:1']", "['d2:1', 'core:2']");
+        let text = dot(&file::read(&turned).unwrap());
+        assert!(text.contains("n0 -- n2 [label=\"2 – 1\"];"), "{text}");
+        // Both are as far: as the file has them.
+        assert!(text.contains("n1 -- n2 [label=\"2 – 2\"];"), "{text}");
+    }
+
+    #[test]
     fn a_graph_escapes_names() {
         let text = dot(&file::read(NETWORK).unwrap());
         for part in [
             "subgraph cluster_0 {\n    label=\"paris\";\n    n1 [label=\"d\\\"1\\n10.0.0.2\"];",
             "n0 [label=\"core\\n10.0.0.1\", style=bold];",
             "n0 -- n1 [label=\"ge-0/0/1 – 1\"];",
-            "n3 -- n4 [style=dashed, dir=forward];",
+            "n4 -- n3 [style=dashed, dir=back];",
         ] {
             assert!(text.contains(part), "{part:?} in {text}");
         }

@@ -79,19 +79,33 @@ impl Score {
 
 /// Runs them all; `say` is told of each storm that was not answered as it should be.
 pub fn run(storms: Storms, say: &mut dyn FnMut(String)) -> Score {
-    let mut rng = Rng::with_seed(storms.seed);
     let mut score = Score::default();
+    let mut read = None;
+    each(storms, &mut |number, text, played| {
+        if read.as_ref().is_none_or(|(of, _)| of != text) {
+            let topology = file::read(text).unwrap_or_else(|faults| panic!("{}", faults[0]));
+            read = Some((text.to_owned(), topology));
+        }
+        let (_, topology) = read.as_ref().expect("it was just read");
+        let engine = Engine::new(topology.clone(), Settings::default());
+        score.add(storm(engine, played, number, say));
+    });
+    score
+}
+
+/// Makes them all, one after the other: its number, the topology file, what arrives.
+pub fn each(storms: Storms, take: &mut dyn FnMut(usize, &str, &Played)) {
+    let mut rng = Rng::with_seed(storms.seed);
     let mut network = None;
     for number in 0..storms.count {
         // Networks differ from storm to storm; large ones take long to read.
         if storms.nodes <= 500 || number % 10 == 0 {
             network = None;
         }
-        let (network, topology) = network.get_or_insert_with(|| {
+        let (network, text) = network.get_or_insert_with(|| {
             let network = Network::new(storms.shape, storms.nodes, &mut rng);
             let text = network.topology(storms.wrong_percent, &mut rng);
-            let topology = file::read(&text).unwrap_or_else(|faults| panic!("{}", faults[0]));
-            (network, topology)
+            (network, text)
         });
         let mut faults = vec![(network.any_fault(&mut rng), 0)];
         if number % 3 == 2 {
@@ -103,10 +117,8 @@ pub fn run(storms: Storms, say: &mut dyn FnMut(String)) -> Score {
         let noise = Noise { spurious: rng.usize(..=storms.noise.spurious), ..storms.noise };
         let mended_ms = if number % 2 == 0 { 120_000 } else { 0 };
         let played = network.play(&faults, mended_ms, noise, &mut rng);
-        let engine = Engine::new(topology.clone(), Settings::default());
-        score.add(storm(engine, &played, number, say));
+        take(number, text, &played);
     }
-    score
 }
 
 fn storm(mut engine: Engine, played: &Played, number: usize, say: &mut dyn FnMut(String)) -> Score {
