@@ -146,7 +146,9 @@ fn net_the_other_studies_have_all_their_points() {
     }
 }
 
+/// `net_demo` has one of its floods.
 #[test]
+#[ignore = "half a minute: make test-long"]
 fn net_staged_attacks_are_found_in_event_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -178,7 +180,7 @@ fn net_staged_attacks_are_found_in_event_time() {
 fn net_a_benchmark_that_was_cut_off_goes_on() {
     let name = "net_a_benchmark_that_was_cut_off_goes_on";
     let folder = tempfile::tempdir().unwrap();
-    let arguments = ["--only", "idle,rates", "--receivers", "hybrid 1ms", "--rates", "20k,50k,148k", "--rounds", "4"];
+    let arguments = ["--only", "idle,rates", "--receivers", "hybrid 1ms", "--rates", "20k,148k", "--rounds", "2"];
     let book =
         || -> Option<Value> { serde_json::from_slice(&std::fs::read(folder.path().join("bench.json")).ok()?).ok() };
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringtap"));
@@ -197,7 +199,7 @@ fn net_a_benchmark_that_was_cut_off_goes_on() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!said.contains("it needs root"), "did not run: {name}: {said}");
     let cut = book().unwrap();
-    assert!(output.status.success() && studied(&cut, "rates").len() < 4 * 2 * 3, "{said}");
+    assert!(output.status.success() && studied(&cut, "rates").len() < 2 * 2 * 2, "{said}");
     assert_eq!(cut["missing"].as_array().unwrap().last().unwrap()["what"], "the rest");
     assert_eq!(cut["whole"]["studies"].as_array().unwrap(), &["idle"]);
 
@@ -215,7 +217,7 @@ fn net_a_benchmark_that_was_cut_off_goes_on() {
         .iter()
         .map(|sample| format!("{} {} {}", sample["topology"], sample["offered_pps"], sample["round"]))
         .collect();
-    assert_eq!((points.len(), studied(&whole, "rates").len()), (24, 24), "each point once: {points:?}");
+    assert_eq!((points.len(), studied(&whole, "rates").len()), (8, 8), "each point once: {points:?}");
     assert_eq!(whole["missing"].as_array().unwrap().len(), 0, "{}", whole["missing"]);
     assert_eq!(whole["environment"]["command"], cut["environment"]["command"]);
 }
