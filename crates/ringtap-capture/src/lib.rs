@@ -27,7 +27,6 @@ use ringtap::ledger::{Cause, Ledger};
 use ringtap::record::{LONGEST_READABLE, RecordConfig, Target};
 use ringtap::source::file::Pace;
 use ringtap::{Error, Result};
-use ringtap_run::dpdk;
 use ringtap_run::filter::Filter;
 use ringtap_run::live::Live;
 use ringtap_run::process::Process;
@@ -157,8 +156,7 @@ impl Capture {
         let (mut reads, mut writes) = (Vec::new(), Vec::from_iter(self.file()));
         match &self.origin {
             Origin::Interfaces(lives) => {
-                let arguments = lives.iter().filter_map(|live| live.dpdk_args.as_deref());
-                writes.extend(arguments.flat_map(dpdk::socket_folders));
+                writes.extend(lives.iter().flat_map(|live| live.dpdk.socket_folders()));
             }
             Origin::Files { files, .. } => reads.extend(files.iter().map(PathBuf::as_path)),
         }

@@ -21,7 +21,7 @@ use ringtap_run::signals::{Hangup, Heard};
 use ringtap_run::units;
 use ringtap_run::waiting::{How, Waiting};
 
-use crate::live::{LiveArgs, ReportArgs, TuningArgs, of_interfaces_alone, tell};
+use crate::live::{DPDK, DpdkArgs, LiveArgs, ReportArgs, TuningArgs, of_interfaces_alone, tell};
 use crate::outputs;
 use crate::words::{Words, one_of};
 
@@ -70,6 +70,8 @@ pub struct Args {
 
     #[command(flatten)]
     live: LiveArgs,
+    #[command(flatten)]
+    dpdk: DpdkArgs,
 
     /// How to wait for packets
     #[arg(long, value_name = "HOW", default_value = "hybrid", value_parser = one_of(WAITS), help_heading = "Waiting")]
@@ -92,12 +94,6 @@ pub struct Args {
     /// The libpcap of --backend pcap [default: the system's]
     #[arg(long, value_name = "FILE", help_heading = "Taking packets")]
     pcap_library: Option<PathBuf>,
-    /// Arguments of DPDK's EAL for --backend dpdk, such as "--vdev=net_vhost0,iface=/run/port" (docs/dpdk.md)
-    #[arg(long, value_name = "ARGS", allow_hyphen_values = true, help_heading = "Taking packets")]
-    dpdk_args: Option<String>,
-    /// libringtap-dpdk.so for --backend dpdk [default: the one installed or built with this program]
-    #[arg(long, value_name = "FILE", help_heading = "Taking packets")]
-    dpdk_library: Option<PathBuf>,
     /// Let auto take packets away from the host's own stack, when the filter can be decided in the driver
     #[arg(long, help_heading = "Taking packets")]
     take: bool,
@@ -261,7 +257,7 @@ const WAYS: Words<Backend> = &[
         "A card taken from the kernel, by its PCI address (Intel 82576 and 82574, bound to vfio-pci)",
         Backend::Vfio,
     ),
-    ("dpdk", "A port of DPDK's, by its name there; sleeps by its receive interrupt", Backend::Dpdk),
+    DPDK,
 ];
 
 /// Ways to attach XDP.
@@ -381,8 +377,7 @@ impl Args {
         let live = self.tuning.tuned(self.live.live(interface));
         Live {
             pcap_library: self.pcap_library.clone(),
-            dpdk_library: self.dpdk_library.clone(),
-            dpdk_args: self.dpdk_args.clone(),
+            dpdk: self.dpdk.options(),
             take: self.take,
             attach: self.xdp,
             frame_bytes: self.frame_size,

@@ -12,13 +12,18 @@ use ringtap_run::notes;
 use serde_json::json;
 
 use crate::config;
+use crate::live::DpdkArgs;
 
 /// Show what works here: kernel, privileges, clocks, CPUs, and each interface; with the way out where something does not.
 ///
 /// Looks only: no setting is changed and no packet is taken. Whether AF_XDP can be bound is tried for a moment, without a
-/// steering program. Exits with 1 when nothing could be captured at all.
+/// steering program. Ports of DPDK's are opened for a moment: cards that vfio-pci has and nobody uses, or what --dpdk-args names.
+/// Exits with 1 when nothing could be captured at all.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_args(|option| match option.get_id().as_str() {
+    "dpdk_args" | "dpdk_library" => option.conflicts_with("interface"),
+    _ => option,
+}))]
 pub struct Args {
     /// Only this interface [default: all but loopback]
     #[arg(value_name = "IF")]
@@ -32,12 +37,15 @@ pub struct Args {
     /// Configuration (TOML) that goes into the bundle as `ringtap config show` has it, with secrets as ***
     #[arg(long, value_name = "FILE", requires = "bundle")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    dpdk: DpdkArgs,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   ringtap doctor
   ringtap doctor eth1
+  ringtap doctor --dpdk-args --vdev=net_vhost0,iface=/run/port
   ringtap doctor --bundle report.tar --config /etc/ringtap/ringtap.toml
   ringtap doctor --json eth1 | jq '.findings[] | select(.state != \"good\")'";
 
@@ -56,7 +64,7 @@ fn mark(state: State) -> &'static str {
 /// # Errors
 /// There is no such interface; the bundle can't be written, or the configuration has a fault.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let findings = findings(args.interface.as_deref())?;
+    let findings = findings(args.interface.as_deref(), &args.dpdk.options())?;
     if let Some(file) = &args.bundle {
         let mut shown = Vec::new();
         // Memory takes all.

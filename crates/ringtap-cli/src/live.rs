@@ -4,11 +4,13 @@
 //! is in its module.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Arg;
 use ringtap::receiver::{Backend, Queues};
 use ringtap_run::arguments::{self, Napi};
+use ringtap_run::dpdk::DpdkOptions;
 use ringtap_run::live::Live;
 use ringtap_run::units::{self, List};
 use ringtap_run::waiting::{Threshold, Waiting};
@@ -16,11 +18,19 @@ use ringtap_run::waiting::{Threshold, Waiting};
 use crate::words::{Words, one_of};
 
 /// Ways to take packets beside the kernel's stack or instead of it.
-const WAYS: Words<Backend> = &[
+const WAYS: Words<Backend> = WITH_DPDK.split_at(3).0;
+
+/// The same, and DPDK's ports, for commands that have [`DpdkArgs`].
+pub const WITH_DPDK: Words<Backend> = &[
     ("auto", "AF_XDP where the host itself does not miss the packets, else a packet ring", Backend::Auto),
     ("xdp", "AF_XDP: the host does not see these packets", Backend::Xdp),
     ("packet", "A packet socket's ring, beside the host", Backend::Packet),
+    DPDK,
 ];
+
+/// What a command's own list of ways says of DPDK.
+pub const DPDK: (&str, &str, Backend) =
+    ("dpdk", "A port of DPDK's, by its name there; sleeps by its receive interrupt", Backend::Dpdk);
 
 /// Options of every receiver.
 #[derive(Debug, clap::Args)]
@@ -63,6 +73,24 @@ impl LiveArgs {
             peak_pps: self.peak_rate,
             ..Live::new(interface)
         }
+    }
+}
+
+/// What belongs to [`DPDK`], for the commands that have it.
+#[derive(Debug, clap::Args)]
+pub struct DpdkArgs {
+    /// Arguments of DPDK's EAL for --backend dpdk, such as "--vdev=net_vhost0,iface=/run/port" (docs/dpdk.md)
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true, help_heading = "Taking packets")]
+    dpdk_args: Option<String>,
+    /// libringtap-dpdk.so for --backend dpdk [default: the one installed or built with this program]
+    #[arg(long, value_name = "FILE", help_heading = "Taking packets")]
+    dpdk_library: Option<PathBuf>,
+}
+
+impl DpdkArgs {
+    /// What was said.
+    pub fn options(&self) -> DpdkOptions {
+        DpdkOptions { library: self.dpdk_library.clone(), arguments: self.dpdk_args.clone() }
     }
 }
 

@@ -15,6 +15,7 @@ use ringtap_correlator::run::{Asking, Beside, Event as OfCorrelator, Room};
 use ringtap_correlator::said;
 use ringtap_detect::Policy;
 use ringtap_output::{LogServer, kafka_topic, printable};
+use ringtap_run::live::Live;
 use ringtap_run::{notes, units};
 use ringtap_sensor::{
     self as sensor, AlarmOptions, Correlate, DatagramTarget, Datagrams, Event, Input, LineTarget, OpenCorrelator,
@@ -23,7 +24,7 @@ use ringtap_sensor::{
 
 use crate::correlate::{self, ended};
 use crate::kafka;
-use crate::live::{LiveArgs, of_interfaces_alone, put, tell};
+use crate::live::{DpdkArgs, LiveArgs, WITH_DPDK, of_interfaces_alone, put, tell};
 use crate::outputs;
 use crate::pcap_log::PcapLogArgs;
 use crate::words::{self, Words, one_of, unused_beside};
@@ -40,6 +41,7 @@ use crate::words::{self, Words, one_of, unused_beside};
     group(ArgGroup::new("correlators").multiple(true).args(["alarm_to", "alarm_lines", "kafka", "correlate"])),
     group(ArgGroup::new("eve_outputs").multiple(true).args(["eve", "eve_socket"])),
     group(ArgGroup::new("correlators_elsewhere").multiple(true).args(["alarm_to", "alarm_lines", "kafka"])),
+    mut_arg("backend", |backend| backend.value_parser(one_of(WITH_DPDK))),
     mut_args(|option| if of_interfaces_alone(&option) { option.conflicts_with("replay") } else { option }),
     mut_args(|option| unused_beside(option, "check_rules", &OF_CHECK)),
     override_usage = "ringtap sensor <-i IF… | --replay FILE…> -S RULES [OPTIONS]\n       ringtap sensor --check-rules FILE… [OPTIONS]",
@@ -208,6 +210,8 @@ pub struct Args {
     pcap: PcapLogArgs,
     #[command(flatten)]
     live: LiveArgs,
+    #[command(flatten)]
+    dpdk: DpdkArgs,
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
@@ -376,7 +380,9 @@ fn options(args: Args) -> Result<Options> {
     let input = if args.interface.is_empty() {
         Input::Files(args.replay)
     } else {
-        Input::Interfaces(args.interface.into_iter().map(|interface| args.live.live(interface)).collect())
+        let dpdk = args.dpdk.options();
+        let live = |interface| Live { dpdk: dpdk.clone(), ..args.live.live(interface) };
+        Input::Interfaces(args.interface.into_iter().map(live).collect())
     };
     Ok(Options {
         rules: RuleOptions {

@@ -18,7 +18,7 @@ use ringtap_station::store::Retention;
 use ringtap_station::top;
 
 use crate::correlate;
-use crate::live::tell;
+use crate::live::{DPDK, DpdkArgs, tell};
 use crate::outputs::{OutputArgs, ServiceArgs};
 use crate::words::{Words, one_of};
 
@@ -29,7 +29,8 @@ use crate::words::{Words, one_of};
 ///
 /// Ends on Ctrl-C or SIGTERM, when all that was received is stored, with the ledger.
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES,
+    mut_arg("dpdk_args", |option| option.requires("interface")), mut_arg("dpdk_library", |option| option.requires("interface")))]
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -55,6 +56,8 @@ pub struct Args {
     /// How the ring takes packets; auto takes AF_XDP, then the packet socket
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(WAYS), requires = "interface")]
     backend: Backend,
+    #[command(flatten)]
+    dpdk: DpdkArgs,
     /// Configuration: communities, users, rules, outputs; readable by its owner only. SIGHUP reads communities, users, senders and rules
     /// again (with --user, that user must be its owner then)
     #[arg(long, value_name = "FILE")]
@@ -156,6 +159,7 @@ const WAYS: Words<Backend> = &[
     ("auto", "AF_XDP, else the packet socket", Backend::Auto),
     ("xdp", "AF_XDP: taken out of the host's stack", Backend::Xdp),
     ("packet", "Packet socket: copied beside the host's stack", Backend::Packet),
+    DPDK,
 ];
 
 #[derive(Debug, Subcommand)]
@@ -210,6 +214,7 @@ impl Args {
         Ok(Options {
             interfaces: self.interface,
             backend: self.backend,
+            dpdk: self.dpdk.options(),
             snmp,
             syslog,
             syslog_tcp: self.syslog_tcp,

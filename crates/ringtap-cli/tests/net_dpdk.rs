@@ -1,4 +1,4 @@
-//! `ringtap capture --backend dpdk`: virtio_user and net_vhost on this host, each end a process of its own, without a card and
+//! `--backend dpdk` of capture, sensor and trap, and doctor's ports: virtio_user and net_vhost on this host, each end a process of its own, without a card and
 //! without huge pages. The other end is DPDK's testpmd.
 
 mod capture_support;
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use capture_support::{Capture, Ended, RINGTAP, testbed, tool};
 use nix::sys::signal::Signal;
+use ringtap_samples::frames::Ends;
+use ringtap_snmp::encode::Trap;
 use ringtap_testbed::{Host, RunningProgram, Testbed, TestbedConfig};
 use serde_json::Value;
 
@@ -76,25 +78,42 @@ impl Place {
     }
 
     fn command(&self, port: &str, device: &str) -> Command {
+        self.taking("capture", port, device)
+    }
+
+    /// A command that takes packets from a port.
+    fn taking(&self, command: &str, port: &str, device: &str) -> Command {
+        let mut command = self.with_library(&[command, "--dpdk-args", device]);
+        command.args(["--backend", "dpdk", "-i", port]);
+        command
+    }
+
+    fn with_library(&self, arguments: &[&str]) -> Command {
         let mut command = self.host().command(RINGTAP);
-        command.args(["capture", "--backend", "dpdk", "-i", port, "--dpdk-args", device]);
         // What EAL keeps beside its memory.
-        command.arg("--dpdk-library").arg(self.library).env("RUNTIME_DIRECTORY", self.folder.path());
+        command.args(arguments).arg("--dpdk-library").arg(self.library).env("RUNTIME_DIRECTORY", self.folder.path());
         command
     }
 
     /// A capture file of numbered packets from `first` on.
     fn numbered(&self, name: &str, first: u32, count: u32) -> String {
-        let mut bytes = Vec::new();
-        let mut put = |words: &[u32]| words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
-        put(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1]);
-        for number in first..first + count {
-            put(&[0, 0, PACKET_BYTES as u32, PACKET_BYTES as u32]);
+        let numbered = |number: u32| {
             let mut packet = [0u8; PACKET_BYTES];
             packet[..6].fill(0xff);
             packet[12..14].copy_from_slice(&[0x88, 0xb5]);
             packet[NUMBER..NUMBER + 4].copy_from_slice(&number.to_be_bytes());
-            put(&packet.chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect::<Vec<_>>());
+            packet.to_vec()
+        };
+        self.file_of(name, (first..first + count).map(numbered))
+    }
+
+    /// A capture file of these packets.
+    fn file_of(&self, name: &str, packets: impl Iterator<Item = Vec<u8>>) -> String {
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let mut bytes = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1]);
+        for packet in packets {
+            bytes.extend(words(&[0, 0, packet.len() as u32, packet.len() as u32]));
+            bytes.extend(packet);
         }
         let path = self.at(name);
         std::fs::write(&path, bytes).unwrap();
@@ -353,6 +372,123 @@ fn net_several_queues_of_a_dpdk_port_are_whole() {
     command.args(["-w", &file, "--spool", "4MiB", "--count", &count]);
     let summary = assert_whole(TEST, &Capture::of(place.host(), command).end(), &file, 0..2 * COUNT);
     assert_eq!(summary["sources"].as_array().map(Vec::len), Some(2), "{summary}");
+}
+
+/// The sensor finds one attack among other packets, at both ends of the wire, and has each of them.
+#[test]
+fn net_an_attack_that_comes_by_a_dpdk_port_is_found() {
+    const TEST: &str = "net_an_attack_that_comes_by_a_dpdk_port_is_found";
+    const OTHERS: u32 = 1000;
+    let place = Place::new(TEST);
+    let rules = place.at("my.rules");
+    std::fs::write(&rules, "alert udp any any -> any 5000 (msg:\"planted\"; content:\"the attack\"; sid:7;)\n")
+        .unwrap();
+    let ends = Ends::new("192.0.2.1", "198.51.100.2");
+    let packets = (0..=OTHERS).map(|number| {
+        let words = if number == OTHERS / 2 { "here is the attack" } else { "here is none of it" };
+        ends.udp_frame([40_000, 5000], words.as_bytes())
+    });
+    let packets = place.file_of("packets.pcap", packets);
+    for ours in ["virtio_user0", "net_vhost0"] {
+        let eve = place.at(&format!("{ours}.json"));
+        let start = |device: &str| {
+            let mut command = place.taking("sensor", ours, device);
+            command.args(["-S", &rules, "--eve", &eve, "--json"]);
+            let sensor = Capture::of(place.host(), command);
+            sensor.wait_for(&format!("watching {ours} (dpdk)"));
+            sensor
+        };
+        let (sensor, mut other) = if ours == "virtio_user0" {
+            let other = place.testpmd(&place.vhost(ours), &packets);
+            (start(&format!("{},queue_size=1024", place.virtio_user(ours))), other)
+        } else {
+            (start(&place.vhost(ours)), place.testpmd(&place.virtio_user(ours), &packets))
+        };
+        other.send_all(OTHERS + 1);
+        std::thread::sleep(Duration::from_millis(50));
+        let ended = sensor.interrupt();
+        other.quit();
+        assert_eq!(ended.code(), 0, "{}", ended.stderr);
+        let summary = ended.summary();
+        for (name, packets) in [("offered", OTHERS + 1), ("delivered", OTHERS + 1), ("lost", 0), ("unaccounted", 0)] {
+            assert_eq!(summary["ledger"][name], packets, "{name}: {summary}");
+        }
+        let events = std::fs::read_to_string(&eve).unwrap();
+        let alerts: Vec<Value> = events
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .filter(|event| event["event_type"] == "alert")
+            .collect();
+        assert_eq!(alerts.len(), 1, "{events}");
+        assert_eq!((&alerts[0]["alert"]["signature_id"], &alerts[0]["src_ip"]), (&7.into(), &"192.0.2.1".into()));
+        assert!(!Path::new(&place.at(ours)).exists(), "whoever made the socket has removed it: {}", ended.stderr);
+    }
+}
+
+/// The station takes a trap for this host that comes by a port, and none that is for another one.
+#[test]
+fn net_a_trap_that_comes_by_a_dpdk_port_is_stored() {
+    const TEST: &str = "net_a_trap_that_comes_by_a_dpdk_port_is_stored";
+    let place = Place::new(TEST);
+    let trap = Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 3], 1).v2c(b"public", 5);
+    let own = place.host().link().ipv4.to_string();
+    let to = |address: &str| Ends::new("192.0.2.1", address).udp_frame([40_000, 162], &trap);
+    let packets = place.file_of("packets.pcap", [to(&own), to("203.0.113.77")].into_iter());
+    let mut command = place.taking("trap", "net_vhost0", &place.vhost("wire"));
+    command.args(["--listen", "0.0.0.0:162", "--store", &place.at("store"), "--json"]);
+    let station = Capture::of(place.host(), command);
+    station.wait_for("what comes is stored in");
+    let mut other = place.testpmd(&place.virtio_user("wire"), &packets);
+    other.send_all(2);
+    // Longer than a commit waits.
+    std::thread::sleep(Duration::from_millis(500));
+    let ended = station.interrupt();
+    other.quit();
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let account: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!(account["notifications"]["v2c"], 1, "{account}");
+    let counts = (&account["ledger"]["offered"], &account["unaccounted"], &account["not_stored_yet"]);
+    assert_eq!(counts, (&1.into(), &0.into(), &0.into()), "{account}");
+    assert!(!Path::new(&place.at("wire")).exists(), "whoever made the socket has removed it: {}", ended.stderr);
+}
+
+/// One line for each port, with whether it can sleep, and one where there is no DPDK.
+#[test]
+fn net_doctor_tells_which_dpdk_ports_can_sleep() {
+    const TEST: &str = "net_doctor_tells_which_dpdk_ports_can_sleep";
+    let place = Place::new(TEST);
+    let ports = |mut command: Command| {
+        command.arg("--json");
+        let ended = Capture::of(place.host(), command).end();
+        let found: Value = serde_json::from_slice(&ended.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {} {}", String::from_utf8_lossy(&ended.stdout), ended.stderr));
+        let findings = found["findings"].as_array().unwrap().clone();
+        findings.into_iter().filter(|finding| finding["scope"] == "DPDK").collect::<Vec<Value>>()
+    };
+    let one = place.numbered("packets.pcap", 0, 1);
+    let devices = format!("{} --vdev=net_pcap0,rx_pcap={one} --vdev=net_tap0,iface=tap0", place.vhost("wire"));
+    let found = ports(place.with_library(&["doctor", "--dpdk-args", &devices]));
+    let wanted = [
+        ("library", "good", "DPDK 2"),
+        ("port", "good", "net_vhost0 (net_vhost, 1 queue) can sleep"),
+        ("port", "limit", "net_pcap0 (net_pcap, 1 queue) can't sleep: it has no receive interrupts"),
+        ("port", "limit", "net_tap0 (net_tap, "),
+    ];
+    for (name, state, start) in wanted {
+        let is_it = |finding: &&Value| finding["value"].as_str().unwrap().starts_with(start);
+        let lines: Vec<&Value> = found.iter().filter(is_it).collect();
+        assert_eq!(lines.len(), 1, "{start}: {found:?}");
+        assert_eq!((&lines[0]["name"], &lines[0]["state"]), (&name.into(), &state.into()), "{found:?}");
+        assert!(!lines[0]["value"].as_str().unwrap().contains('\n') && lines[0]["consequence"].is_null(), "{found:?}");
+    }
+    assert_eq!(found.len(), wanted.len(), "{found:?}");
+    let mut command = place.host().command(RINGTAP);
+    command.args(["doctor", "--dpdk-library", "/no/such.so"]);
+    let found = ports(command);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0]["value"].as_str().unwrap().contains("load the library for DPDK /no/such.so"), "{found:?}");
+    assert!(!Path::new(&place.at("wire")).exists(), "whoever made the socket has removed it");
 }
 
 /// One line each, whatever EAL does to its process.

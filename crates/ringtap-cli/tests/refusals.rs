@@ -192,7 +192,7 @@ fn options_that_would_do_nothing_are_refused() {
     for option in of_interfaces.into_iter().chain(of_capture.split(',')) {
         conflict("capture -r x.pcap", "--read", option);
     }
-    for option in of_interfaces.into_iter().chain(["--stats 1s"]) {
+    for option in of_interfaces.into_iter().chain(["--stats 1s", "--dpdk-args x", "--dpdk-library x"]) {
         conflict("sensor --replay x.pcap", "--replay", option);
     }
     let of_sensor = "--profile,--budget 9,--flows 9,--overlap bsd,--midstream,--no-checksums,--eve -,--syslog udp:192.0.2.1:514,--queue 9,\

@@ -16,7 +16,7 @@ use ringtap::sched;
 use ringtap::steer::Attach;
 use ringtap::{Error, Result};
 
-use crate::dpdk;
+use crate::dpdk::DpdkOptions;
 use crate::filter::Filter;
 use crate::notes;
 use crate::waiting::Waiting;
@@ -37,10 +37,8 @@ pub struct Live {
     pub backend: Backend,
     /// File of the libpcap that [`Backend::Pcap`] takes.
     pub pcap_library: Option<PathBuf>,
-    /// File of libringtap-dpdk.so for [`Backend::Dpdk`]; `None`: the one that was installed or built with this program.
-    pub dpdk_library: Option<PathBuf>,
-    /// Arguments of DPDK's EAL, divided by blanks.
-    pub dpdk_args: Option<String>,
+    /// For [`Backend::Dpdk`] alone.
+    pub dpdk: DpdkOptions,
     /// Packets may be taken away from the host's own stack.
     pub take: bool,
     /// How to attach XDP.
@@ -92,8 +90,7 @@ impl Live {
             interface: interface.into(),
             backend: Backend::Auto,
             pcap_library: None,
-            dpdk_library: None,
-            dpdk_args: None,
+            dpdk: DpdkOptions::default(),
             take: false,
             attach: None,
             queues: Queues::All,
@@ -156,7 +153,8 @@ impl Live {
             );
         }
         if self.backend != Backend::Dpdk {
-            let told = [("--dpdk-library", self.dpdk_library.is_some()), ("--dpdk-args", self.dpdk_args.is_some())];
+            let DpdkOptions { library, arguments } = &self.dpdk;
+            let told = [("--dpdk-library", library.is_some()), ("--dpdk-args", arguments.is_some())];
             if let Some((option, _)) = told.into_iter().find(|&(_, is_told)| is_told) {
                 return refuse(option, "only --backend dpdk takes packets through DPDK", "add --backend dpdk");
             }
@@ -224,8 +222,8 @@ impl Live {
         config.policy = policy;
         config.backend = self.backend;
         config.pcap_library.clone_from(&self.pcap_library);
-        config.dpdk_library = self.dpdk_library.clone().or_else(dpdk::library);
-        config.dpdk_args = self.dpdk_args.clone().unwrap_or_default();
+        config.dpdk_library = self.dpdk.library();
+        config.dpdk_args = self.dpdk.arguments.clone().unwrap_or_default();
         config.take = self.take;
         let rule = filter.and_then(Filter::rule);
         // Without a rule AF_XDP takes everything, which is not what the filter asks to take from the host.
@@ -342,8 +340,12 @@ mod tests {
             Live { max_latency: Duration::from_secs(2), ..told() },
             Live { attach: Some(Attach::Native), backend: Backend::Packet, ..told() },
             Live { pcap_library: Some("lib".into()), ..told() },
-            Live { dpdk_library: Some("lib".into()), ..told() },
-            Live { dpdk_args: Some("-l 1".into()), backend: Backend::Vfio, ..told() },
+            Live { dpdk: DpdkOptions { library: Some("lib".into()), arguments: None }, ..told() },
+            Live {
+                dpdk: DpdkOptions { library: None, arguments: Some("-l 1".into()) },
+                backend: Backend::Vfio,
+                ..told()
+            },
             Live { incoming_only: Some(false), backend: Backend::Dpdk, ..told() },
             Live { huge_pages: true, backend: Backend::Packet, ..told() },
             Live { take: true, backend: Backend::Packet, ..told() },

@@ -350,10 +350,11 @@ impl<'o> Session<'o> {
     /// What the process still needs once all is set up: rules are read again on SIGHUP, files of EVE begun anew.
     pub(crate) fn needs(&self) -> Needs<'_> {
         let Options { input, rules, outputs, config, .. } = self.options;
-        let (rings, captures) = match input {
-            Input::Interfaces(_) => (true, &[][..]),
-            Input::Files(files) => (false, &files[..]),
+        let (lives, captures) = match input {
+            Input::Interfaces(lives) => (&lives[..], &[][..]),
+            Input::Files(files) => (&[][..], &files[..]),
         };
+        let of_dpdk = lives.iter().flat_map(|live| live.dpdk.socket_folders());
         let named = rules.files.iter().chain(&rules.priority).chain(captures).map(PathBuf::as_path);
         let configured = [&rules.classification, config, &self.config.thresholds];
         let reputations = self.config.iprep.iter().flat_map(|of| std::iter::once(&of.categories).chain(&of.files));
@@ -373,14 +374,14 @@ impl<'o> Session<'o> {
         });
         let own = self.correlating.as_ref().map(Correlating::needs).unwrap_or_default();
         Needs {
-            rings,
+            rings: !lives.is_empty(),
             names: own.names || kafka.is_some(),
             reads: named
                 .chain(configured.into_iter().flatten().map(PathBuf::as_path))
                 .chain(lists)
                 .chain(own.reads)
                 .collect(),
-            writes: written.chain(logged).chain(own.writes).collect(),
+            writes: written.chain(logged).chain(of_dpdk).chain(own.writes).collect(),
             user: None,
         }
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ringtap::receiver::Backend;
+use ringtap_run::dpdk::DpdkOptions;
 
 use crate::store::Retention;
 pub use ringtap_output::announce::LineOutputs;
@@ -14,8 +15,10 @@ pub use ringtap_output::announce::LineOutputs;
 pub struct Options {
     /// Take packets from these interfaces by rings, beside the sockets.
     pub interfaces: Vec<String>,
-    /// How the ring takes packets: `Auto`, `Xdp`, `Packet`, or `Given` by the program.
+    /// How the ring takes packets: `Auto`, `Xdp`, `Packet`, `Dpdk`, or `Given` by the program.
     pub backend: Backend,
+    /// For [`Backend::Dpdk`] alone.
+    pub dpdk: DpdkOptions,
     /// Addresses for SNMP.
     pub snmp: Vec<SocketAddr>,
     /// Addresses for syslog over UDP.

@@ -90,6 +90,7 @@ impl Opened {
         let wanted = |interface| ring::Wanted {
             interface,
             backend: options.backend,
+            dpdk: &options.dpdk,
             buffer: options.buffer,
             snmp: &options.snmp,
             syslog: &options.syslog,
@@ -306,6 +307,7 @@ impl Station {
                 .into_iter()
                 .flatten()
                 .map(PathBuf::as_path)
+                .chain(options.dpdk.socket_folders())
                 .collect(),
             user: None,
         };

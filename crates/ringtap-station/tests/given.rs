@@ -9,6 +9,7 @@ use ringtap::receiver::Backend;
 use ringtap::source::AnySource;
 use ringtap::source::given::give;
 use ringtap::testing::{Arrival, Ending, MemorySource, Script};
+use ringtap_run::dpdk::DpdkOptions;
 use ringtap_samples::frames::Ends;
 use ringtap_snmp::encode::{Item, Trap};
 use ringtap_station::options::{LineOutputs, Options};
@@ -33,6 +34,7 @@ fn options(store: &std::path::Path, listen: SocketAddr) -> Options {
     Options {
         interfaces: vec!["memory0".to_owned()],
         backend: Backend::Given,
+        dpdk: DpdkOptions::default(),
         snmp: vec![listen],
         syslog: Vec::new(),
         syslog_tcp: Vec::new(),

@@ -1,17 +1,20 @@
 //! What works on this host and its interfaces, what does not, and the way out.
 //!
-//! Owns the findings' shape. What is looked at is in `system`, `cpus`, `interfaces` and `hardware`; a bundle for a
+//! Owns the findings' shape. What is looked at is in `system`, `cpus`, `interfaces`, `hardware` and `dpdk`; a bundle for a
 //! bug report is in [`bundle`]; nothing is changed, and no packet is taken. How
 //! findings are shown is the command's.
 
 pub mod bundle;
 mod cpus;
+mod dpdk;
 mod hardware;
 mod interfaces;
 mod system;
 
 use ringtap::Result;
 use serde::Serialize;
+
+use crate::dpdk::DpdkOptions;
 
 /// How a finding is to be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -30,7 +33,7 @@ pub enum State {
 /// One thing that was looked at.
 #[derive(Debug, Clone, Serialize)]
 pub struct Finding {
-    /// `system`, or the interface's name.
+    /// `system`, `DPDK`, or the interface's name.
     pub scope: String,
     /// What was looked at.
     pub name: &'static str,
@@ -55,14 +58,17 @@ impl Finding {
     }
 }
 
-/// Looks at the host, and at one interface or all but loopback. Whether AF_XDP can be bound is tried for a moment, without a steering
-/// program.
+/// Looks at the host, and at one interface or all but loopback, in the latter case also at DPDK's ports. Whether AF_XDP can be bound is
+/// tried for a moment, without a steering program; a port of DPDK's is opened for a moment. Once in a process, as EAL can be started once.
 ///
 /// # Errors
 /// There is no such interface.
-pub fn findings(interface: Option<&str>) -> Result<Vec<Finding>> {
+pub fn findings(interface: Option<&str>, dpdk: &DpdkOptions) -> Result<Vec<Finding>> {
     let mut findings = system::findings();
     findings.extend(cpus::findings());
     findings.extend(interfaces::findings(interface)?);
+    if interface.is_none() {
+        findings.extend(dpdk::findings(dpdk));
+    }
     Ok(findings)
 }

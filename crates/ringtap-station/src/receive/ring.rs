@@ -20,6 +20,7 @@ use ringtap::source::xdp::XdpSource;
 use ringtap::steer::{MOST_RULES, Rule, Side};
 use ringtap::transmit::Outbox;
 use ringtap::{Error, Result};
+use ringtap_run::dpdk::DpdkOptions;
 use ringtap_run::filter::Filter;
 use ringtap_run::live::Live;
 use ringtap_run::notes;
@@ -109,6 +110,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) interface: &'a str,
     /// How packets are taken.
     pub(crate) backend: Backend,
+    /// For [`Backend::Dpdk`] alone.
+    pub(crate) dpdk: &'a DpdkOptions,
     /// Bytes that the ring should hold.
     pub(crate) buffer: u64,
     /// Addresses for SNMP.
@@ -119,8 +122,9 @@ pub(crate) struct Wanted<'a> {
 
 /// What is asked of the receiver of an interface.
 pub(crate) fn configure(wanted: Wanted<'_>) -> Result<ReceiverConfig> {
-    let Wanted { interface: name, backend, buffer, snmp, syslog } = wanted;
-    let mut live = Live { max_latency: MAX_LATENCY, backend, ..Live::new(name) };
+    let Wanted { interface: name, backend, dpdk, buffer, snmp, syslog } = wanted;
+    let mut live = Live { max_latency: MAX_LATENCY, backend, dpdk: dpdk.clone(), ..Live::new(name) };
+    live.check()?;
     if backend == Backend::Given {
         // It brings its own rings and says itself when packets come: nothing is to be measured on this host.
         live.ring_slots = Some(buffer / SLOT_BYTES);
@@ -153,7 +157,7 @@ pub(crate) fn configure(wanted: Wanted<'_>) -> Result<ReceiverConfig> {
         // Our own ports are taken out of the stack; that is what was asked for, and nothing that is for others.
         take: own.is_some(),
         rules,
-        ring_slots: slots_of(SLOT_BYTES, config.ring_slots, 1 << 16),
+        ring_slots: slots_of(SLOT_BYTES, config.ring_slots, u64::from(backend.most_slots()).min(1 << 16)),
         packed_slots: config.packed_slots.map(|planned| slots_of(XdpSource::PACKED.into(), planned, 1 << 18)),
         filter: Some(Filter::compile(&Vec::from_iter(words).join(" or "), ETHERNET)?.in_kernel()),
         incoming_only: true,

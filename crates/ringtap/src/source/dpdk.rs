@@ -5,6 +5,7 @@
 //! interface is in sys/dpdk, EAL's arguments in `arguments`.
 
 mod arguments;
+mod survey;
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +28,7 @@ use crate::sys::{clock, sched};
 use arguments::{Arguments, Wants};
 
 pub use arguments::listening_sockets;
+pub use survey::{PortFound, Survey, library_version, survey};
 
 /// Bytes of a frame.
 const FRAME_SIZE: u32 = 2048;
@@ -130,10 +132,8 @@ fn check_memory(name: &str, mib: u64, available: Option<u64>) -> Result<()> {
 
 /// How many queues are opened: as told, else as many as there are CPUs for, where the port can share its packets out.
 fn queues(config: &ReceiverConfig, name: &str, limits: &Limits) -> Result<u32> {
-    if limits.driver == "net_tap" || limits.driver == "net_tun" {
-        let cause = format!("its driver {} tells of packets by signals, which end every sleep", limits.driver);
-        return Err(Error::failed(OPERATION, name, cause)
-            .way_out("capture its interface in the kernel: --backend xdp or packet"));
+    if let Some(error) = refused_driver(name, limits) {
+        return Err(error);
     }
     match config.queues {
         Queues::Count(count) if count > limits.queues => {
@@ -144,6 +144,14 @@ fn queues(config: &ReceiverConfig, name: &str, limits: &Limits) -> Result<u32> {
         _ if limits.spreads => Ok(unasked_queues().min(limits.queues).max(1)),
         _ => Ok(1),
     }
+}
+
+/// Drivers whose ports are not opened, and why.
+fn refused_driver(name: &str, limits: &Limits) -> Option<Error> {
+    ["net_tap", "net_tun"].contains(&limits.driver.as_str()).then(|| {
+        let cause = format!("its driver {} tells of packets by signals, which end every sleep", limits.driver);
+        Error::failed(OPERATION, name, cause).way_out("capture its interface in the kernel: --backend xdp or packet")
+    })
 }
 
 /// One for each CPU, up to a bound.

@@ -180,6 +180,14 @@ pub(crate) struct Queue {
     pub(crate) invalid: u64,
 }
 
+/// Version and file of the library that would be used.
+///
+/// # Errors
+/// There is none, or it is of another version of the interface.
+pub(crate) fn version(path: Option<&Path>) -> Result<String> {
+    Library::load(path).map(|library| library.name())
+}
+
 impl Library {
     fn load(path: Option<&Path>) -> Result<Self> {
         let name = path.unwrap_or(Path::new(NAME));
