@@ -5,7 +5,6 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ringtap_samples::conformance;
 use ringtap_sensor::{Event, Input, Options, run};
@@ -182,42 +181,18 @@ fn captures(test: &str) -> Vec<(String, PathBuf)> {
     all.filter(|(name, path)| is_taken(name) && path.exists()).collect()
 }
 
-/// Runs at once of one test: a Suricata that reads a file of few packets waits for most of its time.
-const AT_ONCE: usize = 4;
-
-/// What `of` makes of each, in their order.
-fn several_at_once<T: Sync, U: Send>(all: &[T], of: impl Fn(&T) -> U + Sync) -> Vec<U> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mine = std::iter::from_fn(|| {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            all.get(at).map(|one| (at, of(one)))
-        });
-        mine.collect::<Vec<_>>()
-    };
-    let mut made: Vec<(usize, U)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
-    });
-    made.sort_by_key(|(at, _)| *at);
-    made.into_iter().map(|(_, one)| one).collect()
-}
-
 /// Field by field, of records of the same event.
 #[test]
 fn events_beside_suricatas() {
     const TEST: &str = "events_beside_suricatas";
     let (mut unread, mut alike, mut found) = (0, 0, BTreeMap::<String, [usize; 2]>::new());
-    let captures = captures(TEST);
-    let compared = several_at_once(&captures, |(_, capture)| {
-        both(TEST, capture).map(|(ours, theirs)| (ours.len(), unlike(&ours, &theirs)))
-    });
-    for ((name, _), compared) in captures.iter().zip(compared) {
-        let Some((ours, lines)) = compared else {
+    for (name, capture) in captures(TEST) {
+        let Some((ours, theirs)) = both(TEST, &capture) else {
             unread += 1;
             continue;
         };
-        alike += ours;
+        let lines = unlike(&ours, &theirs);
+        alike += ours.len();
         for line in lines {
             println!("{name}: {line}");
             let (side, rest) = line.split_once(": ").unwrap();

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
 
 use ringtap_sensor::{Event, Input, Options, WithAlerts, run};
 use serde_json::{Value, json};
@@ -227,28 +226,18 @@ pub fn theirs(test: &str, capture: &Path, rules: &str) -> Vec<Value> {
     try_theirs(test, capture, rules).unwrap_or_else(|| panic!("Suricata could not read {}", capture.display()))
 }
 
-/// What Suricata is configured by; made once.
-static CONFIGURATION_TEXT: OnceLock<String> = OnceLock::new();
-
-/// The packaged configuration with netflow.
-fn configuration(test: &str) -> String {
+/// The same, where it can read the capture.
+fn try_theirs(test: &str, capture: &Path, rules: &str) -> Option<Vec<Value>> {
     const CONFIGURATION: &str = "/etc/suricata/suricata.yaml";
     let missing = |error: &dyn std::fmt::Display| -> ! { panic!("did not run: {test}: suricata: {error}") };
     let version = Command::new("suricata").arg("-V").output().unwrap_or_else(|error| missing(&error)).stdout;
     let version = String::from_utf8_lossy(&version);
     assert!(version.contains("version 7.0."), "did not run: {test}: it needs Suricata 7.0, this is {}", version.trim());
-    let text = std::fs::read_to_string(CONFIGURATION).unwrap_or_else(|error| missing(&error));
-    assert!(text.contains("#- netflow"), "{CONFIGURATION} is not the packaged one");
-    text.replace("#- netflow", "- netflow")
-}
-
-/// The same, where it can read the capture.
-fn try_theirs(test: &str, capture: &Path, rules: &str) -> Option<Vec<Value>> {
-    let missing = |error: &dyn std::fmt::Display| -> ! { panic!("did not run: {test}: suricata: {error}") };
-    let text = CONFIGURATION_TEXT.get_or_init(|| configuration(test));
     let folder = tempfile::tempdir().unwrap();
     let [configuration, file] = ["suricata.yaml", "my.rules"].map(|name| folder.path().join(name));
-    std::fs::write(&configuration, text).unwrap();
+    let text = std::fs::read_to_string(CONFIGURATION).unwrap_or_else(|error| missing(&error));
+    assert!(text.contains("#- netflow"), "{CONFIGURATION} is not the packaged one");
+    std::fs::write(&configuration, text.replace("#- netflow", "- netflow")).unwrap();
     std::fs::write(&file, rules).unwrap();
     let mut command = Command::new("suricata");
     command
