@@ -6,8 +6,8 @@ use fastrand::Rng;
 
 use super::Network;
 
-/// Ports that no wire has.
-const WRONG_PORT: usize = 1000;
+/// Ports from here on are no wire's, however many a spine has.
+const WRONG_PORT: usize = 1_000_000;
 
 impl Network {
     /// The topology file; of each hundred lines so many are wrong: a link is missing or leads elsewhere, a session is missing, an address is
