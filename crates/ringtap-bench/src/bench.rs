@@ -20,6 +20,7 @@ use ringtap_testbed::peer::PeerKind;
 use crate::book::{Book, Environment, FORMAT, Finding, Missing, Sample};
 use crate::catalogue::{self, Kind, Plans, Receiver};
 use crate::definition::Definitions;
+use crate::resume::THE_REST;
 use crate::run::{Benches, Request};
 use crate::scale::Scale;
 use crate::study::Study;
@@ -30,8 +31,6 @@ const DISTURBED_PERCENT: f64 = 1.0;
 pub(crate) const DISTURBED: &str = "a trial that fails with 1 % of steal or more is repeated, ten times at most";
 /// The tightest bound of the catalogue.
 const TIGHTEST: std::time::Duration = std::time::Duration::from_micros(250);
-/// What is missing after a signal.
-const STOPPED: &str = "the rest";
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -145,7 +144,7 @@ impl<'t> Bench<'t> {
             doubts: doubts(&calibration, plans.tight.period_ns > 0),
         };
         if let Some(before) = before {
-            book.missing.retain(|missing| !missing.what.starts_with(STOPPED));
+            book.missing.retain(|missing| missing.what != THE_REST);
             book.environment.joins(before, wanted.beside == Beside::Resumed, &wanted.out)?;
         }
         if wanted.beside != Beside::Resumed {
@@ -185,15 +184,16 @@ impl<'t> Bench<'t> {
             self.say(format!("{name}: its runs are there"));
             return Ok(true);
         }
+        let from = self.book.extent();
         let made = study.run(self);
         if self.is_stopped() {
             return Ok(true);
         }
         match &made {
-            Ok(()) => self.book.end(name),
+            Ok(()) => self.book.end(name, from),
             Err(error) => {
                 self.say(format!("{name}: {error}"));
-                self.miss(format!("the rest of {name}"), error.to_string());
+                self.miss(format!("{THE_REST} of {name}"), error.to_string());
             }
         }
         self.save()?;
@@ -336,7 +336,7 @@ impl<'t> Bench<'t> {
     pub(crate) fn is_stopped(&mut self) -> bool {
         let stopped = self.stop.load(Ordering::Relaxed);
         if stopped {
-            self.miss(STOPPED.to_owned(), "stopped by a signal".to_owned());
+            self.miss(THE_REST.to_owned(), "stopped by a signal".to_owned());
         }
         stopped
     }
@@ -484,7 +484,10 @@ fn present(receivers: Vec<Receiver>, missing: &mut Vec<Missing>) -> (Vec<Receive
                 true
             }
             Err(error) => {
-                missing.push(Missing { what: receiver.name.clone(), why: error.to_string() });
+                let absent = Missing { what: receiver.name.clone(), why: error.to_string() };
+                if !missing.contains(&absent) {
+                    missing.push(absent);
+                }
                 false
             }
         },

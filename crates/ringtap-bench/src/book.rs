@@ -29,57 +29,41 @@ pub struct Book {
     pub fits: Vec<Fit>,
     /// Studies and receivers that were asked for and could not be had, with the reason.
     pub missing: Vec<Missing>,
-    /// How far the last command has come.
+    /// How far the last command has come; `None` in records of before there was this.
     #[serde(default)]
-    pub whole: Whole,
+    pub whole: Option<Whole>,
 }
 
-/// The studies of a command whose runs have all been made, and what was in the book then: what is behind it belongs to a study that was
-/// cut off.
+/// What a command found in the book, and its studies whose runs have all been made. What is between belongs to a study that was cut off or
+/// failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Whole {
-    /// By name.
-    pub studies: Vec<String>,
-    /// Samples with the last of them.
-    pub samples: usize,
-    /// Findings with the last of them.
-    pub findings: usize,
+    /// What was there before.
+    pub before: Extent,
+    /// In the order they were made.
+    pub studies: Vec<Made>,
 }
 
-impl Book {
-    /// Begins the studies of a command: of what is there, nothing is its.
-    pub(crate) fn begin(&mut self) {
-        self.whole = Whole { studies: Vec::new(), samples: self.samples.len(), findings: self.findings.len() };
-    }
+/// A study with all its runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    /// Its name.
+    pub name: String,
+    /// What was in the book before it.
+    pub from: Extent,
+    /// What was in the book behind it.
+    pub to: Extent,
+}
 
-    /// Whether all runs of this study have been made.
-    pub(crate) fn has(&self, study: &str) -> bool {
-        self.whole.studies.iter().any(|name| name == study)
-    }
-
-    /// All runs of this study have been made.
-    pub(crate) fn end(&mut self, study: &str) {
-        let studies = std::mem::take(&mut self.whole.studies);
-        self.begin();
-        self.whole.studies = studies;
-        self.whole.studies.push(study.to_owned());
-    }
-
-    /// Takes out what a study that was cut off has left: it is made once more from its beginning.
-    ///
-    /// # Errors
-    /// It was another command that was cut off.
-    pub(crate) fn resume(&mut self, command: &str, folder: &Path) -> Result<()> {
-        let begun = self.environment.command.lines().last().unwrap_or_default();
-        if begun != command {
-            let object = folder.join("bench.json").display().to_string();
-            return Err(Error::failed("resume", object, format!("it was begun by `{begun}`"))
-                .way_out("give the same options and --resume, or use --add to put other runs beside"));
-        }
-        self.samples.truncate(self.whole.samples);
-        self.findings.truncate(self.whole.findings);
-        Ok(())
-    }
+/// How much is in a book.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// Samples.
+    pub samples: usize,
+    /// Findings.
+    pub findings: usize,
+    /// What is missing.
+    pub missing: usize,
 }
 
 /// The machine and the command.

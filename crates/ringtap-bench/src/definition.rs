@@ -403,6 +403,9 @@ impl Definitions {
         if !cost_is_sound {
             return Err("the study `cost` needs topologies, tasks of 0 or more, and all else above 0".to_owned());
         }
+        if !sound(this.polls.pps) || this.polls.per_second.contains(&0) {
+            return Err("the study `polls` needs pps and all of per-second above 0".to_owned());
+        }
         let is_staged = |points: &StagedPoints| {
             let floods_are_sound = points.floods.iter().all(|pps| *pps == 0.0 || sound(*pps));
             let windows_ascend = points.windows_us.is_sorted_by(|a, b| a < b) && points.windows_us.first() > Some(&0);
@@ -448,7 +451,13 @@ impl Definitions {
     /// Receivers of the catalogue that the other studies name.
     pub fn capture_receivers(&self) -> impl Iterator<Item = &str> {
         let plain = [&self.idle, &self.sizes, &self.arrivals, &self.load, &self.ring].map(|study| &study.receivers);
-        let others = [&self.rates.receivers, &self.pause.receivers, &self.napi.receivers, &self.storms.receivers];
+        let others = [
+            &self.rates.receivers,
+            &self.pause.receivers,
+            &self.polls.receivers,
+            &self.napi.receivers,
+            &self.storms.receivers,
+        ];
         plain.into_iter().chain(others).flatten().map(String::as_str)
     }
 }
@@ -473,6 +482,11 @@ mod tests {
         let with = |from: &str, to: &str| Definitions::parse(&USUAL.replacen(from, to, 1)).unwrap_err();
         assert!(with("least-host-pps", "least-pps").contains("least-pps"));
         assert!(with("seconds = 3.0", "seconds = -3.0").contains("above 0"));
+        assert!(with("pps = 15.6e3", "pps = 0.0").contains("`polls` needs"));
+        assert!(with("per-second = [500", "per-second = [0").contains("`polls` needs"));
+        let polled =
+            Definitions::parse(&USUAL.replacen("receivers = [\"timer 1ms\"]", "receivers = [\"typo\"]", 1)).unwrap();
+        assert!(polled.capture_receivers().any(|name| name == "typo"), "it is looked for in the catalogue");
         assert!(with("resolution = 1.1 ", "resolution = 1.0 ").contains("above 1"));
         assert!(with("windows-us = [1000, 2000", "windows-us = [1000, 1000").contains("ascending"));
         assert!(with("topologies = [\"nic\"]", "topologies = [\"wire\"]").contains("wire"));

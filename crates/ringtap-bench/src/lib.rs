@@ -17,6 +17,7 @@ pub mod plots;
 mod programs;
 mod record;
 pub mod report;
+mod resume;
 pub mod run;
 pub mod scale;
 mod soak;

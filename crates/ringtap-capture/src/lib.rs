@@ -153,14 +153,14 @@ impl Capture {
 
     /// What is still done once all is set up. `rings`: packets come by rings.
     fn needs(&self, rings: bool) -> Needs<'_> {
-        let (mut reads, mut writes) = (Vec::new(), Vec::from_iter(self.file()));
+        let (mut reads, mut removes) = (Vec::new(), Vec::new());
         match &self.origin {
             Origin::Interfaces(lives) => {
-                writes.extend(lives.iter().flat_map(|live| live.dpdk.socket_folders()));
+                removes.extend(lives.iter().flat_map(|live| live.dpdk.socket_folders()));
             }
             Origin::Files { files, .. } => reads.extend(files.iter().map(PathBuf::as_path)),
         }
-        Needs { rings, reads, writes, ..Needs::default() }
+        Needs { rings, reads, writes: Vec::from_iter(self.file()), removes, ..Needs::default() }
     }
 }
 

@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long)]
     add: bool,
     /// Go on with a benchmark that was cut off: the same options and this one. The study that was under way is made anew
-    #[arg(long, conflicts_with = "add")]
+    #[arg(long)]
     resume: bool,
     /// One short run of everybody, three minutes at most
     #[arg(long, conflicts_with = "full")]
@@ -191,9 +191,9 @@ impl Args {
             studies,
             receivers: self.receivers.clone(),
             out: self.out.clone(),
-            beside: match (self.add, self.resume) {
-                (true, _) => Beside::Added,
-                (_, true) => Beside::Resumed,
+            beside: match (self.resume, self.add) {
+                (true, _) => Beside::Resumed,
+                (_, true) => Beside::Added,
                 _ => Beside::Nothing,
             },
             command: std::env::args()

@@ -185,7 +185,7 @@ Examples:
   ringtap capture -i zc:eth1 --backend pcap --pcap-library /opt/pfring/lib/libpcap.so.1
   ringtap capture -i 0000:02:00.0 --backend vfio -w card.pcapng   a card without the kernel
   ringtap capture -i 0000:02:00.0 --backend dpdk                  the same through DPDK's driver
-  ringtap capture -i net_vhost0 --backend dpdk --dpdk-args \"--vdev=net_vhost0,iface=/run/port\"
+  ringtap capture -i net_vhost0 --backend dpdk --dpdk-args \"--vdev=net_vhost0,iface=/run/ringtap/port\"
   ringtap capture -i eth1 --threshold 8k:1ms --threshold 100k:250us
   ringtap capture -r old.pcap -w tcp.pcapng tcp
   ringtap capture --config ringtap.toml --duration 1h             options of its [capture], which those given here override

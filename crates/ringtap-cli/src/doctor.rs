@@ -17,8 +17,8 @@ use crate::live::DpdkArgs;
 /// Show what works here: kernel, privileges, clocks, CPUs, and each interface; with the way out where something does not.
 ///
 /// Looks only: no setting is changed and no packet is taken. Whether AF_XDP can be bound is tried for a moment, without a
-/// steering program. Ports of DPDK's are opened for a moment: cards that vfio-pci has and nobody uses, or what --dpdk-args names.
-/// Exits with 1 when nothing could be captured at all.
+/// steering program. Ports of DPDK's that --dpdk-args names are opened for a moment, which resets a card. Exits with 1 when
+/// nothing could be captured at all.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_args(|option| match option.get_id().as_str() {
     "dpdk_args" | "dpdk_library" => option.conflicts_with("interface"),
@@ -45,7 +45,7 @@ const EXAMPLES: &str = "\
 Examples:
   ringtap doctor
   ringtap doctor eth1
-  ringtap doctor --dpdk-args --vdev=net_vhost0,iface=/run/port
+  ringtap doctor --dpdk-args --vdev=net_vhost0,iface=/run/ringtap/port
   ringtap doctor --bundle report.tar --config /etc/ringtap/ringtap.toml
   ringtap doctor --json eth1 | jq '.findings[] | select(.state != \"good\")'";
 

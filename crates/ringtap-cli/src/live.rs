@@ -18,19 +18,18 @@ use ringtap_run::waiting::{Threshold, Waiting};
 use crate::words::{Words, one_of};
 
 /// Ways to take packets beside the kernel's stack or instead of it.
-const WAYS: Words<Backend> = WITH_DPDK.split_at(3).0;
+const WAYS: Words<Backend> = &[AUTO, XDP, PACKET];
 
 /// The same, and DPDK's ports, for commands that have [`DpdkArgs`].
-pub const WITH_DPDK: Words<Backend> = &[
-    ("auto", "AF_XDP where the host itself does not miss the packets, else a packet ring", Backend::Auto),
-    ("xdp", "AF_XDP: the host does not see these packets", Backend::Xdp),
-    ("packet", "A packet socket's ring, beside the host", Backend::Packet),
-    DPDK,
-];
+pub const WITH_DPDK: Words<Backend> = &[AUTO, XDP, PACKET, DPDK];
+
+type Way = (&'static str, &'static str, Backend);
+const AUTO: Way = ("auto", "AF_XDP where the host itself does not miss the packets, else a packet ring", Backend::Auto);
+const XDP: Way = ("xdp", "AF_XDP: the host does not see these packets", Backend::Xdp);
+const PACKET: Way = ("packet", "A packet socket's ring, beside the host", Backend::Packet);
 
 /// What a command's own list of ways says of DPDK.
-pub const DPDK: (&str, &str, Backend) =
-    ("dpdk", "A port of DPDK's, by its name there; sleeps by its receive interrupt", Backend::Dpdk);
+pub const DPDK: Way = ("dpdk", "A port of DPDK's, by its name there; sleeps by its receive interrupt", Backend::Dpdk);
 
 /// Options of every receiver.
 #[derive(Debug, clap::Args)]
@@ -79,7 +78,7 @@ impl LiveArgs {
 /// What belongs to [`DPDK`], for the commands that have it.
 #[derive(Debug, clap::Args)]
 pub struct DpdkArgs {
-    /// Arguments of DPDK's EAL for --backend dpdk, such as "--vdev=net_vhost0,iface=/run/port" (docs/dpdk.md)
+    /// Arguments of DPDK's EAL for --backend dpdk, such as "--vdev=net_vhost0,iface=/run/ringtap/port" (docs/dpdk.md)
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true, help_heading = "Taking packets")]
     dpdk_args: Option<String>,
     /// libringtap-dpdk.so for --backend dpdk [default: the one installed or built with this program]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::ArgGroup;
 use ringtap::{Error, Result};
 use ringtap_correlator::options::{Brokers, LOG_SIZE, MEMORY};
-use ringtap_correlator::run::{Asking, Beside, Event as OfCorrelator, Room};
+use ringtap_correlator::run::{Asking, Beside, Event as OfCorrelator, Room, Show};
 use ringtap_correlator::said;
 use ringtap_detect::Policy;
 use ringtap_output::{LogServer, kafka_topic, printable};
@@ -324,16 +324,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let written = Arc::new(Mutex::new(Ok(())));
     let kept = Arc::clone(&written);
     let correlate = rules.map(|rules| {
-        let heard = move |event: OfCorrelator<'_>| {
+        let heard: Show = Box::new(move |event: OfCorrelator<'_>| {
             let mut written = kept.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(line) = said::line(&event, json, false)
                 && written.is_ok()
             {
                 *written = put(&format!("{line}\n"), stdout_has_events);
             }
-        };
-        let asking = Asking { rules, store: store.clone(), config, room };
-        let open: OpenCorrelator = Box::new(|name, is_live, process| {
+        });
+        let open: OpenCorrelator = Box::new(move |store, name, is_live, process| {
+            let asking = Asking { rules, store, config, room };
             let (beside, teller) = Beside::open(asking, heard, name, is_live, process)?;
             Ok((Box::new(beside), Box::new(teller)))
         });

@@ -103,8 +103,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let written = match args.command {
         Command::Check { file } => check(&file)?,
         Command::Show { file, svg: true, .. } => print(&svg(&draw::dot(&topology::read(&file)?))?),
-        Command::Show { file, dot: true, .. } => print(draw::dot(&topology::read(&file)?).as_bytes()),
-        Command::Show { file, .. } => print(draw::tree(&topology::read(&file)?).as_bytes()),
+        Command::Show { file, dot: true, .. } => print(shown(&draw::dot(&topology::read(&file)?)).as_bytes()),
+        Command::Show { file, .. } => print(shown(&draw::tree(&topology::read(&file)?)).as_bytes()),
         Command::Import { netbox } => print(import(&netbox)?.as_bytes()),
         Command::Discover { agent, agents, config, timeout, retries, at_once } => {
             let patience = Patience { timeout, retries, at_once: at_once.into() };
@@ -112,6 +112,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     };
     ended(written)
+}
+
+/// Names are from a file that strangers may have written: no line of it steers a terminal.
+fn shown(text: &str) -> String {
+    text.lines().map(|line| ringtap_output::printable(line) + "\n").collect()
 }
 
 fn print(bytes: &[u8]) -> io::Result<()> {

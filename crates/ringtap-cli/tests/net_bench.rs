@@ -131,6 +131,13 @@ fn net_the_other_studies_have_all_their_points() {
     for study in studies.into_iter().filter(|&study| has_budget || study != "napi") {
         assert!(of("samples").contains(study), "{study}");
     }
+    for sample in book["samples"].as_array().unwrap().iter().filter(|sample| sample["study"] == "polls") {
+        let of = |name: &str| sample[name].as_f64().unwrap();
+        let (asked, made) =
+            (sample["measures"]["polls_per_second"].as_f64().unwrap(), of("timer_wakes") / of("seconds"));
+        // Fewer where the machine is busy, and not the receiver's own 1,300.
+        assert!(made <= asked * 1.1, "{made} looks a second of {asked}: {sample}");
+    }
     let polled = book["samples"].as_array().unwrap().iter().filter(|sample| sample["study"] == "polls");
     let rates: BTreeSet<u64> =
         polled.map(|sample| sample["measures"]["polls_per_second"].as_f64().unwrap().round() as u64).collect();
@@ -146,16 +153,24 @@ fn net_the_other_studies_have_all_their_points() {
     }
 }
 
-/// `net_demo` has one of its floods.
+#[test]
+fn net_staged_attacks_are_found_in_event_time() {
+    staged("net_staged_attacks_are_found_in_event_time", &["ringtap-correlate"]);
+}
+
 #[test]
 #[ignore = "half a minute: make test-long"]
-fn net_staged_attacks_are_found_in_event_time() {
+fn net_staged_attacks_are_found_in_event_time_beside_suricata() {
+    staged("net_staged_attacks_are_found_in_event_time_beside_suricata", &["ringtap-correlate", "suricata-syslog"]);
+}
+
+fn staged(name: &str, receivers: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    let book = bench("net_staged_attacks_are_found_in_event_time", path, &["--only", "staged"]);
+    let book = bench(name, path, &["--only", "staged", "--receivers", &receivers.join(",")]);
     assert_eq!(book["missing"].as_array().unwrap().len(), 0, "{}", book["missing"]);
     let samples = book["samples"].as_array().unwrap();
-    assert_eq!(samples.len(), 4, "both floods, both receivers");
+    assert_eq!(samples.len(), 2 * receivers.len(), "both floods, each receiver");
     for sample in samples {
         let measure = |name: &str| sample["measures"][name].as_f64();
         assert_eq!(measure("pairs"), Some(125.0), "{sample}");
@@ -201,7 +216,8 @@ fn net_a_benchmark_that_was_cut_off_goes_on() {
     let cut = book().unwrap();
     assert!(output.status.success() && studied(&cut, "rates").len() < 2 * 2 * 2, "{said}");
     assert_eq!(cut["missing"].as_array().unwrap().last().unwrap()["what"], "the rest");
-    assert_eq!(cut["whole"]["studies"].as_array().unwrap(), &["idle"]);
+    let whole: Vec<&Value> = cut["whole"]["studies"].as_array().unwrap().iter().map(|made| &made["name"]).collect();
+    assert_eq!(whole, ["idle"]);
 
     // Another command does not go on with it.
     let mut other = Command::new(env!("CARGO_BIN_EXE_ringtap"));
@@ -228,7 +244,6 @@ fn bad_requests_are_refused_with_a_way_out() {
         (&["--only", "speed"][..], "choose among idle"),
         (&["--run", "1us"], "50ms"),
         (&["--quick", "--full"], "cannot be used with"),
-        (&["--add", "--resume"], "cannot be used with"),
         (&["--all", "--only", "idle"], "cannot be used with"),
         (&["--rounds", "0"], "1..=1000"),
     ] {

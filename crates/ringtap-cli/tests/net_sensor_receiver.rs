@@ -27,8 +27,8 @@ const CASES: u32 = 300;
 /// How long a receiver may take to answer, or to read a stream to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What each client's connection brought to the application, which reads when it is told that all has come. Segments that come while a
-/// socket is read wait, and are put together there under the highest acknowledgement (tcp_add_backlog()): then a false one that
+/// What each client's connection brought to the application, which takes it and reads when it is told that all has come. Segments that
+/// come while a socket is in a system call (accept, setsockopt, recv) wait, and are put together there under the highest acknowledgement (tcp_add_backlog()): then a false one that
 /// acknowledges what was never sent takes the true one before it along.
 fn listen(testbed: &Testbed) -> (mpsc::Sender<()>, mpsc::Receiver<(IpAddr, Vec<u8>)>) {
     let host = testbed.receiver();
@@ -41,11 +41,10 @@ fn listen(testbed: &Testbed) -> (mpsc::Sender<()>, mpsc::Receiver<(IpAddr, Vec<u
     let (told, heard) = mpsc::channel();
     let (begin, has_come) = mpsc::channel();
     std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
+        while has_come.recv().is_ok() {
+            let Ok((mut stream, _)) = listener.accept() else { return };
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
             let (mut all, mut part) = (Vec::new(), [0; 4096]);
-            let Ok(()) = has_come.recv() else { return };
             while !all.windows(LAST_WORDS.len()).any(|window| window == LAST_WORDS) {
                 match stream.read(&mut part) {
                     Ok(len @ 1..) => all.extend_from_slice(&part[..len]),

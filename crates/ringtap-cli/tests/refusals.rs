@@ -56,6 +56,10 @@ fn at(folder: &Path, name: &str) -> String {
 
 #[test]
 fn values_that_are_none_are_told_from_those_there_are() {
+    // Nothing is sent through DPDK.
+    for command in ["split -i lo -o a.pcapng --backend dpdk", "forward a b --backend dpdk"] {
+        refused(command, 2, &["--backend", "dpdk"]);
+    }
     refused("split -i lo -o a.pcapng --seed x", 2, &["--seed", "'x'", "no whole number"]);
     refused("capture -i lo --alpha1 x", 2, &["--alpha1", "'x'", "no number", "0.5"]);
     refused("capture -i lo --n1 99999999999999999999999", 2, &["--n1", "too great"]);

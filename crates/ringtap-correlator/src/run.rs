@@ -169,22 +169,25 @@ pub struct Room {
     pub log: u64,
 }
 
+/// Hears what a correlator has to say, on its thread.
+pub type Show = Box<dyn FnMut(Event<'_>) + Send>;
+
 /// A correlator beside a sensor in one process: it takes that one's alarms, and leaves signals and privileges to it.
-pub struct Beside<S> {
+pub struct Beside {
     running: Running,
     options: Options,
     has_webhook: bool,
-    show: S,
+    show: Show,
 }
 
-impl<S: FnMut(Event<'_>) + Send> Beside<S> {
+impl Beside {
     /// Opens rules, log and store, with the rights on files that `process` gives. What the sensor says by the [`Teller`] is all
     /// that it hears. `is_live`: packets come now, and heartbeats say how far the sensor is. `show` hears what it has to say, on
     /// its thread.
     ///
     /// # Errors
     /// Rules, configuration or store can't be opened.
-    pub fn open(asked: Asking, show: S, sensor: &str, is_live: bool, process: &Process) -> Result<(Self, Teller)> {
+    pub fn open(asked: Asking, show: Show, sensor: &str, is_live: bool, process: &Process) -> Result<(Self, Teller)> {
         let Asking { rules, store, config, room: Room { memory, log: log_size } } = asked;
         // What it hears is the sensor's.
         let options = Options { store, config, memory, log_size, ..Options::new(rules, Inputs::Read(Vec::new())) };
@@ -207,7 +210,7 @@ impl<S: FnMut(Event<'_>) + Send> Beside<S> {
     }
 }
 
-impl<S: FnMut(Event<'_>) + Send> beside::Beside for Beside<S> {
+impl beside::Beside for Beside {
     fn needs(&self) -> Needs<'_> {
         needs(&self.options, self.has_webhook)
     }
@@ -234,7 +237,7 @@ fn needs(options: &Options, has_webhook: bool) -> Needs<'_> {
     let kafka = options.outputs.kafka.as_ref();
     writes.extend(kafka.map(|target| target.spool.as_path()));
     let names = has_webhook || kafka.is_some() || matches!(options.inputs, Inputs::Kafka { .. });
-    Needs { rings: false, names, reads, writes, user: None }
+    Needs { names, reads, writes, ..Needs::default() }
 }
 
 struct Running {

@@ -79,7 +79,7 @@ fn patterns_of_either_buffer_are_found_in_both_directions() {
 }
 
 /// Three budgets: its own, and a half for each of: another flow's end before it, room that it needs, what is its own behind that, a push
-/// of what waits.
+/// of what waits. Some packets here have more than their own; none is pushed, of which catch_up.rs has tests.
 #[test]
 fn no_packet_takes_more_steps_than_are_its_own() {
     let list = rules(&["file.data", "http.response_body", "http.request_body", "http.uri", "http.header"], 1000);
@@ -99,8 +99,8 @@ fn no_packet_takes_more_steps_than_are_its_own() {
             let own = u64::from(BUDGET) + frames.iter().map(Vec::len).max().unwrap_or(0) as u64 / 2;
             assert!(counted.most_steps <= own + 2 * u64::from(BUDGET), "{size} {is_late}: {counted:?}");
             assert!(counted.budget_hits > 0, "{size} {is_late}: it is the bound that held: {counted:?}");
-            most = most.max(counted.most_steps);
+            most = most.max(counted.most_steps.saturating_sub(own));
         }
     }
-    assert!(most >= u64::from(BUDGET), "{most}");
+    assert!(most > 0, "no packet had more than its own");
 }

@@ -215,13 +215,8 @@ impl Connection {
 
 /// Text of a broker without what would steer a terminal; the beginning of a long one.
 pub(crate) fn printable(text: &str) -> String {
-    harmless(text.chars().take(SHOWN))
-}
-
-/// Without control characters, and those that turn a line around.
-pub(crate) fn harmless(text: impl Iterator<Item = char>) -> String {
-    let steers = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
+    let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(at, _)| at);
+    ringtap::text::printable(&text[..end])
 }
 
 fn connect(host: &str, port: u16) -> Result<Timed, Failure> {

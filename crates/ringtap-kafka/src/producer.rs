@@ -15,7 +15,7 @@ use ringtap::{Error, Result};
 
 use crate::brokers::Brokers;
 use crate::cluster::{Cluster, Leaders};
-use crate::connection::{ANSWER_MS, harmless};
+use crate::connection::ANSWER_MS;
 use crate::failure::{Code, Failure};
 use crate::messages::{self, Api};
 use crate::records::{Entry, Numbering, encode, partition_of};
@@ -430,5 +430,5 @@ struct Numbered {
 
 /// Said beside what the program prints.
 pub(crate) fn say(line: &str) {
-    eprintln!("ringtap: {}", harmless(line.chars()));
+    eprintln!("ringtap: {}", ringtap::text::printable(line));
 }

@@ -22,6 +22,9 @@ mod webhook;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use ringtap::text::printable;
+use ringtap::text::steers;
+
 pub use log_server::LogServer;
 pub use output::{Announced, Output, Taken};
 pub use queue::{Producer, Queue, Room, Work};
@@ -47,12 +50,6 @@ impl Counts {
     }
 }
 
-/// Text for a terminal: what came from the network must not steer it, nor turn its lines around.
-#[must_use]
-pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
-}
-
 /// A JSON object on one line for a terminal: what would steer it is escaped, so that the object means the same.
 #[must_use]
 pub fn printable_json(text: &str) -> String {
@@ -65,11 +62,6 @@ pub fn printable_json(text: &str) -> String {
         }
     }
     out
-}
-
-/// Control characters, and those that turn a line around.
-fn steers(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

@@ -40,6 +40,17 @@ fn with_a_tenth_lost_nearly_every_cause_is_found() {
     at_least("recall", score.recall(), 0.95);
 }
 
+/// A wrong port of a file is no wire's, however many ports a spine has: the file is read, and has fewer or other links than there are.
+#[test]
+fn a_wrong_file_of_a_large_network_is_read() {
+    for seed in 0..3 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let network = ringtap_testbed::storm::fault::Network::new(Shape::LeafSpine, 5000, &mut rng);
+        let text = network.topology(2, &mut rng);
+        assert!(ringtap_rootcause::topology::file::read(&text).is_ok(), "seed {seed}");
+    }
+}
+
 /// The aim is 0.95 for both; trees miss it in precision, where a missing line hides the only way to what is behind it.
 #[test]
 fn a_file_that_is_wrong_in_places_still_names_most_causes() {

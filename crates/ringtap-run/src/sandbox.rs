@@ -37,6 +37,8 @@ pub struct Needs<'a> {
     pub reads: Vec<&'a Path>,
     /// Files and folders that are written; files may be replaced, so their folders count.
     pub writes: Vec<&'a Path>,
+    /// Folders in which files are removed, and nothing else is done.
+    pub removes: Vec<&'a Path>,
     /// User to go on as.
     pub user: Option<&'a Successor>,
 }
@@ -102,7 +104,14 @@ fn kept(needs: &Needs<'_>) -> Capabilities {
         let reaches = |paths: &[&Path], mode| {
             privileges::without(CAP_DAC_OVERRIDE | CAP_DAC_READ_SEARCH, || paths.iter().all(|path| can(path, mode)))
         };
-        if !reaches(&needs.writes, AccessFlags::W_OK) {
+        // What else is in these folders is nobody's concern.
+        let removes = || {
+            let is_ours = |path: &&Path| {
+                unistd::faccessat(AT_FDCWD, *path, AccessFlags::W_OK | AccessFlags::X_OK, AtFlags::AT_EACCESS).is_ok()
+            };
+            privileges::without(CAP_DAC_OVERRIDE | CAP_DAC_READ_SEARCH, || needs.removes.iter().all(is_ours))
+        };
+        if !reaches(&needs.writes, AccessFlags::W_OK) || !removes() {
             keep |= CAP_DAC_OVERRIDE;
         } else if !reaches(&needs.reads, AccessFlags::R_OK) {
             keep |= CAP_DAC_READ_SEARCH;
@@ -164,7 +173,8 @@ fn landlock(needs: &Needs<'_>) -> std::result::Result<Option<OwnedFd>, landlock:
         .create()?
         .add_rules(path_beneath_rules(system, read))?
         .add_rules(path_beneath_rules(folders(&needs.reads), read))?
-        .add_rules(path_beneath_rules(folders(&needs.writes), all & !BitFlags::from(AccessFs::Execute)))?;
+        .add_rules(path_beneath_rules(folders(&needs.writes), all & !BitFlags::from(AccessFs::Execute)))?
+        .add_rules(path_beneath_rules(&needs.removes, BitFlags::from(AccessFs::RemoveFile)))?;
     Ok(ruleset.into())
 }
 
@@ -305,6 +315,29 @@ mod tests {
         for (release, asks) in [("5.10.0-8-amd64", true), ("5.19.0", false), ("6.12-rc1", false), ("", true)] {
             assert_eq!(maps_ask_for_a_right(release), asks, "{release}");
         }
+    }
+
+    #[test]
+    fn where_files_are_removed_none_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = folder.path().join("below");
+        std::fs::create_dir(&below).unwrap();
+        std::fs::write(folder.path().join("socket"), "").unwrap();
+        let needs = Needs { removes: vec![folder.path()], ..Needs::default() };
+        let Some(ruleset) = landlock(&needs).unwrap() else {
+            eprintln!("not run: this kernel has no Landlock");
+            return;
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let to = Confinement { keep: 0, user: None, landlock: Some(ruleset.as_fd()) };
+                privileges::confine_this_thread(&to).unwrap();
+                for folder in [folder.path(), &below] {
+                    assert!(std::fs::write(folder.join("new"), "").is_err(), "{}", folder.display());
+                }
+                std::fs::remove_file(folder.path().join("socket")).unwrap();
+            });
+        });
     }
 
     #[test]

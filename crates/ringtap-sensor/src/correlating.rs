@@ -15,9 +15,9 @@ use ringtap_run::sandbox::Needs;
 /// A correlator, and the sensor's way to it.
 pub type Opened = (Box<dyn Beside>, Box<dyn Listener>);
 
-/// Opens a correlator for a sensor of this name, with the rights on files that the process gives; true: packets come now, and
-/// heartbeats say how far the sensor is.
-pub type OpenCorrelator = Box<dyn FnOnce(&str, bool, &Process) -> Result<Opened>>;
+/// Opens a correlator with its store in this folder, for a sensor of this name, with the rights on files that the process gives; true:
+/// packets come now, and heartbeats say how far the sensor is.
+pub type OpenCorrelator = Box<dyn FnOnce(Option<PathBuf>, &str, bool, &Process) -> Result<Opened>>;
 
 /// A correlator that is asked for.
 pub struct Correlate {

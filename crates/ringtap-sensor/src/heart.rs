@@ -141,8 +141,8 @@ impl Pulse {
         let is_late = |reach: &&Arc<Reach>| {
             let now_ns = match reach.stamps() {
                 StampClock::Monotonic => clock::monotonic_ns(),
-                StampClock::Realtime => clock::realtime_ns(),
-                StampClock::Taken | StampClock::Recorded => return false,
+                StampClock::Realtime | StampClock::Taken => clock::realtime_ns(),
+                StampClock::Recorded => return false,
             };
             let lately_ns = now_ns.saturating_sub(LATELY.as_nanos() as u64);
             !reach.has_ended() && reach.until_ns().is_none_or(|until_ns| until_ns < lately_ns)

@@ -354,7 +354,6 @@ impl<'o> Session<'o> {
             Input::Interfaces(lives) => (&lives[..], &[][..]),
             Input::Files(files) => (&[][..], &files[..]),
         };
-        let of_dpdk = lives.iter().flat_map(|live| live.dpdk.socket_folders());
         let named = rules.files.iter().chain(&rules.priority).chain(captures).map(PathBuf::as_path);
         let configured = [&rules.classification, config, &self.config.thresholds];
         let reputations = self.config.iprep.iter().flat_map(|of| std::iter::once(&of.categories).chain(&of.files));
@@ -381,7 +380,8 @@ impl<'o> Session<'o> {
                 .chain(lists)
                 .chain(own.reads)
                 .collect(),
-            writes: written.chain(logged).chain(of_dpdk).chain(own.writes).collect(),
+            writes: written.chain(logged).chain(own.writes).collect(),
+            removes: lives.iter().flat_map(|live| live.dpdk.socket_folders()).collect(),
             user: None,
         }
     }
@@ -501,7 +501,7 @@ fn correlating(
     let name = identity::name(&options.outputs.alarms, &config.alarms)?;
     let name = name.as_ref().map_or(USUAL_NAME, SensorId::as_str);
     let is_live = matches!(options.input, Input::Interfaces(_));
-    let (beside, listener) = (asked.open)(name, is_live, process)?;
+    let (beside, listener) = (asked.open)(asked.store, name, is_live, process)?;
     Ok((Correlating::new(beside), listener))
 }
 

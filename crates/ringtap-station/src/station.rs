@@ -307,8 +307,8 @@ impl Station {
                 .into_iter()
                 .flatten()
                 .map(PathBuf::as_path)
-                .chain(options.dpdk.socket_folders())
                 .collect(),
+            removes: options.dpdk.socket_folders().collect(),
             user: None,
         };
         for warning in process.confine(needs)? {

@@ -4,10 +4,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, raise};
-use ringtap::clock::SystemClock;
+use ringtap::clock::{self, SystemClock};
 use ringtap::receiver::Backend;
-use ringtap::source::AnySource;
 use ringtap::source::given::give;
+use ringtap::source::{AnySource, StampClock};
 use ringtap::testing::{Arrival, Ending, MemorySource, Script};
 use ringtap_run::dpdk::DpdkOptions;
 use ringtap_samples::frames::Ends;
@@ -54,6 +54,28 @@ fn options(store: &std::path::Path, listen: SocketAddr) -> Options {
         duration: Some(Duration::from_secs(60)),
         stats: Some(Duration::from_millis(20)),
     }
+}
+
+/// A device that stamps nothing: the time is that of taking, of the same clock as a kernel's.
+#[test]
+fn traps_of_a_device_that_stamps_none_are_of_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let (listen, agent) = (free_port(), Ends::new("192.0.2.1", "127.0.0.1"));
+    let frame = agent.udp_frame([50000, listen.port()], &link(LINK_DOWN, 3));
+    let now_ns = || clock::realtime_ns();
+    let began_ns = now_ns();
+    let arrival = Arrival { stamp_ns: Some(began_ns), ..Arrival::there(frame) };
+    let script = Script { ending: Ending::Silence, stamp_clock: StampClock::Taken, ..Script::of([arrival]) };
+    let source: AnySource = Box::new(MemorySource::new("memory1", SystemClock, script).unwrap());
+    give("memory1", vec![source]).unwrap();
+    let asked = Options { interfaces: vec!["memory1".to_owned()], ..options(folder.path(), listen) };
+    run(&asked, |event| match event {
+        Event::Interval(status) if status.stored == 1 => raise(Signal::SIGTERM).unwrap(),
+        _ => {}
+    })
+    .unwrap();
+    let alarms = Store::open_beside(folder.path()).unwrap().alarms().unwrap();
+    assert!((began_ns..=now_ns()).contains(&alarms[0].last_ns), "{} beside {began_ns}", alarms[0].last_ns);
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub mod source;
 pub mod steer;
 pub(crate) mod sys;
 pub mod testing;
+pub mod text;
 pub mod transmit;
 
 pub use burst::{Burst, Packet, PacketBuffer};

@@ -28,6 +28,7 @@ pub fn sections(book: &Book, looks: &Looks, topology: Topology) -> Vec<Section> 
         against(book, looks, topology, &SIZES),
         against(book, looks, topology, &POLLS),
         against(book, looks, topology, &POLLS_P99),
+        against(book, looks, topology, &POLLS_MADE),
         arrivals(book, looks, topology),
     ]
     .into_iter()
@@ -164,7 +165,7 @@ const POLLS: Against = Against {
     key: "polls",
     title: "Core use against poll rate",
     caption: "A timer alone: each look costs the same, so core use rises by a straight line ([1] Fig. 7.16, Eqn. 7.1).",
-    x_name: "looks at the ring a second",
+    x_name: "looks at the ring a second, asked for",
     x_kind: Kind::Log,
     y_name: "core use, % of one core",
     y_kind: Kind::Log,
@@ -181,6 +182,19 @@ const POLLS_P99: Against = Against {
     y: |sample| Some(sample.arrival.as_ref()?.p99),
     ..POLLS
 };
+
+const POLLS_MADE: Against = Against {
+    key: "polls-made",
+    title: "Looks made against looks asked for",
+    caption: "A tick that has passed is skipped, so fewer are made where a wake-up takes as long as a period.",
+    y_name: "wake-ups by the timer a second",
+    y: wakes_per_second,
+    ..POLLS
+};
+
+fn wakes_per_second(sample: &Sample) -> Option<f64> {
+    Some(sample.timer_wakes? as f64 / sample.seconds).filter(|wakes| wakes.is_finite())
+}
 
 fn polls_per_second(sample: &Sample) -> f64 {
     sample.measures.get(POLLS_PER_SECOND).copied().unwrap_or_default()
@@ -210,6 +224,8 @@ fn against(book: &Book, looks: &Looks, topology: Topology, what: &Against) -> Op
 /// What one more of an abscissa costs.
 struct Slopes {
     of: &'static Against,
+    /// What there is one more of.
+    along: fn(&Sample) -> Option<f64>,
     title: &'static str,
     unit: &'static str,
     /// From percent of a core for one more to the unit, at this rate of packets.
@@ -219,12 +235,14 @@ struct Slopes {
 // 1 % of a core is 10⁷ ns a second.
 const PER_BYTE: Slopes = Slopes {
     of: &SIZES,
+    along: |sample| Some(sample.frame_bytes as f64),
     title: "Cost per byte: slope of core use over frame size",
     unit: "ns/byte",
     scale: |rate| 1e7 / rate,
 };
 const PER_LOOK: Slopes = Slopes {
     of: &POLLS,
+    along: wakes_per_second,
     title: "Cost of a look and its wake-up: slope of core use over poll rate",
     unit: "µs",
     scale: |_| 1e4,
@@ -238,13 +256,17 @@ fn slopes(book: &Book, looks: &Looks, topology: Topology, what: &Slopes) -> Opti
         format!("{}, at {} packets/s", what.title, si(rate)),
         ["receiver", what.unit, "core use, % of one core, least", "greatest"],
     );
+    let along = lines(samples.clone(), looks.names(), what.of.x, what.along);
     for (receiver, points) in lines(samples, looks.names(), what.of.x, what.of.y) {
         let (Some(first), Some(last)) = (points.first(), points.last()) else { continue };
-        let number = points.len() as f64;
-        let mean_x = points.iter().map(|point| point.x / number).sum::<f64>();
-        let mean_y = points.iter().map(|point| point.y.median / number).sum::<f64>();
-        let covariance: f64 = points.iter().map(|point| (point.x - mean_x) * (point.y.median - mean_y)).sum();
-        let variance: f64 = points.iter().map(|point| (point.x - mean_x).powi(2)).sum();
+        let own = along.iter().find(|(name, _)| *name == receiver).map_or(&[][..], |(_, points)| points);
+        // Medians of both where the abscissa is the same.
+        let pair = |point: &Point| Some((own.iter().find(|at| at.x == point.x)?.y.median, point.y.median));
+        let pairs: Vec<(f64, f64)> = points.iter().filter_map(pair).collect();
+        let number = pairs.len() as f64;
+        let (mean_x, mean_y) = pairs.iter().fold((0.0, 0.0), |(x, y), pair| (x + pair.0 / number, y + pair.1 / number));
+        let covariance: f64 = pairs.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+        let variance: f64 = pairs.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
         if variance > 0.0 {
             let slope = covariance / variance * (what.scale)(rate);
             table.rows.push(vec![receiver, plain(slope), first.y.text(plain), last.y.text(plain)]);

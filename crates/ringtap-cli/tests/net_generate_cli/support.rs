@@ -75,7 +75,8 @@ impl Listener {
         let host = testbed.receiver();
         let capture = host.run(|| {
             let inactive = pcap::Capture::from_device(host.interface()).unwrap();
-            inactive.buffer_size(64 << 20).immediate_mode(true).open().unwrap().setnonblock().unwrap()
+            // In immediate mode a packet takes a slot of snaplen: the usual one leaves a thousand.
+            inactive.buffer_size(64 << 20).snaplen(2048).immediate_mode(true).open().unwrap().setnonblock().unwrap()
         });
         let mut capture = capture.unwrap();
         capture.direction(pcap::Direction::In).unwrap();

@@ -128,7 +128,7 @@ impl Detector {
                 if step == Step::More {
                     step = http.flush(slot.flow, from, is_new, &mut work.values);
                 }
-                work.budget.search(http.take_inflated(), INFLATED_BYTES);
+                work.budget.unpack(http.take_inflated(), INFLATED_BYTES);
                 if step == Step::More {
                     break;
                 }

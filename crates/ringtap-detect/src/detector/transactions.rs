@@ -49,7 +49,7 @@ impl Detector {
                 self.track.flows.get_mut(index).app_last[from] = chunk.base + (start + at) as u64;
             }
             let step = self.track.http.step(owner, from, bytes, &mut at, &mut self.work.values);
-            self.work.budget.search(self.track.http.take_inflated(), INFLATED_BYTES);
+            self.work.budget.unpack(self.track.http.take_inflated(), INFLATED_BYTES);
             context.read_to = start + at;
             if !self.take_step(step, &mut context, origin, sink) {
                 return;
@@ -74,7 +74,7 @@ impl Detector {
         loop {
             let Track { windows, http, .. } = &mut self.track;
             let step = http.step(owner, 0, windows.bytes(window), &mut at, &mut self.work.values);
-            self.work.budget.search(http.take_inflated(), INFLATED_BYTES);
+            self.work.budget.unpack(http.take_inflated(), INFLATED_BYTES);
             if !self.take_step(step, &mut context, Origin::Stream, sink) {
                 return;
             }

@@ -115,6 +115,14 @@ impl Budget {
     pub(crate) fn search(&mut self, bytes: usize, per_step: usize) {
         self.left = self.left.saturating_sub(1 + (bytes / per_step) as u32);
     }
+
+    /// Pays for what was done to have a value: a quarter of what was left stays for looking at it, else work that brings little would
+    /// hide what came with it. What such work may be at one time has bounds of its own.
+    pub(crate) fn unpack(&mut self, bytes: usize, per_step: usize) {
+        let kept = self.left / 4;
+        self.search(bytes, per_step);
+        self.left = self.left.max(kept);
+    }
 }
 
 /// What the tests so far have looked at.
@@ -468,4 +476,18 @@ fn text_number(bytes: &[u8], base: u32) -> Option<u64> {
 fn aligned(value: i64, align: i64) -> Option<i64> {
     let over = value % align;
     if over == 0 { Some(value) } else { value.checked_add(align - over) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unpacked_at_any_cost_can_still_be_looked_at() {
+        let mut budget = Budget { left: 50_000, ..Budget::default() };
+        budget.unpack(100 << 20, 32);
+        assert_eq!(budget.left, 12_500);
+        budget.unpack(320, 32);
+        assert_eq!(budget.left, 12_489);
+    }
 }

@@ -16,6 +16,8 @@ use crate::topology::Topology;
 
 /// Two alarms so far apart have nothing to do with each other.
 const NEAR_NS: u64 = 5_000_000_000;
+/// … and its sessions end within this: BGP's hold time is 180 s at most where nobody set it (RFC 4271 §10 has 90 s), and lateness.
+const SESSIONS_NS: u64 = 300_000_000_000;
 
 /// A node of which the file says no power dies with a power group that fails in the same moment: its line lacks that. What such a cause
 /// explains goes to the group's.
@@ -61,7 +63,7 @@ impl Engine {
         let owner = if held.iter().all(is_restart) {
             self.owner_of_most(&cause.explains)
         } else if cause.problems.iter().any(|it| is_powerless(&self.topology, it)) {
-            self.power_cut(first_ns).or_else(|| self.power_that_has(&cause.explains))
+            self.power_cut(first_ns).or_else(|| self.power_that_had(&cause.explains, first_ns))
         } else {
             None
         };
@@ -87,9 +89,21 @@ impl Engine {
         counts.into_iter().max_by_key(|&(id, count)| (count, std::cmp::Reverse(id))).map(|(id, _)| id)
     }
 
-    /// The open incident of a power group that most alarms of these symptoms went to: sessions are lost minutes after their node.
-    fn power_that_has(&self, symptoms: &[u32]) -> Option<u64> {
-        self.owner_of_most(symptoms).filter(|id| matches!(self.problems[id].first(), Some(Problem::Power(_))))
+    /// The open incident of a power group that an alarm of these symptoms went to as it began, not long before: sessions are lost up to
+    /// minutes after their node. One that was raised again since is of another fault.
+    fn power_that_had(&self, symptoms: &[u32], at_ns: u64) -> Option<u64> {
+        self.index.look(self.index.placed.len());
+        let of_power = |id: &u64| {
+            let alarm = &self.state.alarms[id];
+            let id = alarm.incident?;
+            let began_ns = self.state.incidents.get(&id)?.first_ns;
+            let is_power = matches!(self.problems.get(&id)?.first(), Some(Problem::Power(_)));
+            let is_of_it = alarm.symptom.is_some_and(|symptom| symptoms.contains(&symptom))
+                && alarm.raised_ns.abs_diff(began_ns) <= NEAR_NS
+                && at_ns.saturating_sub(began_ns) <= SESSIONS_NS;
+            (is_power && is_of_it).then_some(id)
+        };
+        self.index.placed.iter().filter_map(of_power).min()
     }
 
     /// The open incident of a power group that failed at about this time.

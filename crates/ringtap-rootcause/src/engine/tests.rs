@@ -200,8 +200,8 @@ fn common_power_is_found_and_explains_restarts_after_it_is_resolved() {
     assert_eq!(engine.counts(), Counts { alarms: 0, held: 0, incidents: 0, transients: 0, untracked: 0 });
 }
 
-#[test]
-fn who_hangs_on_power_that_the_file_lacks_is_not_told_when_its_sessions_time_out() {
+/// A node `e` whose power the file forgot.
+fn with_forgotten_power() -> Engine {
     let more = NETWORK
         .replace("    { name = 'a1',", "    { name = 'e', addresses = ['10.0.0.7'] },\n    { name = 'a1',")
         .replace(
@@ -209,18 +209,42 @@ fn who_hangs_on_power_that_the_file_lacks_is_not_told_when_its_sessions_time_out
             "    { ends = ['core:5', 'e:1'] },\n    { ends = ['d1:2', 'a1:1'] },",
         )
         .replace("adjacency = [", "adjacency = [\n    { protocol = 'bgp', ends = ['core', 'e'] },");
-    let mut engine = Engine::new(crate::topology::file::read(&more).unwrap(), Settings::default());
-    let events = [
-        (0, "core/linkDown/1"),
-        (5, "core/linkDown/2"),
-        (10, "core/linkDown/5"),
-        (30, "a3/linkDown/1"),
-        (100, "core/ospfNbrStateChange/10.0.0.2.0"),
-        (100, "core/ospfNbrStateChange/10.0.0.3.0"),
-        (70_000, "core/bgpBackwardTransition/10.0.0.7"),
-    ];
-    let told = run(&mut engine, &events, 90_000);
+    Engine::new(crate::topology::file::read(&more).unwrap(), Settings::default())
+}
+
+const POWER_CUT: [(u64, &str); 6] = [
+    (0, "core/linkDown/1"),
+    (5, "core/linkDown/2"),
+    (10, "core/linkDown/5"),
+    (30, "a3/linkDown/1"),
+    (100, "core/ospfNbrStateChange/10.0.0.2.0"),
+    (100, "core/ospfNbrStateChange/10.0.0.3.0"),
+];
+
+#[test]
+fn who_hangs_on_power_that_the_file_lacks_is_not_told_when_its_sessions_time_out() {
+    let events = [&POWER_CUT[..], &[(70_000, "core/bgpBackwardTransition/10.0.0.7")]].concat();
+    let told = run(&mut with_forgotten_power(), &events, 90_000);
     assert_eq!(told.texts(), ["opened power:p"], "{:?}", told.0);
+}
+
+#[test]
+fn who_came_back_and_fails_for_itself_later_is_told_although_the_power_is_still_cut() {
+    for dies_ms in [200_000, 7_200_000] {
+        let later = [
+            (60_000, "-core/linkDown/5"),
+            (dies_ms, "core/linkDown/5"),
+            (dies_ms + 10, "core/bgpBackwardTransition/10.0.0.7"),
+        ];
+        let events = [&POWER_CUT[..], &later].concat();
+        let told = run(&mut with_forgotten_power(), &events, dies_ms + 30_000);
+        let texts = told.texts();
+        assert_eq!(texts[0], "opened power:p", "{texts:?}");
+        assert!(
+            texts[1..].iter().any(|text| text.starts_with("opened ") && text.ends_with("node:e")),
+            "{dies_ms}: {texts:?}"
+        );
+    }
 }
 
 #[test]

@@ -23,6 +23,8 @@ const FILES: [&str; 8] = [
     "/proc/stat",
     "/proc/version",
 ];
+/// Those of [`FILES`] that are versions.
+const VERSIONS: [&str; 2] = ["/etc/os-release", "/proc/version"];
 /// Most bytes of each: interrupts of hundreds of CPUs are some hundred KiB.
 const MOST: u64 = 4 << 20;
 /// Words of the kernel's command line about CPUs and clocks.
@@ -57,7 +59,9 @@ pub fn write(path: &Path, texts: &[(&str, String)]) -> Result<()> {
     for file in FILES {
         // One that this kernel has not is not in it.
         if let Ok(text) = read(file) {
-            let text = without_addresses(&String::from_utf8_lossy(&text));
+            let text = String::from_utf8_lossy(&text);
+            // Numbers of releases have four parts, too, and there are no addresses.
+            let text = if VERSIONS.contains(&file) { text.into_owned() } else { without_addresses(&text) };
             add(&mut archive, file.trim_start_matches('/'), text.as_bytes()).map_err(failed)?;
         }
     }
@@ -90,14 +94,14 @@ fn without_addresses(text: &str) -> String {
             word.push(letter);
             continue;
         }
-        // A full stop or colon may end a sentence.
-        let bare = word.trim_end_matches(['.', ':']);
-        let bare = if word.ends_with("::") { &word } else { bare };
-        // systemd names a card without a place in the host by its address (systemd.net-naming-scheme(7)).
-        let is_name = out.ends_with("enx") && bare.len() == 12;
-        if is_name || is_address(bare) {
+        // A colon may be in front, as in `udp:192.0.2.1:514`, and a full stop or colon behind.
+        let front = if word.starts_with("::") { 0 } else { word.len() - word.trim_start_matches(['.', ':']).len() };
+        let bare = word[front..].trim_end_matches(['.', ':']);
+        let bare = if word.ends_with("::") { &word[front..] } else { bare };
+        if is_address(bare) || (bare.len() == 12 && ends_as_a_name_by_address(&out)) {
+            out.push_str(&word[..front]);
             out.push_str("ADDRESS");
-            out.push_str(&word[bare.len()..]);
+            out.push_str(&word[front + bare.len()..]);
         } else {
             out.push_str(&word);
         }
@@ -106,6 +110,11 @@ fn without_addresses(text: &str) -> String {
     }
     out.pop();
     out
+}
+
+/// systemd names a card without a place in the host by its address: enx…, wlx…, wwx…, ibx… (systemd.net-naming-scheme(7)).
+fn ends_as_a_name_by_address(text: &str) -> bool {
+    ["enx", "wlx", "wwx", "ibx", "slx"].iter().any(|kind| text.ends_with(kind))
 }
 
 fn is_address(word: &str) -> bool {
@@ -142,6 +151,8 @@ mod tests {
             ("listens at 192.0.2.1:162 and [2001:db8::1]:162", "listens at ADDRESS and [ADDRESS]:162"),
             ("beside its own 02:00:00:00:00:01", "beside its own ADDRESS"),
             ("enx001122aabbcc: 17 3, enxa", "enxADDRESS: 17 3, enxa"),
+            ("wlx001122aabbcc: 17 3", "wlxADDRESS: 17 3"),
+            ("to = 'udp:192.0.2.1:514', tcp:[2001:db8::1]:5171", "to = 'udp:ADDRESS', tcp:[ADDRESS]:5171"),
             ("known = [\"203.0.113.0/24\"]", "known = [\"ADDRESS/24\"]"),
             (
                 "Linux 6.18.44, 12:30:01, 0.0.0.0, [::]:162, 127.0.0.1, 1.5 MiB, face, add:",

@@ -1,7 +1,7 @@
 //! Ports of DPDK's: which there are, and whether they can sleep.
 //!
-//! Owns which cards are looked at: those that vfio-pci has, as no program of the kernel's uses them. Virtual devices are there when they
-//! are named.
+//! Owns which ports are looked at: those that the user names. Whether a port can sleep shows only when it is open, and a card is reset by
+//! being opened, so one that vfio-pci has is only told of.
 
 use std::fs;
 use std::path::Path;
@@ -15,47 +15,43 @@ const SCOPE: &str = "DPDK";
 
 /// One line for the library, and one for each port.
 pub(super) fn findings(options: &DpdkOptions) -> Vec<Finding> {
-    let cards = match &options.arguments {
-        None => cards(Path::new("/sys/bus/pci/drivers/vfio-pci")),
-        Some(_) => Vec::new(),
-    };
     let is_asked = *options != DpdkOptions::default();
     let library = options.library();
-    let told = options.arguments.clone().or_else(|| (!cards.is_empty()).then(|| allowing(&cards)));
-    let found = match told {
-        Some(told) => survey(library.as_deref(), &told),
-        None => library_version(library.as_deref()).map(|library| Survey {
-            library,
-            ports: Vec::new(),
-            said: String::new(),
-        }),
+    let found = match &options.arguments {
+        Some(told) => survey(library.as_deref(), told).map(|found| of(&found)),
+        None => library_version(library.as_deref())
+            .map(|library| vec![Finding::new(SCOPE, "library", State::Good, library)]),
     };
-    match found {
-        Ok(found) => of(&found, &cards),
-        Err(error) => {
-            let state = if is_asked { State::Limit } else { State::Note };
-            vec![Finding::new(SCOPE, "library", state, format!("can't be used: {error}"))]
-        }
+    let mut findings = found.unwrap_or_else(|error| {
+        let state = if is_asked { State::Limit } else { State::Note };
+        vec![Finding::new(SCOPE, "library", state, format!("can't be used: {error}"))]
+    });
+    if options.arguments.is_none() {
+        findings.extend(untried(&cards(Path::new("/sys/bus/pci/drivers/vfio-pci"))));
     }
+    findings
 }
 
-/// `cards`: PCI addresses that DPDK was to find.
-fn of(found: &Survey, cards: &[String]) -> Vec<Finding> {
-    let said = if found.said.is_empty() { String::new() } else { format!("; DPDK said: {}", found.said) };
-    let mut findings = vec![match (&found.ports[..], cards) {
-        ([], []) => {
-            let value = format!("{}; no card is bound to vfio-pci{said}", found.library);
-            Finding::new(SCOPE, "library", State::Note, value)
-        }
-        _ => Finding::new(SCOPE, "library", State::Good, found.library.clone()),
-    }];
+/// Network cards that vfio-pci has: the kernel has no interface for them.
+fn untried(cards: &[String]) -> impl Iterator<Item = Finding> {
+    cards.iter().map(|card| {
+        let value = format!(
+            "{card} is bound to vfio-pci; whether it can sleep shows when it is opened, which resets it: doctor --dpdk-args '-a {card}'"
+        );
+        Finding::new(SCOPE, "port", State::Note, value)
+    })
+}
+
+/// What was tried.
+fn of(found: &Survey) -> Vec<Finding> {
+    let mut findings = vec![Finding::new(SCOPE, "library", State::Good, found.library.clone())];
     findings.extend(found.ports.iter().map(of_port));
-    let missing = cards.iter().filter(|card| found.ports.iter().all(|port| port.name != **card));
-    findings.extend(missing.map(|card| {
-        let value =
-            format!("{card}: no port of DPDK's (another program has the card, or no driver of DPDK's knows it){said}");
-        Finding::new(SCOPE, "port", State::Limit, value)
-    }));
+    let said = found.said.as_str();
+    if !said.is_empty() || found.ports.is_empty() {
+        let none = if found.ports.is_empty() { "DPDK has no port by --dpdk-args" } else { "not all that was named" };
+        let value = if said.is_empty() { none.to_owned() } else { format!("{none}; DPDK said: {said}") };
+        findings.push(Finding::new(SCOPE, "port", State::Limit, value));
+    }
     findings
 }
 
@@ -83,10 +79,6 @@ fn cards(driver: &Path) -> Vec<String> {
     cards
 }
 
-fn allowing(cards: &[String]) -> String {
-    cards.iter().map(|card| format!("-a {card}")).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use ringtap::Error;
@@ -97,27 +89,39 @@ mod tests {
         PortFound { name: name.to_owned(), driver: "net_x".to_owned(), queues: 4, sleeps }
     }
 
+    fn lines(findings: &[Finding]) -> Vec<(State, &str)> {
+        assert!(findings.iter().all(|finding| finding.consequence.is_none()), "one line each");
+        findings.iter().map(|finding| (finding.state, finding.value.as_str())).collect()
+    }
+
     #[test]
-    fn each_port_is_one_line_and_a_card_without_one_is_told() {
+    fn each_port_is_one_line_and_what_is_not_there_is_told() {
         let refused = Err(Error::failed("open through DPDK", "c", "no memory").way_out("give it some"));
         let ports = vec![port("a", Ok(true)), port("b", Ok(false)), port("c", refused)];
         let found = Survey { library: "DPDK 22.11".to_owned(), ports, said: "EAL: busy".to_owned() };
-        let findings = of(&found, &["a".to_owned(), "0000:02:00.0".to_owned()]);
-        let lines: Vec<(State, &str)> =
-            findings.iter().map(|finding| (finding.state, finding.value.as_str())).collect();
+        let findings = of(&found);
         let starts = [
             (State::Good, "DPDK 22.11"),
             (State::Good, "a (net_x, up to 4 queues) can sleep"),
             (State::Limit, "b (net_x, up to 4 queues) can't sleep"),
             (State::Limit, "c (net_x, up to 4 queues) can't be used: open through DPDK c: no memory"),
-            (State::Limit, "0000:02:00.0: no port of DPDK's"),
+            (State::Limit, "not all that was named; DPDK said: EAL: busy"),
         ];
-        assert_eq!(lines.len(), starts.len(), "{lines:?}");
-        for ((state, line), (wanted, start)) in lines.iter().zip(starts) {
+        let lines_of = lines(&findings);
+        assert_eq!(lines_of.len(), starts.len(), "{lines_of:?}");
+        for ((state, line), (wanted, start)) in lines_of.iter().zip(starts) {
             assert!(*state == wanted && line.starts_with(start) && !line.contains('\n'), "{line}");
         }
-        assert!(lines[4].1.ends_with("DPDK said: EAL: busy"));
-        assert!(findings.iter().all(|finding| finding.consequence.is_none()), "one line each");
+        let nothing = Survey { library: "DPDK 22.11".to_owned(), ports: Vec::new(), said: String::new() };
+        assert_eq!(lines(&of(&nothing))[1], (State::Limit, "DPDK has no port by --dpdk-args"));
+    }
+
+    #[test]
+    fn a_card_is_told_of_and_not_opened() {
+        let findings: Vec<Finding> = untried(&["0000:02:00.0".to_owned()]).collect();
+        let lines = lines(&findings);
+        assert_eq!((lines.len(), lines[0].0), (1, State::Note));
+        assert!(lines[0].1.ends_with("doctor --dpdk-args '-a 0000:02:00.0'"), "{}", lines[0].1);
     }
 
     #[test]
@@ -131,6 +135,5 @@ mod tests {
         fs::write(driver.path().join("bind"), "").unwrap();
         assert_eq!(cards(driver.path()), ["0000:01:00.0", "0000:03:00.0"]);
         assert!(cards(Path::new("/no/such")).is_empty());
-        assert_eq!(allowing(&cards(driver.path())), "-a 0000:01:00.0 -a 0000:03:00.0");
     }
 }

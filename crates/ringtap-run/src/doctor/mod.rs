@@ -59,7 +59,7 @@ impl Finding {
 }
 
 /// Looks at the host, and at one interface or all but loopback, in the latter case also at DPDK's ports. Whether AF_XDP can be bound is
-/// tried for a moment, without a steering program; a port of DPDK's is opened for a moment. Once in a process, as EAL can be started once.
+/// tried for a moment, without a steering program; a port of DPDK's that is named is opened for a moment. Once in a process, as EAL can be started once.
 ///
 /// # Errors
 /// There is no such interface.

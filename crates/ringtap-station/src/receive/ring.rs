@@ -210,7 +210,8 @@ pub(crate) fn start(
     let mut handlers = Vec::new();
     let mut consumers = Vec::new();
     for (number, device) in devices.iter().enumerate() {
-        let is_realtime = device.stamp_clock() == Some(StampClock::Realtime);
+        // Where a device stamps none, the time of taking is of the same clock.
+        let is_realtime = device.stamp_clock() != Some(StampClock::Monotonic);
         for _ in 0..device.source_count() {
             let (spool, consumer) = spool::spool(spool_bytes / queues, Arc::clone(waker))?;
             let counts = Arc::new(RingCounts::default());

@@ -167,8 +167,9 @@ impl Reaching {
         }
         self.before_ns = match self.shared.stamps {
             StampClock::Monotonic => clock::monotonic_ns(),
-            StampClock::Realtime => clock::realtime_ns(),
-            StampClock::Taken | StampClock::Recorded => 0,
+            // What is taken later is stamped later.
+            StampClock::Realtime | StampClock::Taken => clock::realtime_ns(),
+            StampClock::Recorded => 0,
         };
     }
 
@@ -214,6 +215,17 @@ mod tests {
         engine.packet(between_ns + 96, false);
         assert_eq!(engine.shared.until_ns(), Some((between_ns + 4096) & !LIFE), "one that is late takes nothing back");
         assert_eq!(engine.shared.late_ns(), 4000);
+    }
+
+    #[test]
+    fn an_empty_ring_says_so_too_where_packets_are_stamped_as_they_are_taken() {
+        let mut engine = reaching(StampClock::Taken);
+        let before_ns = clock::realtime_ns();
+        (0..2).for_each(|_| engine.is_empty(false));
+        assert!(engine.shared.until_ns().unwrap() > before_ns - 1024);
+        let mut engine = reaching(StampClock::Recorded);
+        (0..2).for_each(|_| engine.is_empty(false));
+        assert_eq!(engine.shared.until_ns(), None, "the times of a file are not of this clock");
     }
 
     #[test]

@@ -164,7 +164,9 @@ fn unknown_port(eal: &Eal, name: &str) -> Error {
     let listed =
         if ports.is_empty() { "DPDK has no port at all".to_owned() } else { format!("DPDK has {}", ports.join(", ")) };
     let cause = if eal.said().is_empty() { String::new() } else { format!(": {}", eal.said()) };
-    let way_out = if arguments::is_pci(name) {
+    let way_out = if arguments::is_pci(name) && eal.ports().iter().any(|port| arguments::is_pci(port)) {
+        "several cards are to be named together: --dpdk-args '-a ADDRESS -a ADDRESS -m MIB'; or bind this one to vfio-pci"
+    } else if arguments::is_pci(name) {
         "bind the card to vfio-pci (driverctl set-override ADDRESS vfio-pci), or check its address"
     } else {
         "name the device in --dpdk-args, as --vdev=NAME,… or -a ADDRESS"

@@ -251,6 +251,18 @@ impl Argv {
     }
 }
 
+/// Arguments as a message has them: a token for a virtual function is as good as a password.
+fn shown<'w>(words: impl Iterator<Item = &'w str>) -> String {
+    const TOKEN: &str = "--vfio-vf-token";
+    let mut is_token = false;
+    let shown = words.map(|word| match (std::mem::replace(&mut is_token, word == TOKEN), word.split_once('=')) {
+        (true, _) => "***".to_owned(),
+        (false, Some((TOKEN, _))) => format!("{TOKEN}=***"),
+        (false, _) => word.to_owned(),
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
 /// What DPDK said, on one line: its first words, which say why; those that follow tell what came of it.
 fn plain(said: &[c_char]) -> String {
     // SAFETY: the shim ends what it writes by a zero, and our last byte is never written to by anyone else.
@@ -271,13 +283,15 @@ impl Eal {
             if eal.told == told {
                 return Ok(eal);
             }
-            let cause = format!("it was started in this process with {:?}", eal.told);
-            return Err(Error::usage("start DPDK's EAL with", format!("{told:?}"), cause)
+            let [now, then] = [told, &eal.told].map(|told| shown(told.split_whitespace()));
+            let cause = format!("it was started in this process with {then:?}");
+            return Err(Error::usage("start DPDK's EAL with", format!("{now:?}"), cause)
                 .way_out("give all ports the same arguments"));
         }
         let library = Library::load(library)?;
         let failed = |words: &[String], cause: String| {
-            Error::failed("start DPDK's EAL with", words.join(" "), cause).way_out("correct --dpdk-args (docs/dpdk.md)")
+            Error::failed("start DPDK's EAL with", shown(words.iter().map(String::as_str)), cause)
+                .way_out("correct --dpdk-args (docs/dpdk.md)")
         };
         let (result, said) = Argv::new(trial)?.call(library.ringtap_dpdk_try);
         let or = |said: String, cause: &str| if said.is_empty() { cause.to_owned() } else { said };
@@ -527,6 +541,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_is_not_shown() {
+        for (told, wanted) in [
+            ("-l 1 --vfio-vf-token 14d6 -l 99", "-l 1 --vfio-vf-token *** -l 99"),
+            ("--vfio-vf-token=14d6 -m 64", "--vfio-vf-token=*** -m 64"),
+            ("-a 0000:02:00.0 --vfio-vf-token", "-a 0000:02:00.0 --vfio-vf-token"),
+        ] {
+            assert_eq!(shown(told.split_whitespace()), wanted);
+        }
+    }
 
     #[test]
     fn what_is_no_library_of_ours_is_named() {
