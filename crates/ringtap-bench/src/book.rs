@@ -182,11 +182,11 @@ pub struct Sample {
     pub ring_slots: Option<u64>,
     /// Looks at the ring that found packets.
     pub polls: Option<u64>,
-    /// Wake-ups by the timer.
+    /// Wake-ups by the timer, while the core was measured.
     pub timer_wakes: Option<u64>,
-    /// Wake-ups by an interrupt.
+    /// Wake-ups by an interrupt, meanwhile.
     pub interrupt_wakes: Option<u64>,
-    /// Changes between interrupt and timer.
+    /// Changes between interrupt and timer, meanwhile.
     pub mode_switches: Option<u64>,
     /// Interrupts of the receiver's core, of every kind.
     pub core_interrupts: Option<u64>,

@@ -268,9 +268,9 @@ impl Benches {
         sample.memory_bytes = Some(report.source.memory_bytes as u64);
         sample.ring_slots = Some(report.source.ring_slots as u64);
         sample.polls = Some(engine.cycles);
-        sample.timer_wakes = Some(engine.timer_wakes);
-        sample.interrupt_wakes = Some(engine.interrupt_wakes);
-        sample.mode_switches = Some(engine.mode_switches);
+        sample.timer_wakes = Some(report.woken.timer);
+        sample.interrupt_wakes = Some(report.woken.interrupt);
+        sample.mode_switches = Some(report.woken.switches);
         if let Some(period_ns) = request.period_ns {
             sample.measures.insert(POLLS_PER_SECOND.to_owned(), 1e9 / period_ns as f64);
         }

@@ -135,7 +135,7 @@ fn net_the_other_studies_have_all_their_points() {
         let of = |name: &str| sample[name].as_f64().unwrap();
         let (asked, made) =
             (sample["measures"]["polls_per_second"].as_f64().unwrap(), of("timer_wakes") / of("seconds"));
-        // Fewer where the machine is busy, and not the receiver's own 1,300.
+        // Fewer where the machine is busy, and not the receiver's own 1,300; one more at each end of a short run.
         assert!(made <= asked * 1.1, "{made} looks a second of {asked}: {sample}");
     }
     let polled = book["samples"].as_array().unwrap().iter().filter(|sample| sample["study"] == "polls");

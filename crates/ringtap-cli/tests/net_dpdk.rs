@@ -485,7 +485,9 @@ fn net_doctor_tells_which_dpdk_ports_can_sleep() {
         assert_eq!((&lines[0]["name"], &lines[0]["state"]), (&name.into(), &state.into()), "{found:?}");
         assert!(!lines[0]["value"].as_str().unwrap().contains('\n') && lines[0]["consequence"].is_null(), "{found:?}");
     }
-    assert_eq!(found.len(), wanted.len(), "{found:?}");
+    // And what a driver says beside it, of a kernel without multiq here.
+    let told = found.iter().filter(|finding| finding["name"] != "said").count();
+    assert_eq!(told, wanted.len(), "{found:?}");
     let mut command = place.host().command(RINGTAP);
     command.args(["doctor", "--dpdk-library", "/no/such.so"]);
     let found = ports(command);

@@ -125,6 +125,8 @@ pub struct TrialReport {
     pub poll_period_us: Quantiles,
     /// How late timer wake-ups came, µs.
     pub tick_lateness_us: Quantiles,
+    /// Wake-ups while the core was measured: those before and after are not in its use.
+    pub woken: Woken,
     /// Engine counters.
     #[serde(skip)]
     pub counters: EngineSnapshot,
@@ -217,10 +219,15 @@ impl Testbed {
         let source = source.ok_or_else(|| Error::failed("open", self.receiver().interface(), "it has no queue"))?;
         let napi = self.place_napi(!steers)?;
         let mut running = self.receiver().run(|| receiver.start(vec![handler]))??;
+        let mut seen = None;
         let past = self.traffic_past(config.traffic, config.soaker, || {
-            watch(&running.counters());
+            let counters = running.counters();
+            watch(&counters);
+            let now = Woken::of(&counters);
+            seen = Some((seen.map_or(now, |(first, _)| first), now));
             !running.is_finished()
         })?;
+        let woken = seen.map(|(first, last): (Woken, Woken)| last.since(first)).unwrap_or_default();
         self.settle(|| running.counters().packets)?;
         // Nothing may have come for a while because the device's own thread had no turn: what it holds is still on its way.
         for _ in 0..100 {
@@ -233,7 +240,7 @@ impl Testbed {
         let outcome = self.receiver().run(|| running.finish())??;
         let device = WireCounters::read(self)?.drops_since(&past.before);
         drop(napi);
-        Ok(report(past, outcome, device, source))
+        Ok(report(past, woken, outcome, device, source))
     }
 
     /// Puts the receiver's NAPI where the topology wants it, until the returned value is dropped, which is to be when the
@@ -251,8 +258,8 @@ impl Testbed {
         Ok(PlacedNapi { testbed: self })
     }
 
-    /// Sends `traffic` past a receiver that is ready, and measures its core meanwhile. `go_on` is asked every 100 ms, near the end
-    /// more often.
+    /// Sends `traffic` past a receiver that is ready, and measures its core meanwhile. `go_on` is asked at the beginning, every
+    /// 100 ms, near the end more often, and at the end.
     ///
     /// # Errors
     /// The generator or the meter can't be started.
@@ -277,10 +284,11 @@ impl Testbed {
         let began = Instant::now();
         loop {
             let progress = generator.progress()?;
+            let is_wanted = go_on();
             if progress.done || generator.is_finished() {
                 break;
             }
-            if !go_on() {
+            if !is_wanted {
                 generator.stop()?;
                 break;
             }
@@ -333,6 +341,33 @@ impl Drop for PlacedNapi<'_> {
     }
 }
 
+/// Wake-ups of an engine, and its changes between interrupt and timer.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Woken {
+    /// By the timer.
+    pub timer: u64,
+    /// By an interrupt.
+    pub interrupt: u64,
+    /// Changes between the two.
+    pub switches: u64,
+}
+
+impl Woken {
+    /// All of an engine's until now.
+    pub fn of(counters: &EngineSnapshot) -> Self {
+        Self { timer: counters.timer_wakes, interrupt: counters.interrupt_wakes, switches: counters.mode_switches }
+    }
+
+    /// Those after `first`, which is earlier.
+    pub fn since(self, first: Self) -> Self {
+        Self {
+            timer: self.timer - first.timer,
+            interrupt: self.interrupt - first.interrupt,
+            switches: self.switches - first.switches,
+        }
+    }
+}
+
 /// What was sent past a receiver.
 #[derive(Debug)]
 pub struct TrafficPast {
@@ -346,6 +381,7 @@ pub struct TrafficPast {
 
 fn report<H: AsRef<TruthHandler>>(
     past: TrafficPast,
+    woken: Woken,
     mut outcome: Outcome<H>,
     device: DeviceDrops,
     source: Description,
@@ -376,6 +412,7 @@ fn report<H: AsRef<TruthHandler>>(
         truth,
         device,
         core,
+        woken,
         counters: outcome.counters,
         generator,
         source,

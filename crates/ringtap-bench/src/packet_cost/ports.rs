@@ -12,6 +12,7 @@ use ringtap::napi::NapiPause;
 use ringtap::receiver::{Devices, ReceiverConfig, RelayConfig, Relayed, RunningDevices};
 use ringtap::transmit::{Outbox, TransmitRing};
 use ringtap::{Error, Result, cycles};
+use ringtap_testbed::trial::Woken;
 use ringtap_testbed::{FarHost, GeneratorConfig, Pattern, Profile, Testbed};
 
 use super::{EMPTY, PACKETS, Run, STUDY, TASK, TSC_HZ, WAKES};
@@ -125,14 +126,14 @@ impl Window {
         if self.first.is_none() { self.first = look } else { self.last = look }
     }
 
-    /// Packets, wake-ups and empty looks, in a second.
-    fn rates(&self) -> Option<[f64; 3]> {
+    /// Packets, wake-ups and empty looks, in a second; and how it woke.
+    fn rates(&self) -> Option<([f64; 3], Woken)> {
         let ((begun, before), (ended, after)) = (self.first.as_ref()?, self.last.as_ref()?);
         let seconds = ended.duration_since(*begun).as_secs_f64();
-        let wakes = |of: &EngineSnapshot| of.timer_wakes + of.interrupt_wakes;
+        let woken = Woken::of(after).since(Woken::of(before));
         let grown =
-            [after.packets - before.packets, wakes(after) - wakes(before), after.empty_wakes - before.empty_wakes];
-        (seconds > 0.0).then(|| grown.map(|count| count as f64 / seconds))
+            [after.packets - before.packets, woken.timer + woken.interrupt, after.empty_wakes - before.empty_wakes];
+        (seconds > 0.0).then(|| (grown.map(|count| count as f64 / seconds), woken))
     }
 }
 
@@ -165,13 +166,12 @@ pub(super) fn sample(benches: &Benches, run: &Run, round: u32, count: u64) -> Re
     let Some(outcome) = outcome else {
         return Err(Error::failed("measure", run.receiver(), "it left no account"));
     };
-    let rates = window.rates().ok_or_else(|| {
+    let ([packets, wakes, empty], woken) = window.rates().ok_or_else(|| {
         Error::failed("measure", run.receiver(), "the run was too short to be looked at twice").way_out("--run 400ms")
     })?;
     let handler = outcome.outcome.engines.into_iter().next().map(|engine| engine.handler);
     let (sent_on, refused) = handler.map_or((0, 0), |worker| (worker.sent_on, worker.refused));
     let (sent, received) = (past.generator.stamped, outcome.outcome.ledger.delivered);
-    let [packets, wakes, empty] = rates;
     let task = load.cycles_of(turns);
     let counters = &outcome.outcome.counters;
     let named = [
@@ -205,8 +205,8 @@ pub(super) fn sample(benches: &Benches, run: &Run, round: u32, count: u64) -> Re
         core_interrupts: past.core.interrupts_total(),
         seconds: past.core.interval_ns as f64 / 1e9,
         polls: Some(counters.cycles),
-        timer_wakes: Some(counters.timer_wakes),
-        interrupt_wakes: Some(counters.interrupt_wakes),
+        timer_wakes: Some(woken.timer),
+        interrupt_wakes: Some(woken.interrupt),
         load_ns: task / load.tsc_hz * 1e9,
         measures: named.map(|(name, value)| (name.to_owned(), value)).into(),
         ..Sample::default()
