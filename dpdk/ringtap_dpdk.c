@@ -46,6 +46,8 @@ struct ringtap_dpdk {
 		/* Its buffers. Only the queue's thread takes them and gives them back: pools of several threads are for those that
 		 * none of them can hold up for good (DPDK's "Known issues" of the ring library), which real-time threads may. */
 		struct rte_mempool *pool;
+		/* The same of what is sent. */
+		struct rte_mempool *send_pool;
 		/* Becomes readable with its interrupt; -1 where it has none. */
 		int bell;
 	} queue[];
@@ -286,11 +288,11 @@ static void add_range(struct rte_mempool *pool, void *opaque, struct rte_mempool
 	range->end = RTE_MAX(range->end, start + chunk->len);
 }
 
-/* Configures the port with `queues` queues of about `*slots` descriptors. */
-static int configure(struct ringtap_dpdk *port, const struct rte_eth_dev_info *info, uint16_t *slots)
+/* Configures the port with `queues` queues of about `*slots` descriptors, and about `*send_slots` to send by. */
+static int configure(struct ringtap_dpdk *port, const struct rte_eth_dev_info *info, uint16_t *slots,
+		     uint16_t *send_slots)
 {
 	struct rte_eth_conf conf = { .intr_conf.rxq = 1 };
-	uint16_t send_slots = 64;
 	int error;
 
 	if (port->queues > 1 && spread(info) != 0) {
@@ -301,18 +303,28 @@ static int configure(struct ringtap_dpdk *port, const struct rte_eth_dev_info *i
 		conf.rx_adv_conf.rss_conf.rss_key = spreads_alike(info) ? rss_key : NULL;
 		conf.rx_adv_conf.rss_conf.rss_key_len = info->hash_key_size;
 	}
-	/* Nothing is sent, but not every driver has a receive queue without one to send. */
+	/* Also where nothing is sent: not every driver has a receive queue without one to send. */
 	error = rte_eth_dev_configure(port->id, port->queues, port->queues, &conf);
 	if (error == 0)
-		error = rte_eth_dev_adjust_nb_rx_tx_desc(port->id, slots, &send_slots);
+		error = rte_eth_dev_adjust_nb_rx_tx_desc(port->id, slots, send_slots);
 	for (uint16_t queue = 0; error == 0 && queue < port->queues; queue++)
-		error = rte_eth_tx_queue_setup(port->id, queue, send_slots, SOCKET_ID_ANY, NULL);
+		error = rte_eth_tx_queue_setup(port->id, queue, *send_slots, SOCKET_ID_ANY, NULL);
 	return error;
+}
+
+/* A pool of `count` buffers, in `range` too. Without caches, which only threads of EAL's have. */
+static int make_pool(struct rte_mempool **pool, const char *name, uint32_t count, struct range *range)
+{
+	*pool = rte_pktmbuf_pool_create_by_ops(name, count, 0, 0, ROOM_BYTES, SOCKET_ID_ANY, "ring_sp_sc");
+	if (*pool == NULL)
+		return -(rte_errno > 0 ? rte_errno : ENOMEM);
+	rte_mempool_mem_iter(*pool, add_range, range);
+	return 0;
 }
 
 /* Makes the pools for `rings` rings a queue, hands their buffers to the queues and lets packets in. */
 static int fill_and_start(struct ringtap_dpdk *port, const struct ringtap_dpdk_request *request, uint32_t rings,
-			  uint16_t slots, struct ringtap_dpdk_facts *facts)
+			  uint16_t slots, uint16_t send_slots, struct ringtap_dpdk_facts *facts)
 {
 	/* Whatever is lent, a full ring of buffers is left, so that a driver never finds the pool empty. */
 	uint32_t lent = request->lent + 2 * BURST;
@@ -320,15 +332,17 @@ static int fill_and_start(struct ringtap_dpdk *port, const struct ringtap_dpdk_r
 	char name[RTE_MEMPOOL_NAMESIZE];
 	int error = 0;
 
-	for (uint16_t at = 0; at < port->queues; at++) {
+	for (uint16_t at = 0; error == 0 && at < port->queues; at++) {
 		snprintf(name, sizeof(name), "ringtap%u.%u", port->id, at);
-		/* Without caches, which only threads of EAL's have. */
-		port->queue[at].pool = rte_pktmbuf_pool_create_by_ops(name, rings * (uint32_t)slots + lent, 0, 0, ROOM_BYTES,
-								      SOCKET_ID_ANY, "ring_sp_sc");
-		if (port->queue[at].pool == NULL)
-			return -(rte_errno > 0 ? rte_errno : ENOMEM);
-		rte_mempool_mem_iter(port->queue[at].pool, add_range, &range);
+		error = make_pool(&port->queue[at].pool, name, rings * (uint32_t)slots + lent, &range);
+		if (error == 0 && request->send_slots > 0) {
+			/* More than the ring and the caller can hold: what was sent is given back when the next one goes. */
+			snprintf(name, sizeof(name), "ringtap%u.%u.out", port->id, at);
+			error = make_pool(&port->queue[at].send_pool, name, send_slots + request->held + 2 * BURST, &range);
+		}
 	}
+	if (error != 0)
+		return error;
 	port->memory = (uint8_t *)range.start;
 	facts->memory = port->memory;
 	facts->memory_bytes = range.end - range.start;
@@ -371,6 +385,7 @@ static void give_up(struct ringtap_dpdk *port)
 	rte_eth_dev_close(port->id);
 	for (uint16_t at = 0; at < port->queues; at++) {
 		rte_mempool_free(port->queue[at].pool);
+		rte_mempool_free(port->queue[at].send_pool);
 		if (port->queue[at].bell >= 0)
 			close(port->queue[at].bell);
 	}
@@ -382,6 +397,7 @@ struct ringtap_dpdk *ringtap_dpdk_open(const struct ringtap_dpdk_request *reques
 {
 	struct ringtap_dpdk *port = calloc(1, sizeof(*port) + request->queues * sizeof(struct queue));
 	uint16_t slots = (uint16_t)RTE_MIN(request->slots, (uint32_t)UINT16_MAX);
+	uint16_t send_slots = (uint16_t)RTE_MIN(request->send_slots > 0 ? request->send_slots : 64, (uint32_t)UINT16_MAX);
 	struct rte_eth_rxq_info queue;
 	struct rte_eth_dev_info info;
 	struct rte_eth_link link = { 0 };
@@ -401,10 +417,11 @@ struct ringtap_dpdk *ringtap_dpdk_open(const struct ringtap_dpdk_request *reques
 	port->queues = (uint16_t)request->queues;
 	for (uint16_t at = 0; at < port->queues; at++)
 		port->queue[at].bell = -1;
-	error = configure(port, &info, &slots);
+	error = configure(port, &info, &slots, &send_slots);
 	if (error == 0)
 		/* vmxnet3 fills two rings a queue. */
-		error = fill_and_start(port, request, strcmp(info.driver_name, "net_vmxnet3") == 0 ? 2 : 1, slots, facts);
+		error = fill_and_start(port, request, strcmp(info.driver_name, "net_vmxnet3") == 0 ? 2 : 1, slots, send_slots,
+				       facts);
 	if (error != 0) {
 		say(said, room, error);
 		give_up(port);
@@ -489,6 +506,53 @@ void ringtap_dpdk_clear(struct ringtap_dpdk *port, uint32_t queue)
 int ringtap_dpdk_pending(struct ringtap_dpdk *port, uint32_t queue)
 {
 	return rte_eth_rx_queue_count(port->id, (uint16_t)queue);
+}
+
+int ringtap_dpdk_buffer(struct ringtap_dpdk *port, uint32_t queue, struct ringtap_dpdk_packet *buffer)
+{
+	struct rte_mbuf *one = port->queue[queue].send_pool == NULL ? NULL : rte_pktmbuf_alloc(port->queue[queue].send_pool);
+
+	if (one == NULL)
+		return -ENOBUFS;
+	*buffer = (struct ringtap_dpdk_packet){
+		.offset = (uint64_t)(rte_pktmbuf_mtod(one, uint8_t *) - port->memory),
+		.token = (uint64_t)(uintptr_t)one,
+		.len = rte_pktmbuf_tailroom(one),
+	};
+	return 0;
+}
+
+uint32_t ringtap_dpdk_send(struct ringtap_dpdk *port, uint32_t queue, const struct ringtap_dpdk_packet *packets,
+			   uint32_t count)
+{
+	struct rte_mbuf *out[BURST];
+	uint32_t sent = 0;
+
+	while (sent < count) {
+		uint16_t now = (uint16_t)RTE_MIN(count - sent, (uint32_t)BURST);
+		uint16_t taken;
+
+		for (uint16_t at = 0; at < now; at++) {
+			out[at] = (struct rte_mbuf *)(uintptr_t)packets[sent + at].token;
+			out[at]->data_len = (uint16_t)packets[sent + at].len;
+			out[at]->pkt_len = packets[sent + at].len;
+		}
+		taken = rte_eth_tx_burst(port->id, (uint16_t)queue, out, now);
+		sent += taken;
+		if (taken < now)
+			break;
+	}
+	return sent;
+}
+
+int ringtap_dpdk_unsent(struct ringtap_dpdk *port, uint32_t queue)
+{
+	/* Drivers give back what was sent when they send the next one, or when they are asked to. */
+	int error = rte_eth_tx_done_cleanup(port->id, (uint16_t)queue, 0);
+
+	if (error < 0)
+		return error;
+	return port->queue[queue].send_pool == NULL ? 0 : (int)rte_mempool_in_use_count(port->queue[queue].send_pool);
 }
 
 int ringtap_dpdk_counts(struct ringtap_dpdk *port, struct ringtap_dpdk_counts *counts)

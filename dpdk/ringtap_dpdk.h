@@ -7,8 +7,8 @@
  * Whatever changes here changes RINGTAP_DPDK_ABI.
  *
  * Functions that can fail return 0 or a negative errno value, and leave in `said` (always ended by a zero) what DPDK said.
- * All but those of the packets' way (receive, give_back, arm, mask, fd, clear, pending) are called by one thread at a time; those by one
- * thread for each queue.
+ * All but those of the packets' way (receive, give_back, arm, mask, fd, clear, pending, buffer, send, unsent) are called by one thread at
+ * a time; those by one thread for each queue.
  */
 #ifndef RINGTAP_DPDK_H
 #define RINGTAP_DPDK_H
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RINGTAP_DPDK_ABI 1
+#define RINGTAP_DPDK_ABI 2
 
 /* A port that is open. */
 struct ringtap_dpdk;
@@ -29,6 +29,10 @@ struct ringtap_dpdk_request {
 	uint32_t slots;
 	/* Packets of each queue that may be lent out at a time. */
 	uint32_t lent;
+	/* Descriptors to send by of each queue; 0: nothing is sent. */
+	uint32_t send_slots;
+	/* Buffers of each queue that may be held at a time without being sent. */
+	uint32_t held;
 	uint32_t promiscuous;
 };
 
@@ -96,6 +100,13 @@ int ringtap_dpdk_fd(struct ringtap_dpdk *port, uint32_t queue);
 void ringtap_dpdk_clear(struct ringtap_dpdk *port, uint32_t queue);
 /* Packets that wait in the queue; negative: the driver can't tell. */
 int ringtap_dpdk_pending(struct ringtap_dpdk *port, uint32_t queue);
+/* A buffer to write a packet into, `len` bytes of room: it is sent, or given back. Negative: none is free. */
+int ringtap_dpdk_buffer(struct ringtap_dpdk *port, uint32_t queue, struct ringtap_dpdk_packet *buffer);
+/* Hands over buffers of which `len` bytes are written; how many the device took, from the first one on. The others stay the caller's. */
+uint32_t ringtap_dpdk_send(struct ringtap_dpdk *port, uint32_t queue, const struct ringtap_dpdk_packet *packets,
+			   uint32_t count);
+/* Buffers that are not free: held, or handed over and not sent yet. Negative: the driver can't tell. */
+int ringtap_dpdk_unsent(struct ringtap_dpdk *port, uint32_t queue);
 int ringtap_dpdk_counts(struct ringtap_dpdk *port, struct ringtap_dpdk_counts *counts);
 
 #endif

@@ -11,16 +11,17 @@ use ringtap::Result;
 use ringtap_forward::forward::{self, Options};
 use ringtap_run::units;
 
-use crate::live::{LiveArgs, ReportArgs, TuningArgs, tell};
+use crate::live::{DpdkArgs, LiveArgs, ReportArgs, TuningArgs, WITH_DPDK, tell};
+use crate::words::one_of;
 
 /// Make one wire of two interfaces: what comes by the first leaves by the second, with --both also the other way.
 ///
-/// By AF_XDP the two share their memory, and packets are handed over without a copy; by packet rings they are copied once. One thread
+/// By AF_XDP the two share their memory, and packets are handed over without a copy; by packet rings and DPDK they are copied once. One thread
 /// serves both interfaces and sleeps within --max-latency. Every packet is accounted for. docs/forward.md tells more.
 ///
 /// Ends on Ctrl-C or SIGTERM with the summary; a second Ctrl-C ends at once. SIGUSR1 prints the account.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("backend", |backend| backend.value_parser(one_of(WITH_DPDK))))]
 pub struct Args {
     /// Interface whose packets are forwarded
     #[arg(value_name = "A")]
@@ -54,6 +55,8 @@ pub struct Args {
     #[command(flatten)]
     live: LiveArgs,
     #[command(flatten)]
+    dpdk: DpdkArgs,
+    #[command(flatten)]
     tuning: TuningArgs,
     #[command(flatten)]
     report: ReportArgs,
@@ -66,6 +69,7 @@ Examples:
   ringtap forward eth1 eth2 --both --max-latency 100us
   ringtap forward eth1 eth2 --backend packet          copied beside the host's own stack
   ringtap forward eth1 eth2 --count 1M --json         end after a million packets, with the account as JSON
+  ringtap forward 0000:02:00.0 0000:03:00.0 --both --backend dpdk --dpdk-args '-a 0000:02:00.0 -a 0000:03:00.0'
 
 The account of each direction: received = forwarded + lost + beyond --count. Forwarded packets were handed to the other interface's
 device. Lost ones: link_down (it is down, or has no carrier), ring_full (it sends more slowly than packets come), too_long (for its
@@ -75,6 +79,9 @@ invalid_descriptor (the kernel refused it). What a device drops by itself afterw
 Frames leave as they came, MAC addresses included, past the queueing discipline. The interfaces may not be one, two ends of a pair,
 ports of one bridge or bond (also by their VLANs, or by a bond between), lead to one device, or stand on one another: packets would
 leave twice or come back. An MTU that changes meanwhile holds at once. What this host itself sends by an interface is not forwarded.
+
+By DPDK both ports are of one EAL. Frames are 1,514 bytes long at most, with a tag 1,518. Of a link that is down DPDK's drivers say
+nothing here: what can't leave waits, then it is lost as ring_full.
 
 With AF_XDP the host itself does not see forwarded packets. On interfaces that the host uses, auto copies them, unless --take says
 otherwise. An interface that is removed ends the run; one that goes down is waited for.";
@@ -95,6 +102,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 fn options(args: Args) -> Options {
     let mut first = args.tuning.tuned(args.live.live(args.first));
     first.take = args.take;
+    first.dpdk = args.dpdk.options();
     Options {
         both: args.both,
         slots: u32::try_from(args.out_ring).unwrap_or(u32::MAX),

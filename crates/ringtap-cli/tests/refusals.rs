@@ -57,8 +57,9 @@ fn at(folder: &Path, name: &str) -> String {
 #[test]
 fn values_that_are_none_are_told_from_those_there_are() {
     // Nothing is sent through DPDK.
-    for command in ["split -i lo -o a.pcapng --backend dpdk", "forward a b --backend dpdk"] {
-        refused(command, 2, &["--backend", "dpdk"]);
+    refused("split -i lo -o a.pcapng --backend dpdk", 2, &["--backend", "dpdk"]);
+    for command in ["forward a a --backend dpdk", "forward a a --both --backend dpdk"] {
+        refused(command, 2, &["send to a", "it is a itself: a loop"]);
     }
     refused("split -i lo -o a.pcapng --seed x", 2, &["--seed", "'x'", "no whole number"]);
     refused("capture -i lo --alpha1 x", 2, &["--alpha1", "'x'", "no number", "0.5"]);

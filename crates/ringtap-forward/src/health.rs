@@ -104,7 +104,8 @@ impl Health {
         };
         let mut this = Self { known: known.clone(), all, stop: Arc::new(Stop::new()?), thread: None };
         let interfaces = outputs.iter().enumerate().filter_map(|(number, output)| {
-            let Interface { name, index, .. } = output.as_ref()?;
+            // Of what is none of the kernel's it announces nothing.
+            let Interface { name, index, .. } = output.filter(|output| !output.is_foreign())?;
             let mtu = Arc::clone(&known.mtus[number]);
             Some(Watched { number, name: name.clone(), index: *index, state: State::Up, mtu })
         });

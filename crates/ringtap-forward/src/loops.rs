@@ -14,11 +14,11 @@ pub(crate) fn refuse(name: &str, output: &Interface, input: &Interface, role: &s
     if output.is_loopback() {
         return refuse("it leads back into this host".to_owned(), "name an interface with something at its other end");
     }
+    if (output.index, &output.name) == (input.index, &input.name) {
+        return refuse(format!("it is {role}{} itself: a loop", input.name), "name another interface");
+    }
     if input.is_foreign() {
         return Ok(());
-    }
-    if output.index == input.index {
-        return refuse(format!("it is {role}{} itself: a loop", input.name), "name another interface");
     }
     if netlink::veth_peer_here(input.index).ok().flatten() == Some(output.index) {
         let cause = format!("it is the other end of {role}{}: what is sent there comes back, a loop", input.name);

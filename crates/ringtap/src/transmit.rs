@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::histogram::add;
 use crate::meters::EngineMeters;
 use crate::sys::card_ring::CardTransmit;
+use crate::sys::dpdk::Sender;
 use crate::sys::packet_ring::PacketTransmit;
 use crate::sys::xsk::{XskConfig, XskLend, XskSocket};
 use crate::sys::xsk_transmit::XskTransmit;
@@ -52,6 +53,7 @@ enum Ring {
     Lend(XskLend),
     Packet(PacketTransmit),
     Card(CardTransmit),
+    Dpdk(Box<Sender>),
 }
 
 impl TransmitRing {
@@ -70,7 +72,7 @@ impl TransmitRing {
     pub(crate) fn as_lend(&mut self) -> Option<&mut XskLend> {
         match &mut self.ring {
             Ring::Lend(ring) => Some(ring),
-            Ring::Xdp(_) | Ring::Packet(_) | Ring::Card(_) => None,
+            Ring::Xdp(_) | Ring::Packet(_) | Ring::Card(_) | Ring::Dpdk(_) => None,
         }
     }
 
@@ -80,6 +82,10 @@ impl TransmitRing {
 
     pub(crate) fn of_card(ring: CardTransmit) -> Self {
         Self::of(Ring::Card(ring))
+    }
+
+    pub(crate) fn of_dpdk(ring: Sender) -> Self {
+        Self::of(Ring::Dpdk(Box::new(ring)))
     }
 
     /// A ring of its own, without a source: a packet socket that receives nothing and sends on one interface, past its
@@ -125,6 +131,7 @@ impl TransmitRing {
             Ring::Lend(_) => None,
             Ring::Packet(ring) => ring.send(build),
             Ring::Card(ring) => ring.send(build),
+            Ring::Dpdk(ring) => ring.send(build),
         };
         self.fresh |= sent.is_some_and(|len| len > 0);
         sent
@@ -164,21 +171,26 @@ impl TransmitRing {
             Ring::Lend(ring) => ring.kick(),
             Ring::Packet(ring) => ring.kick(),
             Ring::Card(ring) => ring.kick(),
+            Ring::Dpdk(ring) => ring.kick(),
         }
-        // A card that knows of them needs no second word.
-        let frames = if matches!(self.ring, Ring::Card(_)) { 0 } else { self.pending() };
+        let frames = match &self.ring {
+            // A device that knows of them needs no second word.
+            Ring::Card(_) => 0,
+            Ring::Dpdk(ring) => ring.held(),
+            _ => self.pending(),
+        };
         self.left = self.left.after(frames, std::mem::take(&mut self.fresh));
     }
 
     /// Frames that the kernel refused, which are not in the ring any more: on AF_XDP, those whose descriptors made no sense to it
     /// (tx_invalid_descs of XDP_STATISTICS, af_xdp.rst; asked by a system call; a frame that was lent then does not come back), on a
-    /// packet socket those that were longer than the interface's MTU allows, or malformed. 0 on a card.
+    /// packet socket those that were longer than the interface's MTU allows, or malformed. 0 on a card, and by DPDK.
     pub fn refused(&self) -> u64 {
         match &self.ring {
             Ring::Xdp(ring) => ring.refused(),
             Ring::Lend(ring) => ring.refused(),
             Ring::Packet(ring) => ring.refused(),
-            Ring::Card(_) => 0,
+            Ring::Card(_) | Ring::Dpdk(_) => 0,
         }
     }
 
@@ -199,6 +211,7 @@ impl TransmitRing {
             Ring::Lend(ring) => ring.pending(),
             Ring::Packet(ring) => ring.pending(),
             Ring::Card(ring) => ring.pending(),
+            Ring::Dpdk(ring) => ring.unsent(),
         }
     }
 }

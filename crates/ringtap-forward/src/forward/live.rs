@@ -81,7 +81,8 @@ pub(super) fn run(options: &Options) -> Result<Done> {
     let metrics = options.metrics.map(serve::bind).transpose()?;
     let Opened { devices, forwarders, counts, limit, health, facts, indices, mut warnings } = open(options)?;
     let dropped = indices.map(dropped_by);
-    let running = process.start(devices, forwarders, Needs { rings: true, ..Needs::default() }, &mut warnings)?;
+    let needs = Needs { rings: true, removes: options.first.dpdk.socket_folders().collect(), ..Needs::default() };
+    let running = process.start(devices, forwarders, needs, &mut warnings)?;
     warnings.iter().for_each(|warning| notes::warn(warning));
     notes::say(&format!("forwarding {} ({}, {})", facts.wire(), facts.backend(), facts.manner()));
     let started = Instant::now();

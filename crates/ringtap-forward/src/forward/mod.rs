@@ -1,7 +1,7 @@
 //! The forwarder: two interfaces become one wire. What comes by one leaves by the other, in one direction or in both.
 //!
 //! Owns what is asked for ([`Options`]) and what is left at the end ([`Done`]). A packet's way: engine → `handler` → the transmit ring of
-//! the other interface. By AF_XDP both interfaces share one UMEM, and a packet is handed over by its descriptor; by packet rings it is
+//! the other interface. By AF_XDP both interfaces share one UMEM, and a packet is handed over by its descriptor; by packet rings and DPDK it is
 //! copied once. One engine, with one wait, serves both. `live` runs, `accounts`, `report` and `metrics` tell.
 
 mod accounts;
@@ -79,9 +79,9 @@ impl Options {
             return refuse("--count", "0 packets".to_owned(), "give 1 or more");
         }
         let backend = self.first.backend;
-        if !matches!(backend, Backend::Auto | Backend::Xdp | Backend::Packet | Backend::Socket) {
+        if !matches!(backend, Backend::Auto | Backend::Xdp | Backend::Packet | Backend::Socket | Backend::Dpdk) {
             let cause = format!("{} does not forward", backend.name());
-            return refuse("--backend", cause, "give auto, xdp, packet or socket");
+            return refuse("--backend", cause, "give auto, xdp, packet, socket or dpdk");
         }
         self.first.check()
     }

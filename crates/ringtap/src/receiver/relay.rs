@@ -1,7 +1,7 @@
 //! Two interfaces as the ports of a forwarder: what comes by one leaves by the other.
 //!
 //! Owns what has to be alike on both, the order in which they are opened, and that one engine serves both. By AF_XDP frames are lent
-//! from one to the other without a copy (`sys/xsk/relay`); other back ends only receive here, and who forwards copies. What is done
+//! from one to the other without a copy (`sys/xsk/relay`); other back ends only receive here, and who forwards copies, by DPDK into the ports' own rings. What is done
 //! with a packet is the handler's business.
 
 use std::sync::Arc;
@@ -78,6 +78,9 @@ impl Devices {
         if first.backend == Backend::Xdp {
             return open_xdp(first, second, &ports, relay);
         }
+        if first.backend == Backend::Dpdk {
+            return open_dpdk(first, second, relay);
+        }
         if first.backend == Backend::Auto {
             let configs = [&first, &second];
             let taken = if relay.both { 2 } else { 1 };
@@ -110,12 +113,7 @@ impl Devices {
             return Ok(());
         };
         if first.stamp_clock() != second.stamp_clock() || first.source_count() != second.source_count() {
-            return Err(Error::failed(
-                "pair with the other port",
-                &second.interface.name,
-                "their queues or stamps differ",
-            )
-            .way_out("use --backend packet"));
+            return Err(unlike(&second.interface.name, "use --backend packet"));
         }
         second.config.first_engine = first.config.first_engine;
         let sources = std::mem::take(&mut first.sources).into_iter().zip(std::mem::take(&mut second.sources));
@@ -196,6 +194,29 @@ fn open_xdp(
     devices.pair()?;
     let mut onto_first = onto_first.into_iter();
     let rings = onto_second.into_iter().map(|ring| [Some(ring), onto_first.next()]).collect();
+    Ok(Relayed { devices, rings, notes: Vec::new() })
+}
+
+fn unlike(second: &str, way_out: &str) -> Error {
+    Error::failed("pair with the other port", second, "their queues or stamps differ").way_out(way_out)
+}
+
+/// Both ports are opened whole, as their rings to send belong to them; one that nobody receives from is kept open by its rings.
+fn open_dpdk(first: ReceiverConfig, second: ReceiverConfig, relay: &RelayConfig) -> Result<Relayed> {
+    let port = |config: ReceiverConfig| ReceiverConfig { transmit_slots: relay.transmit_slots, ..config };
+    let second_name = second.interface.clone();
+    let mut devices = Devices::open(vec![port(first), port(second)])?;
+    let [onto_first, onto_second] = [0, 1].map(|device| devices.take_rings(device));
+    if onto_first.len() != onto_second.len() {
+        return Err(unlike(&second_name, "use --queues 1"));
+    }
+    if relay.both {
+        devices.pair()?;
+    } else {
+        devices.0.truncate(1);
+    }
+    let onto_first = onto_first.into_iter().map(|ring| relay.both.then_some(ring));
+    let rings = onto_second.into_iter().zip(onto_first).map(|(ring, back)| [Some(ring), back]).collect();
     Ok(Relayed { devices, rings, notes: Vec::new() })
 }
 

@@ -7,7 +7,7 @@
 mod arguments;
 mod survey;
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,9 +22,10 @@ use crate::pacer::Policy;
 use crate::receiver::{Queues, ReceiverConfig};
 use crate::sys::available::available_memory_bytes;
 use crate::sys::dpdk::{Counts, Eal, Facts, Limits, Port, Queue, Request};
-use crate::sys::event::{PollEnd, Stop};
+use crate::sys::event::{Event, PollEnd, Stop};
 use crate::sys::memory::Slot;
 use crate::sys::{clock, sched};
+use crate::transmit::TransmitRing;
 use arguments::{Arguments, Wants};
 
 pub use arguments::listening_sockets;
@@ -58,7 +59,8 @@ fn open(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<Strin
     let wants = Wants {
         port: name,
         cpus: &sched::allowed_cpus(),
-        buffers: u64::from(most_queues) * u64::from(config.ring_slots),
+        // Of the transmit ring as many in the device's as wait for it.
+        buffers: u64::from(most_queues) * (u64::from(config.ring_slots) + 2 * u64::from(sent_slots(config))),
         huge_pages: config.huge_pages,
     };
     let arguments = Arguments::new(&config.dpdk_args, wants)?;
@@ -68,17 +70,26 @@ fn open(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<Strin
     let eal = Eal::start(library, &config.dpdk_args, &arguments.all, &arguments.without_devices)?;
     let limits = eal.limits(name).ok_or_else(|| unknown_port(eal, name))?;
     let queues = queues(config, name, &limits)?;
-    let request = Request { name, queues, slots: config.ring_slots, promiscuous: config.promiscuous };
-    let (port, queues, facts) = eal.open(&request)?;
+    let request = Request {
+        name,
+        queues,
+        slots: config.ring_slots,
+        send_slots: sent_slots(config),
+        promiscuous: config.promiscuous,
+    };
+    let (port, mut queues, facts) = eal.open(&request)?;
     let object = format!("{name} ({})", limits.driver);
     let look = longest_look(&config.policy);
     let can_sleep = queues.iter().all(|queue| queue.bell().is_some());
     warn(config, &object, &facts, (!can_sleep).then_some(look), queues.len(), warnings);
     let shared = Arc::new(Shared { port, taken: AtomicU64::new(0), frozen: Mutex::new(None) });
     let memory_bytes = shared.port.region().len();
-    let source = |queue: Queue| -> AnySource {
+    let ring =
+        |queue: &mut Queue| (request.send_slots > 0).then(|| TransmitRing::of_dpdk(queue.sender(request.send_slots)));
+    let rings: Vec<_> = queues.iter_mut().map(ring).collect();
+    let source = |queue: Queue| -> Result<AnySource> {
         let number = queue.number();
-        Box::new(DpdkSource {
+        Ok(Box::new(DpdkSource {
             description: Description {
                 queue: Some(number),
                 zero_copy: Some(!facts.is_virtual),
@@ -89,15 +100,32 @@ fn open(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<Strin
                 ..Description::new(NAME, object.clone())
             },
             slots: Vec::with_capacity(BURST_MAX),
+            wait: wait_of(&queue, name)?,
+            is_deaf: queue.bell().is_none(),
             queue,
             shared: Arc::clone(&shared),
             look,
             renews: facts.is_virtual,
             rest: None,
             stop: None,
-        })
+        }))
     };
-    Ok(Opened::unsteered(queues.into_iter().map(|queue| (source(queue), None)).collect()))
+    let sources = queues.into_iter().zip(rings).map(|(queue, ring)| Ok((source(queue)?, ring)));
+    Ok(Opened::unsteered(sources.collect::<Result<_>>()?))
+}
+
+/// Descriptors to send by that are asked for.
+fn sent_slots(config: &ReceiverConfig) -> u32 {
+    config.transmit_slots.min(MOST_SLOTS)
+}
+
+/// What becomes readable with the queue's interrupt, for who waits for two ports; where there is none it never does.
+fn wait_of(queue: &Queue, name: &str) -> Result<Arc<OwnedFd>> {
+    let copy = match queue.bell() {
+        Some(bell) => bell.try_clone_to_owned(),
+        None => Event::new()?.as_fd().try_clone_to_owned(),
+    };
+    copy.map(Arc::new).map_err(|error| Error::os("wait for", name, &error))
 }
 
 /// Refuses what no port can do, before DPDK is loaded.
@@ -109,8 +137,8 @@ fn check(config: &ReceiverConfig, name: &str) -> Result<()> {
     if config.frame_size.is_some_and(|size| size != FRAME_SIZE) {
         return usage(format!("its frames have {FRAME_SIZE} bytes"), "leave --frame-size out");
     }
-    if config.transmit_slots != 0 {
-        return usage("nothing is sent through DPDK".to_owned(), "send by another back end");
+    if config.transmit_slots != 0 && config.transmit_slots < 64 {
+        return usage(format!("{} transmit slots", config.transmit_slots), "use at least 64");
     }
     match config.queues {
         Queues::Only(_) => usage("its queues are shared out by ourselves".to_owned(), "give their number"),
@@ -219,6 +247,10 @@ fn warn(
 /// One queue of a port.
 pub struct DpdkSource {
     queue: Queue,
+    /// For who waits for two ports.
+    wait: Arc<OwnedFd>,
+    /// There is no interrupt, or it can't be let through.
+    is_deaf: bool,
     slots: Vec<Slot>,
     shared: Arc<Shared>,
     description: Description,
@@ -314,18 +346,16 @@ impl Source for DpdkSource {
     }
 
     fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
-        if self.queue.bell().is_none() || !self.queue.arm() {
-            return self.sleep(stop, limit);
-        }
-        // Of what came before the interrupt was let through nobody tells.
-        self.take();
-        if !self.slots.is_empty() {
-            self.queue.mask();
+        if self.arm() {
+            self.disarm();
             return Wake::Ready;
         }
-        let limit = if self.renews { Some(limit.map_or(RENEW, |limit| limit.min(RENEW))) } else { limit };
+        if self.is_deaf {
+            return self.sleep(stop, limit);
+        }
+        let limit = [limit, self.longest_wait()].into_iter().flatten().min();
         let end = self.queue.bell().map(|bell: BorrowedFd<'_>| stop.wait_readable(bell, limit));
-        self.queue.mask();
+        self.disarm();
         match end {
             Some(PollEnd::Readable) => Wake::Ready,
             Some(PollEnd::TimedOut) => Wake::TimedOut,
@@ -345,6 +375,29 @@ impl Source for DpdkSource {
         let waiting = self.queue.pending().unwrap_or(self.description.ring_slots as u64);
         self.rest = Some(waiting);
         true
+    }
+
+    fn wait_fd(&self) -> Option<Arc<OwnedFd>> {
+        Some(Arc::clone(&self.wait))
+    }
+
+    fn longest_wait(&self) -> Option<Duration> {
+        if self.is_deaf { Some(self.look) } else { self.renews.then_some(RENEW) }
+    }
+
+    /// Of what came before the interrupt was let through nobody tells: that is taken here.
+    fn arm(&mut self) -> bool {
+        self.is_deaf = self.queue.bell().is_none() || !self.queue.arm();
+        if !self.is_deaf {
+            self.take();
+        }
+        !self.slots.is_empty()
+    }
+
+    fn disarm(&mut self) {
+        if !self.is_deaf {
+            self.queue.mask();
+        }
     }
 
     fn stamp_clock(&self) -> StampClock {
@@ -437,7 +490,7 @@ mod tests {
         for (config, words) in [
             (ReceiverConfig { ring_slots: 12, ..base() }, "12 ring slots"),
             (ReceiverConfig { frame_size: Some(4096), ..base() }, "frames have 2048 bytes"),
-            (ReceiverConfig { transmit_slots: 64, ..base() }, "nothing is sent"),
+            (ReceiverConfig { transmit_slots: 32, ..base() }, "32 transmit slots"),
             (ReceiverConfig { queues: Queues::Only(vec![1]), ..base() }, "give their number"),
             (ReceiverConfig { queues: Queues::Count(0), ..base() }, "at least one"),
         ] {

@@ -175,6 +175,14 @@ pub trait Source {
         None
     }
 
+    /// How long such a wait may last at most, where the device is looked at by the clock as well.
+    fn longest_wait(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Holds the interrupt back again behind such a wait, where the device does not do so by itself.
+    fn disarm(&mut self) {}
+
     /// Arms the device's interrupt, for a caller that waits on [`Source::wait_fd`] itself. `true`: packets are there already.
     fn arm(&mut self) -> bool {
         true
@@ -268,6 +276,14 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn wait_fd(&self) -> Option<Arc<OwnedFd>> {
         (**self).wait_fd()
+    }
+
+    fn longest_wait(&self) -> Option<Duration> {
+        (**self).longest_wait()
+    }
+
+    fn disarm(&mut self) {
+        (**self).disarm();
     }
 
     fn arm(&mut self) -> bool {

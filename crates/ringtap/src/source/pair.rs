@@ -85,10 +85,14 @@ impl Source for Pair {
     fn wait_for_interrupt(&mut self, stop: &Stop, limit: Option<Duration>) -> Wake {
         const PAUSE: Duration = Duration::from_millis(100);
         if self.arm() {
+            self.disarm();
             return Wake::Ready;
         }
         let has_failed = std::mem::take(&mut self.has_failed);
-        match stop.wait_either([Some(self.waits[0].as_fd()), Some(self.waits[1].as_fd())], limit) {
+        let limit = [limit, self.first.longest_wait(), self.second.longest_wait()].into_iter().flatten().min();
+        let end = stop.wait_either([Some(self.waits[0].as_fd()), Some(self.waits[1].as_fd())], limit);
+        self.disarm();
+        match end {
             PollEnd::Readable => Wake::Ready,
             PollEnd::TimedOut => Wake::TimedOut,
             PollEnd::Stopped => Wake::Stopped,
@@ -125,6 +129,11 @@ impl Source for Pair {
     fn arm(&mut self) -> bool {
         let (first, second) = (self.first.arm(), self.second.arm());
         first || second
+    }
+
+    fn disarm(&mut self) {
+        self.first.disarm();
+        self.second.disarm();
     }
 
     fn share_stop(&mut self, stop: &Arc<Stop>) {

@@ -91,7 +91,7 @@ pub(crate) struct Wants<'a> {
     pub(crate) port: &'a str,
     /// CPUs its threads may use.
     pub(crate) cpus: &'a [usize],
-    /// Buffers of all its queues.
+    /// Buffers of all its queues; the others that are named have as many.
     pub(crate) buffers: u64,
     /// Keep them in huge pages.
     pub(crate) huge_pages: bool,
@@ -155,7 +155,8 @@ impl Arguments {
             others.extend((!has(About::SmallPages)).then(|| "--no-huge".to_owned()));
             others.extend((!names.contains(&"--no-shconf")).then(|| "--no-shconf".to_owned()));
             if !has(About::Memory) {
-                let enough = ((wants.buffers * BUFFER_BYTES) >> 20) + BESIDE_MIB;
+                let ports = names.iter().filter(|name| ["--vdev", "-a", "--allow"].contains(name)).count().max(1);
+                let enough = ((ports as u64 * wants.buffers * BUFFER_BYTES) >> 20) + BESIDE_MIB;
                 others.push(format!("-m{enough}"));
                 mib = Some(enough);
             }

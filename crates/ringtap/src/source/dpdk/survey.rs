@@ -68,7 +68,7 @@ fn try_port(eal: &'static Eal, name: String) -> Option<PortFound> {
     let sleeps = match refused_driver(&name, &limits) {
         Some(error) => Err(error),
         None => {
-            let request = Request { name: &name, queues: 1, slots: SLOTS, promiscuous: false };
+            let request = Request { name: &name, queues: 1, slots: SLOTS, send_slots: 0, promiscuous: false };
             eal.open(&request).map(|(_port, mut queues, _)| {
                 queues.iter_mut().all(|queue| {
                     let sleeps = queue.bell().is_some() && queue.arm();
