@@ -34,12 +34,16 @@
 #define BURST 64
 /* A trial that takes longer than this hangs. */
 #define TRIAL_SECONDS 60
+/* A card may stop sending for good at a frame that is shorter (IEEE 802.3 has no such). */
+#define LEAST_BYTES 60
 /* Frames of 2048 bytes behind the head room that drivers want. */
 #define ROOM_BYTES (RTE_PKTMBUF_HEADROOM + 2048)
 
 struct ringtap_dpdk {
 	uint16_t id;
 	uint16_t queues;
+	/* Frames that are too short for a card's wire are made longer. */
+	int pads;
 	uint8_t *memory;
 	struct rte_eth_stats before;
 	struct queue {
@@ -322,10 +326,16 @@ static int make_pool(struct rte_mempool **pool, const char *name, uint32_t count
 	return 0;
 }
 
-/* Makes the pools for `rings` rings a queue, hands their buffers to the queues and lets packets in. */
-static int fill_and_start(struct ringtap_dpdk *port, const struct ringtap_dpdk_request *request, uint32_t rings,
-			  uint16_t slots, uint16_t send_slots, struct ringtap_dpdk_facts *facts)
+/* Makes the pools, hands their buffers to the queues and lets packets in. */
+static int fill_and_start(struct ringtap_dpdk *port, const struct ringtap_dpdk_request *request,
+			  const struct rte_eth_dev_info *info, uint16_t slots, uint16_t send_slots,
+			  struct ringtap_dpdk_facts *facts)
 {
+	/* vmxnet3 fills two rings a queue. */
+	uint32_t rings = strcmp(info->driver_name, "net_vmxnet3") == 0 ? 2 : 1;
+	/* Where there is no room packets are dropped and counted; else a card may have its link's other end pause. */
+	struct rte_eth_rxconf receive = info->default_rxconf;
+
 	/* Whatever is lent, a full ring of buffers is left, so that a driver never finds the pool empty. */
 	uint32_t lent = request->lent + 2 * BURST;
 	struct range range = { .start = UINTPTR_MAX, .end = 0 };
@@ -343,11 +353,12 @@ static int fill_and_start(struct ringtap_dpdk *port, const struct ringtap_dpdk_r
 	}
 	if (error != 0)
 		return error;
+	receive.rx_drop_en = 1;
 	port->memory = (uint8_t *)range.start;
 	facts->memory = port->memory;
 	facts->memory_bytes = range.end - range.start;
 	for (uint16_t at = 0; error == 0 && at < port->queues; at++)
-		error = rte_eth_rx_queue_setup(port->id, at, slots, SOCKET_ID_ANY, NULL, port->queue[at].pool);
+		error = rte_eth_rx_queue_setup(port->id, at, slots, SOCKET_ID_ANY, &receive, port->queue[at].pool);
 	if (error == 0)
 		error = rte_eth_stats_get(port->id, &port->before);
 	if (error == 0)
@@ -419,9 +430,7 @@ struct ringtap_dpdk *ringtap_dpdk_open(const struct ringtap_dpdk_request *reques
 		port->queue[at].bell = -1;
 	error = configure(port, &info, &slots, &send_slots);
 	if (error == 0)
-		/* vmxnet3 fills two rings a queue. */
-		error = fill_and_start(port, request, strcmp(info.driver_name, "net_vmxnet3") == 0 ? 2 : 1, slots, send_slots,
-				       facts);
+		error = fill_and_start(port, request, &info, slots, send_slots, facts);
 	if (error != 0) {
 		say(said, room, error);
 		give_up(port);
@@ -431,6 +440,7 @@ struct ringtap_dpdk *ringtap_dpdk_open(const struct ringtap_dpdk_request *reques
 	facts->slots = rte_eth_rx_queue_info_get(port->id, 0, &queue) == 0 && queue.nb_desc > 0 ? queue.nb_desc : slots;
 	facts->spreads = port->queues > 1 && spreads_alike(&info);
 	facts->is_virtual = strcmp(rte_bus_name(rte_dev_bus(info.device)), "vdev") == 0;
+	port->pads = !facts->is_virtual;
 	facts->promiscuous = request->promiscuous != 0 && rte_eth_promiscuous_enable(port->id) == 0;
 	facts->has_link = rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 	for (uint16_t at = 0; at < port->queues; at++)
@@ -533,9 +543,15 @@ uint32_t ringtap_dpdk_send(struct ringtap_dpdk *port, uint32_t queue, const stru
 		uint16_t taken;
 
 		for (uint16_t at = 0; at < now; at++) {
+			uint32_t len = packets[sent + at].len;
+
 			out[at] = (struct rte_mbuf *)(uintptr_t)packets[sent + at].token;
-			out[at]->data_len = (uint16_t)packets[sent + at].len;
-			out[at]->pkt_len = packets[sent + at].len;
+			if (port->pads && len < LEAST_BYTES) {
+				memset(rte_pktmbuf_mtod_offset(out[at], uint8_t *, len), 0, LEAST_BYTES - len);
+				len = LEAST_BYTES;
+			}
+			out[at]->data_len = (uint16_t)len;
+			out[at]->pkt_len = len;
 		}
 		taken = rte_eth_tx_burst(port->id, (uint16_t)queue, out, now);
 		sent += taken;
@@ -543,16 +559,6 @@ uint32_t ringtap_dpdk_send(struct ringtap_dpdk *port, uint32_t queue, const stru
 			break;
 	}
 	return sent;
-}
-
-int ringtap_dpdk_unsent(struct ringtap_dpdk *port, uint32_t queue)
-{
-	/* Drivers give back what was sent when they send the next one, or when they are asked to. */
-	int error = rte_eth_tx_done_cleanup(port->id, (uint16_t)queue, 0);
-
-	if (error < 0)
-		return error;
-	return port->queue[queue].send_pool == NULL ? 0 : (int)rte_mempool_in_use_count(port->queue[queue].send_pool);
 }
 
 int ringtap_dpdk_counts(struct ringtap_dpdk *port, struct ringtap_dpdk_counts *counts)

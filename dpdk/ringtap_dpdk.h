@@ -7,8 +7,8 @@
  * Whatever changes here changes RINGTAP_DPDK_ABI.
  *
  * Functions that can fail return 0 or a negative errno value, and leave in `said` (always ended by a zero) what DPDK said.
- * All but those of the packets' way (receive, give_back, arm, mask, fd, clear, pending, buffer, send, unsent) are called by one thread at
- * a time; those by one thread for each queue.
+ * All but those of the packets' way (receive, give_back, arm, mask, fd, clear, pending, buffer, send) are called by one thread at a time;
+ * those by one thread for each queue.
  */
 #ifndef RINGTAP_DPDK_H
 #define RINGTAP_DPDK_H
@@ -102,11 +102,10 @@ void ringtap_dpdk_clear(struct ringtap_dpdk *port, uint32_t queue);
 int ringtap_dpdk_pending(struct ringtap_dpdk *port, uint32_t queue);
 /* A buffer to write a packet into, `len` bytes of room: it is sent, or given back. Negative: none is free. */
 int ringtap_dpdk_buffer(struct ringtap_dpdk *port, uint32_t queue, struct ringtap_dpdk_packet *buffer);
-/* Hands over buffers of which `len` bytes are written; how many the device took, from the first one on. The others stay the caller's. */
+/* Hands over buffers of which `len` bytes are written; how many the device took, from the first one on. The others stay the caller's.
+ * When they leave, not every driver tells (rte_eth_tx_done_cleanup of some gives buffers back twice). */
 uint32_t ringtap_dpdk_send(struct ringtap_dpdk *port, uint32_t queue, const struct ringtap_dpdk_packet *packets,
 			   uint32_t count);
-/* Buffers that are not free: held, or handed over and not sent yet. Negative: the driver can't tell. */
-int ringtap_dpdk_unsent(struct ringtap_dpdk *port, uint32_t queue);
 int ringtap_dpdk_counts(struct ringtap_dpdk *port, struct ringtap_dpdk_counts *counts);
 
 #endif

@@ -180,7 +180,7 @@ pub struct Sample {
     pub memory_bytes: Option<u64>,
     /// Slots of the receive ring.
     pub ring_slots: Option<u64>,
-    /// Looks at the ring that found packets.
+    /// Looks at the ring that found packets, in the whole run.
     pub polls: Option<u64>,
     /// Wake-ups by the timer, while the core was measured.
     pub timer_wakes: Option<u64>,

@@ -16,7 +16,8 @@ use crate::words::one_of;
 
 /// Make one wire of two interfaces: what comes by the first leaves by the second, with --both also the other way.
 ///
-/// By AF_XDP the two share their memory, and packets are handed over without a copy; by packet rings and DPDK they are copied once. One thread
+/// By AF_XDP the two share their memory, and packets are handed over without a copy; by packet rings and DPDK they are copied
+/// once. One thread
 /// serves both interfaces and sleeps within --max-latency. Every packet is accounted for. docs/forward.md tells more.
 ///
 /// Ends on Ctrl-C or SIGTERM with the summary; a second Ctrl-C ends at once. SIGUSR1 prints the account.
@@ -80,8 +81,9 @@ Frames leave as they came, MAC addresses included, past the queueing discipline.
 ports of one bridge or bond (also by their VLANs, or by a bond between), lead to one device, or stand on one another: packets would
 leave twice or come back. An MTU that changes meanwhile holds at once. What this host itself sends by an interface is not forwarded.
 
-By DPDK both ports are of one EAL. Frames are 1,514 bytes long at most, with a tag 1,518. Of a link that is down DPDK's drivers say
-nothing here: what can't leave waits, then it is lost as ring_full.
+By DPDK both ports are of one EAL, --out-ring is 8192 at most, and frames have at most 1,514 bytes, with a tag 1,518. A link is looked at
+when it is opened and not watched: what can't leave waits, then it is lost as ring_full. Without --both nobody empties the second
+port's receive ring. Of a port that stands on an interface of the kernel's (net_af_packet, net_pcap) nothing of the above is known.
 
 With AF_XDP the host itself does not see forwarded packets. On interfaces that the host uses, auto copies them, unless --take says
 otherwise. An interface that is removed ends the run; one that goes down is waited for.";

@@ -56,7 +56,7 @@ fn at(folder: &Path, name: &str) -> String {
 
 #[test]
 fn values_that_are_none_are_told_from_those_there_are() {
-    // Nothing is sent through DPDK.
+    // It sends nothing through DPDK.
     refused("split -i lo -o a.pcapng --backend dpdk", 2, &["--backend", "dpdk"]);
     for command in ["forward a a --backend dpdk", "forward a a --both --backend dpdk"] {
         refused(command, 2, &["send to a", "it is a itself: a loop"]);

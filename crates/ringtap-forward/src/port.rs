@@ -149,6 +149,9 @@ impl Port {
             std::thread::sleep(Duration::from_millis(1));
             ring.kick();
         }
+        if ring.is_silent() {
+            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        }
         let not_sent = (Cause::NotSent, ring.pending().into());
         let (cause, refused) = if ring.is_packet() {
             (Cause::TooLong, ring.refused() - self.told)

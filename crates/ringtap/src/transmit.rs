@@ -176,7 +176,6 @@ impl TransmitRing {
         let frames = match &self.ring {
             // A device that knows of them needs no second word.
             Ring::Card(_) => 0,
-            Ring::Dpdk(ring) => ring.held(),
             _ => self.pending(),
         };
         self.left = self.left.after(frames, std::mem::take(&mut self.fresh));
@@ -204,6 +203,12 @@ impl TransmitRing {
         matches!(self.ring, Ring::Packet(_))
     }
 
+    /// Whether nobody tells when frames that the device took have left it: some of DPDK's drivers do, and others give them back twice
+    /// when they are asked. Whoever closes the device at once loses them.
+    pub fn is_silent(&self) -> bool {
+        matches!(self.ring, Ring::Dpdk(_))
+    }
+
     /// Frames handed over that the device has not taken yet.
     pub fn pending(&mut self) -> u32 {
         match &mut self.ring {
@@ -211,7 +216,7 @@ impl TransmitRing {
             Ring::Lend(ring) => ring.pending(),
             Ring::Packet(ring) => ring.pending(),
             Ring::Card(ring) => ring.pending(),
-            Ring::Dpdk(ring) => ring.unsent(),
+            Ring::Dpdk(ring) => ring.held(),
         }
     }
 }

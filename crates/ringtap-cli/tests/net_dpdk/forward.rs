@@ -124,7 +124,7 @@ fn net_an_end_that_takes_nothing_has_its_packets_lost_by_cause() {
     assert_sum(&summary, 0);
     let drops = &summary["directions"][0]["drops"];
     let [full, not_sent] = ["ring_full", "not_sent"].map(|cause| drops[cause].as_u64().unwrap_or_default());
-    // A ring of virtio's has 256 descriptors, whoever asks for more, and does not tell what it holds; before it are those of --out-ring.
+    // A ring of virtio's has 256 descriptors, whoever asks for more, and what it took counts as forwarded; before it are those of --out-ring.
     assert_eq!((full, not_sent), (u64::from(COUNT) - 4096 - 256, 4096), "{summary}");
     assert!(began.elapsed() < Duration::from_secs(20), "who sends is not held up");
 }

@@ -263,8 +263,9 @@ impl Run<'_> {
         }
     }
 
-    fn up(&self) -> [bool; 2] {
-        [0, 1].map(|port| self.health.is_up(port))
+    fn up(&self) -> [Option<bool>; 2] {
+        // No interface has the index 0.
+        [0, 1].map(|port| (self.indices[port] != 0).then(|| self.health.is_up(port)))
     }
 }
 

@@ -89,6 +89,7 @@ fn ports(registry: &mut Registry, facts: &Facts, look: &Look) {
     let name = |port: usize| labels([("interface", &facts.names[port])]);
     let up = Family::<Labels, Gauge>::default();
     for (port, is_up) in look.up.into_iter().enumerate() {
+        let Some(is_up) = is_up else { continue };
         up.get_or_create(&name(port)).set(i64::from(is_up));
     }
     registry.register("up", "1 while an interface is up and has a carrier", up);
@@ -137,7 +138,7 @@ mod tests {
             ledgers: vec![ledger, Ledger::default()],
             counters: vec![EngineMeters::default().snapshot(), EngineMeters::default().snapshot()],
             device_dropped: [Some(3), None],
-            up: [true, false],
+            up: [Some(true), Some(false)],
         };
         let names = ["a0".to_owned(), "b0".to_owned()];
         let shown = Shown::new(Facts { names, directions: 2, lends: true, sources: Vec::new() });

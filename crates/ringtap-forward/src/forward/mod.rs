@@ -1,8 +1,8 @@
 //! The forwarder: two interfaces become one wire. What comes by one leaves by the other, in one direction or in both.
 //!
 //! Owns what is asked for ([`Options`]) and what is left at the end ([`Done`]). A packet's way: engine → `handler` → the transmit ring of
-//! the other interface. By AF_XDP both interfaces share one UMEM, and a packet is handed over by its descriptor; by packet rings and DPDK it is
-//! copied once. One engine, with one wait, serves both. `live` runs, `accounts`, `report` and `metrics` tell.
+//! the other interface. By AF_XDP both interfaces share one UMEM, and a packet is handed over by its descriptor; by packet rings and
+//! DPDK it is copied once. One engine, with one wait, serves both. `live` runs, `accounts`, `report` and `metrics` tell.
 
 mod accounts;
 mod handler;

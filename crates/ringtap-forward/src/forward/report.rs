@@ -63,8 +63,8 @@ pub(crate) struct Look {
     pub(crate) counters: Vec<EngineSnapshot>,
     /// What each interface says it dropped on the way out since the start, of whoever sent there.
     pub(crate) device_dropped: [Option<u64>; 2],
-    /// Which interfaces are up.
-    pub(crate) up: [bool; 2],
+    /// Which interfaces are up; `None`: of what is none of the kernel's it is not known.
+    pub(crate) up: [Option<bool>; 2],
 }
 
 impl Look {
@@ -157,9 +157,13 @@ fn line(facts: &Facts, now: &Look, before: &Look, pps: f64) -> String {
     let mut line = format!("{}:{:02}  {}", seconds / 60, seconds % 60, shown_rate(pps));
     for (direction, (tally, earlier)) in now.tallies.iter().zip(&before.tallies).enumerate() {
         let (from, to) = facts.ends(direction);
-        let state = if now.up[1 - direction] { "" } else { " (down)" };
-        let inside = tally.inside.since(&earlier.inside).quantiles_us();
-        let _ = write!(line, "  {from} -> {to}{state} {} p99 {}", grouped(tally.output.packets), shown_us(inside.p99));
+        let state = if now.up[1 - direction] == Some(false) { " (down)" } else { "" };
+        let _ = write!(line, "  {from} -> {to}{state} {}", grouped(tally.output.packets));
+        // A port of DPDK's stamps nothing.
+        if tally.inside.count() > 0 {
+            let inside = tally.inside.since(&earlier.inside).quantiles_us();
+            let _ = write!(line, " p99 {}", shown_us(inside.p99));
+        }
     }
     let _ = write!(line, "  lost {}", grouped(now.lost()));
     line
@@ -196,7 +200,11 @@ impl Summary {
         let mut advice = Vec::new();
         for (direction, tally) in self.look.tallies.iter().enumerate() {
             let (from, to) = self.facts.ends(direction);
-            if tally.output.lost_by(Cause::TooLong) > 0 {
+            if tally.output.lost_by(Cause::TooLong) > 0 && self.look.up[1 - direction].is_none() {
+                advice.push(format!(
+                    "{to}: packets were longer than the 1,500 bytes that it may send: lower the senders' MTU"
+                ));
+            } else if tally.output.lost_by(Cause::TooLong) > 0 {
                 advice.push(format!(
                     "{to}: packets were longer than its MTU allows: raise that (ip link set dev {to} mtu N), or, where the kernel merged \
                      them, ethtool -K {from} gro off"
@@ -243,8 +251,10 @@ impl fmt::Display for Summary {
             }
             line(&format!("-> {to}"), words)?;
             let inside = tally.inside.quantiles_us();
-            let [p50, p99, p999, max] = [inside.p50, inside.p99, inside.p999, inside.max].map(shown_us);
-            line("time inside", format!("p50 {p50}  p99 {p99}  p99.9 {p999}  max {max}"))?;
+            if inside.count > 0 {
+                let [p50, p99, p999, max] = [inside.p50, inside.p99, inside.p999, inside.max].map(shown_us);
+                line("time inside", format!("p50 {p50}  p99 {p99}  p99.9 {p999}  max {max}"))?;
+            }
         }
         let shares: Vec<String> = self.engine_percent.iter().map(|share| format!("{share:.1} %")).collect();
         line("engines", shares.join(", "))?;

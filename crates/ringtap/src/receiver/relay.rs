@@ -1,8 +1,8 @@
 //! Two interfaces as the ports of a forwarder: what comes by one leaves by the other.
 //!
 //! Owns what has to be alike on both, the order in which they are opened, and that one engine serves both. By AF_XDP frames are lent
-//! from one to the other without a copy (`sys/xsk/relay`); other back ends only receive here, and who forwards copies, by DPDK into the ports' own rings. What is done
-//! with a packet is the handler's business.
+//! from one to the other without a copy (`sys/xsk/relay`). With other back ends who forwards copies: by DPDK into the ports' own rings,
+//! else into rings of its own. What is done with a packet is the handler's business.
 
 use std::sync::Arc;
 
@@ -60,8 +60,8 @@ impl Relay {
 pub struct Relayed {
     /// The first and, where its packets are taken too, the second. Each engine serves both.
     pub devices: Devices,
-    /// Of each engine: the ring that packets of port 0 leave by, and the one for those of port 1. Where a back end copies there are none,
-    /// and frames go out by rings of the caller's.
+    /// Of each engine: the ring that packets of port 0 leave by, and the one for those of port 1. Where a back end has none,
+    /// frames go out by rings of the caller's.
     pub rings: Vec<[Option<TransmitRing>; 2]>,
     /// What was done otherwise than wished, one sentence each.
     pub notes: Vec<String>,
@@ -113,7 +113,12 @@ impl Devices {
             return Ok(());
         };
         if first.stamp_clock() != second.stamp_clock() || first.source_count() != second.source_count() {
-            return Err(unlike(&second.interface.name, "use --backend packet"));
+            return Err(Error::failed(
+                "pair with the other port",
+                &second.interface.name,
+                "their queues or stamps differ",
+            )
+            .way_out("use --backend packet"));
         }
         second.config.first_engine = first.config.first_engine;
         let sources = std::mem::take(&mut first.sources).into_iter().zip(std::mem::take(&mut second.sources));
@@ -197,27 +202,30 @@ fn open_xdp(
     Ok(Relayed { devices, rings, notes: Vec::new() })
 }
 
-fn unlike(second: &str, way_out: &str) -> Error {
-    Error::failed("pair with the other port", second, "their queues or stamps differ").way_out(way_out)
-}
-
 /// Both ports are opened whole, as their rings to send belong to them; one that nobody receives from is kept open by its rings.
 fn open_dpdk(first: ReceiverConfig, second: ReceiverConfig, relay: &RelayConfig) -> Result<Relayed> {
     let port = |config: ReceiverConfig| ReceiverConfig { transmit_slots: relay.transmit_slots, ..config };
-    let second_name = second.interface.clone();
+    let [first_name, second_name] = [&first, &second].map(|config| config.interface.clone());
     let mut devices = Devices::open(vec![port(first), port(second)])?;
     let [onto_first, onto_second] = [0, 1].map(|device| devices.take_rings(device));
     if onto_first.len() != onto_second.len() {
-        return Err(unlike(&second_name, "use --queues 1"));
+        let cause = format!(
+            "{first_name} was opened with {} queues, {second_name} with {}",
+            onto_first.len(),
+            onto_second.len()
+        );
+        return Err(Error::failed("pair with the other port", second_name, cause).way_out("use --queues 1"));
     }
+    let mut notes = Vec::new();
     if relay.both {
         devices.pair()?;
     } else {
-        devices.0.truncate(1);
+        let left = devices.0.drain(1..).flat_map(|device| device.receivers);
+        notes.extend(left.flat_map(|receiver| std::mem::take(&mut { receiver }.warnings)));
     }
     let onto_first = onto_first.into_iter().map(|ring| relay.both.then_some(ring));
     let rings = onto_second.into_iter().zip(onto_first).map(|(ring, back)| [Some(ring), back]).collect();
-    Ok(Relayed { devices, rings, notes: Vec::new() })
+    Ok(Relayed { devices, rings, notes })
 }
 
 /// A ring onto a port whose packets nobody takes. Its own fill ring has frames too: a queue without a copy needs some to go on giving

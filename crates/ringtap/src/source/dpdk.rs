@@ -54,18 +54,23 @@ fn open(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<Strin
     check(config, name)?;
     let most_queues = match config.queues {
         Queues::Count(count) => count,
-        _ => unasked_queues(),
+        _ => unasked_queues(name),
     };
     let wants = Wants {
         port: name,
         cpus: &sched::allowed_cpus(),
-        // Of the transmit ring as many in the device's as wait for it.
-        buffers: u64::from(most_queues) * (u64::from(config.ring_slots) + 2 * u64::from(sent_slots(config))),
+        // Of the transmit ring as many in the device's as wait for it; and what is looked at, or filled, at a time.
+        buffers: u64::from(most_queues)
+            * (u64::from(config.ring_slots) + 2 * u64::from(config.transmit_slots) + 6 * BURST_MAX as u64),
+        // A forwarder's two.
+        ports: if config.transmit_slots > 0 { 2 } else { 1 },
         huge_pages: config.huge_pages,
     };
     let arguments = Arguments::new(&config.dpdk_args, wants)?;
-    check_memory(name, arguments.mib, available_memory_bytes())?;
-    arguments::remove_dead_sockets(&config.dpdk_args);
+    if !Eal::runs() {
+        check_memory(name, arguments.mib, available_memory_bytes())?;
+        arguments::remove_dead_sockets(&config.dpdk_args);
+    }
     let library = config.dpdk_library.as_deref();
     let eal = Eal::start(library, &config.dpdk_args, &arguments.all, &arguments.without_devices)?;
     let limits = eal.limits(name).ok_or_else(|| unknown_port(eal, name))?;
@@ -74,7 +79,7 @@ fn open(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<Strin
         name,
         queues,
         slots: config.ring_slots,
-        send_slots: sent_slots(config),
+        send_slots: config.transmit_slots,
         promiscuous: config.promiscuous,
     };
     let (port, mut queues, facts) = eal.open(&request)?;
@@ -114,11 +119,6 @@ fn open(config: &ReceiverConfig, interface: &Interface, warnings: &mut Vec<Strin
     Ok(Opened::unsteered(sources.collect::<Result<_>>()?))
 }
 
-/// Descriptors to send by that are asked for.
-fn sent_slots(config: &ReceiverConfig) -> u32 {
-    config.transmit_slots.min(MOST_SLOTS)
-}
-
 /// What becomes readable with the queue's interrupt, for who waits for two ports; where there is none it never does.
 fn wait_of(queue: &Queue, name: &str) -> Result<Arc<OwnedFd>> {
     let copy = match queue.bell() {
@@ -137,8 +137,8 @@ fn check(config: &ReceiverConfig, name: &str) -> Result<()> {
     if config.frame_size.is_some_and(|size| size != FRAME_SIZE) {
         return usage(format!("its frames have {FRAME_SIZE} bytes"), "leave --frame-size out");
     }
-    if config.transmit_slots != 0 && config.transmit_slots < 64 {
-        return usage(format!("{} transmit slots", config.transmit_slots), "use at least 64");
+    if config.transmit_slots != 0 && !(64..=MOST_SLOTS).contains(&config.transmit_slots) {
+        return usage(format!("{} transmit slots", config.transmit_slots), "use 64 to 8192");
     }
     match config.queues {
         Queues::Only(_) => usage("its queues are shared out by ourselves".to_owned(), "give their number"),
@@ -152,7 +152,8 @@ fn check_memory(name: &str, mib: u64, available: Option<u64>) -> Result<()> {
     match available.map(|bytes| bytes >> 20) {
         Some(available) if mib > available => {
             let cause = format!("{mib} MiB for DPDK's memory, {available} MiB available");
-            Err(Error::failed(OPERATION, name, cause).way_out("use a smaller --ring, fewer --queues or a smaller -m"))
+            let way_out = "use a smaller --ring or --out-ring, fewer --queues or a smaller -m";
+            Err(Error::failed(OPERATION, name, cause).way_out(way_out))
         }
         _ => Ok(()),
     }
@@ -169,7 +170,7 @@ fn queues(config: &ReceiverConfig, name: &str, limits: &Limits) -> Result<u32> {
             Err(Error::usage(OPERATION, name, cause).way_out("ask for fewer with --queues"))
         }
         Queues::Count(count) => Ok(count),
-        _ if limits.spreads => Ok(unasked_queues().min(limits.queues).max(1)),
+        _ if limits.spreads => Ok(unasked_queues(name).min(limits.queues).max(1)),
         _ => Ok(1),
     }
 }
@@ -182,9 +183,9 @@ fn refused_driver(name: &str, limits: &Limits) -> Option<Error> {
     })
 }
 
-/// One for each CPU, up to a bound.
-fn unasked_queues() -> u32 {
-    UNASKED_QUEUES.min(sched::allowed_cpus().len() as u32)
+/// Of a card one for each CPU, up to a bound; of a virtual device one.
+fn unasked_queues(name: &str) -> u32 {
+    if arguments::is_pci(name) { UNASKED_QUEUES.min(sched::allowed_cpus().len() as u32) } else { 1 }
 }
 
 fn unknown_port(eal: &Eal, name: &str) -> Error {
@@ -192,8 +193,8 @@ fn unknown_port(eal: &Eal, name: &str) -> Error {
     let listed =
         if ports.is_empty() { "DPDK has no port at all".to_owned() } else { format!("DPDK has {}", ports.join(", ")) };
     let cause = if eal.said().is_empty() { String::new() } else { format!(": {}", eal.said()) };
-    let way_out = if arguments::is_pci(name) && eal.ports().iter().any(|port| arguments::is_pci(port)) {
-        "several cards are to be named together: --dpdk-args '-a ADDRESS -a ADDRESS -m MIB'; or bind this one to vfio-pci"
+    let way_out = if arguments::is_pci(name) && !ports.is_empty() {
+        "all ports are to be named together, this one as it is here: --dpdk-args '-a ADDRESS …'; or bind it to vfio-pci"
     } else if arguments::is_pci(name) {
         "bind the card to vfio-pci (driverctl set-override ADDRESS vfio-pci), or check its address"
     } else {
@@ -476,7 +477,9 @@ mod tests {
         let config = |queues| ReceiverConfig { queues, ..ReceiverConfig::new("p", Policy::Interrupt) };
         let all = config(Queues::All);
         assert_eq!(queues(&all, "p", &limits(8, false, "net_virtio_user")).unwrap(), 1);
-        assert_eq!(queues(&all, "p", &limits(8, true, "net_e1000_igb")).unwrap(), unasked_queues());
+        assert_eq!(queues(&all, "p", &limits(8, true, "net_virtio_user")).unwrap(), 1);
+        let card = "0000:02:00.0";
+        assert_eq!(queues(&all, card, &limits(8, true, "net_e1000_igb")).unwrap(), unasked_queues(card));
         assert_eq!(queues(&config(Queues::Count(2)), "p", &limits(2, false, "net_vhost")).unwrap(), 2);
         let error = queues(&config(Queues::Count(3)), "p", &limits(2, true, "x")).unwrap_err().to_string();
         assert!(error.contains("3 queues, and it has at most 2"), "{error}");
@@ -491,6 +494,7 @@ mod tests {
             (ReceiverConfig { ring_slots: 12, ..base() }, "12 ring slots"),
             (ReceiverConfig { frame_size: Some(4096), ..base() }, "frames have 2048 bytes"),
             (ReceiverConfig { transmit_slots: 32, ..base() }, "32 transmit slots"),
+            (ReceiverConfig { transmit_slots: 16_384, ..base() }, "16384 transmit slots"),
             (ReceiverConfig { queues: Queues::Only(vec![1]), ..base() }, "give their number"),
             (ReceiverConfig { queues: Queues::Count(0), ..base() }, "at least one"),
         ] {

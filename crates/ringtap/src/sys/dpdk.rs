@@ -3,6 +3,8 @@
 //! Owns the C interface (dpdk/ringtap_dpdk.h) and the bounds of what comes through it. Packets are looked at where the driver laid
 //! them, in memory that DPDK maps.
 
+mod sender;
+
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -15,6 +17,8 @@ use super::loaded::{cause, file_of, functions, text};
 use super::memory::{Region, Slot};
 use crate::burst::BURST_MAX;
 use crate::error::{Error, Result};
+
+pub(crate) use sender::Sender;
 
 /// What the dynamic linker is asked for.
 const NAME: &str = "libringtap-dpdk.so";
@@ -104,7 +108,6 @@ functions! {
     fn ringtap_dpdk_pending(*mut RawPort, u32) -> c_int;
     fn ringtap_dpdk_buffer(*mut RawPort, u32, *mut RawPacket) -> c_int;
     fn ringtap_dpdk_send(*mut RawPort, u32, *const RawPacket, u32) -> u32;
-    fn ringtap_dpdk_unsent(*mut RawPort, u32) -> c_int;
     fn ringtap_dpdk_counts(*mut RawPort, *mut Counts) -> c_int;
 }
 
@@ -185,17 +188,6 @@ pub(crate) struct Queue {
     tokens: [u64; BURST_MAX],
     /// Packets that did not lie in the port's memory.
     pub(crate) invalid: u64,
-}
-
-/// The transmit side of a queue: buffers of the port's, written and handed over.
-pub(crate) struct Sender {
-    port: Arc<Port>,
-    number: u32,
-    /// Written, in order; the device has those before `taken`, and room is made when there is none behind.
-    held: Vec<RawPacket>,
-    taken: usize,
-    /// A buffer that nothing was written into after all.
-    spare: Option<RawPacket>,
 }
 
 /// Version and file of the library that would be used.
@@ -336,6 +328,11 @@ impl Eal {
         Ok(started.insert(Box::leak(Box::new(eal))))
     }
 
+    /// Whether it was started in this process.
+    pub(crate) fn runs() -> bool {
+        lock(&EAL).is_some()
+    }
+
     /// Version and file of what it is taken through.
     pub(crate) fn name(&self) -> &str {
         &self.name
@@ -402,9 +399,8 @@ impl Eal {
             let cause = plain(&said);
             match cause.as_str() {
                 // ENOMEM and ENOBUFS.
-                "Cannot allocate memory" | "No buffer space available" => {
-                    failed(cause).way_out("use a smaller --ring, or give DPDK more memory with -m MIB in --dpdk-args")
-                }
+                "Cannot allocate memory" | "No buffer space available" => failed(cause)
+                    .way_out("use a smaller --ring or --out-ring, or give DPDK more memory with -m MIB in --dpdk-args"),
                 _ => failed(cause),
             }
         })?;
@@ -475,12 +471,6 @@ impl Queue {
     /// Its number, from 0.
     pub(crate) fn number(&self) -> u32 {
         self.number
-    }
-
-    /// The transmit side, once: two would share what one thread has to itself. `slots` as in [`Request::send_slots`].
-    pub(crate) fn sender(&mut self, slots: u32) -> Sender {
-        let held = Vec::with_capacity(slots as usize);
-        Sender { port: Arc::clone(&self.port), number: self.number, held, taken: 0, spare: None }
     }
 
     /// Up to `most` packets that are there now, into `slots` (which has room for them), stamped with the time `now_ns` that is asked for
@@ -558,90 +548,6 @@ impl Queue {
         // SAFETY: an open port, one of its queues, which `&mut self` keeps others from.
         let count = unsafe { (self.port.eal.library.ringtap_dpdk_pending)(self.port.handle.as_ptr(), self.number) };
         u64::try_from(count).ok()
-    }
-}
-
-impl Sender {
-    /// Lends a buffer to `build`, which writes a packet and returns its length (0: none after all). The length queued; `None`: no room.
-    pub(crate) fn send(&mut self, build: impl FnOnce(&mut [u8]) -> usize) -> Option<usize> {
-        if self.held.len() == self.held.capacity() {
-            self.held.drain(..std::mem::take(&mut self.taken));
-            if self.held.len() == self.held.capacity() {
-                return None;
-            }
-        }
-        let mut buffer = self.spare.take().or_else(|| self.free_buffer())?;
-        let region = &self.port.region;
-        let range = usize::try_from(buffer.offset).ok().zip(usize::try_from(buffer.len).ok());
-        let Some((offset, room)) =
-            range.filter(|(offset, room)| offset.checked_add(*room).is_some_and(|end| end <= region.len()))
-        else {
-            self.give_back(&buffer);
-            return None;
-        };
-        // SAFETY: within the port's memory, which lives as long as the port; the buffer is ours alone until it is sent or given back, and
-        // was written by DPDK before.
-        let frame = unsafe { std::slice::from_raw_parts_mut(region.base().as_ptr().add(offset), room) };
-        let len = build(frame).min(room);
-        if len == 0 {
-            self.spare = Some(buffer);
-            return Some(0);
-        }
-        buffer.len = len as u32;
-        self.held.push(buffer);
-        Some(len)
-    }
-
-    /// Hands over what is held, as much as the device takes.
-    pub(crate) fn kick(&mut self) {
-        let (send, handle) = (self.port.eal.library.ringtap_dpdk_send, self.port.handle.as_ptr());
-        let waiting = &self.held[self.taken..];
-        // SAFETY: an open port, one of its queues, which `&mut self` keeps others from, and buffers of its that were written.
-        let taken = unsafe { send(handle, self.number, waiting.as_ptr(), waiting.len() as u32) } as usize;
-        self.taken += taken.min(waiting.len());
-        if self.taken == self.held.len() {
-            self.held.clear();
-            self.taken = 0;
-        }
-    }
-
-    /// Packets that are held for want of room at the device.
-    pub(crate) fn held(&self) -> u32 {
-        (self.held.len() - self.taken) as u32
-    }
-
-    /// Packets that have not left: held, or, where the driver can tell, handed over and not sent.
-    pub(crate) fn unsent(&mut self) -> u32 {
-        // SAFETY: an open port, one of its queues, which `&mut self` keeps others from.
-        let count = unsafe { (self.port.eal.library.ringtap_dpdk_unsent)(self.port.handle.as_ptr(), self.number) };
-        let spare = u32::from(self.spare.is_some());
-        u32::try_from(count).map_or(self.held(), |count| count.saturating_sub(spare))
-    }
-
-    fn free_buffer(&self) -> Option<RawPacket> {
-        let mut buffer = RawPacket::default();
-        let library = &self.port.eal.library;
-        // SAFETY: an open port, one of its queues, and a structure for the answer.
-        let result = unsafe { (library.ringtap_dpdk_buffer)(self.port.handle.as_ptr(), self.number, &mut buffer) };
-        (result == 0).then_some(buffer)
-    }
-
-    fn give_back(&self, buffer: &RawPacket) {
-        // SAFETY: the token of a buffer that this port lent and that nobody else knows.
-        unsafe { (self.port.eal.library.ringtap_dpdk_give_back)(self.port.handle.as_ptr(), &buffer.token, 1) };
-    }
-}
-
-impl Drop for Sender {
-    fn drop(&mut self) {
-        let held = self.held[self.taken..].iter().chain(&self.spare);
-        held.for_each(|buffer| self.give_back(buffer));
-    }
-}
-
-impl std::fmt::Debug for Sender {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_struct("Sender").field("number", &self.number).field("held", &self.held()).finish_non_exhaustive()
     }
 }
 

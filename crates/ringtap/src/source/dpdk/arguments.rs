@@ -93,6 +93,8 @@ pub(crate) struct Wants<'a> {
     pub(crate) cpus: &'a [usize],
     /// Buffers of all its queues; the others that are named have as many.
     pub(crate) buffers: u64,
+    /// Ports that will be opened at least.
+    pub(crate) ports: u64,
     /// Keep them in huge pages.
     pub(crate) huge_pages: bool,
 }
@@ -155,8 +157,8 @@ impl Arguments {
             others.extend((!has(About::SmallPages)).then(|| "--no-huge".to_owned()));
             others.extend((!names.contains(&"--no-shconf")).then(|| "--no-shconf".to_owned()));
             if !has(About::Memory) {
-                let ports = names.iter().filter(|name| ["--vdev", "-a", "--allow"].contains(name)).count().max(1);
-                let enough = ((ports as u64 * wants.buffers * BUFFER_BYTES) >> 20) + BESIDE_MIB;
+                let named = names.iter().filter(|name| ["--vdev", "-a", "--allow"].contains(name)).count();
+                let enough = ((wants.ports.max(named as u64) * wants.buffers * BUFFER_BYTES) >> 20) + BESIDE_MIB;
                 others.push(format!("-m{enough}"));
                 mib = Some(enough);
             }
@@ -247,7 +249,7 @@ mod tests {
     use super::*;
 
     fn of(port: &str, told: &str) -> Result<String> {
-        let wants = Wants { port, cpus: &[0, 1], buffers: 1024, huge_pages: false };
+        let wants = Wants { port, cpus: &[0, 1], buffers: 1024, ports: 1, huge_pages: false };
         Arguments::new(told, wants).map(|arguments| arguments.all.join(" "))
     }
 
@@ -258,6 +260,8 @@ mod tests {
         assert_eq!(of("net_null0", "").unwrap(), format!("{fixed} --no-pci"));
         let vdev = "--vdev=virtio_user0,path=/s";
         assert_eq!(of("virtio_user0", vdev).unwrap(), format!("{fixed} {vdev} --no-pci"));
+        // Two ports have twice the memory.
+        let fixed = fixed.replace("28", "32");
         assert_eq!(of("virtio_user0", &format!("{vdev} -a 02:00.0")).unwrap(), format!("{fixed} {vdev} -a 02:00.0"));
     }
 
@@ -269,7 +273,7 @@ mod tests {
 
     #[test]
     fn how_much_memory_is_taken_at_once_is_known() {
-        let wants = Wants { port: "a", cpus: &[0], buffers: 1 << 20, huge_pages: false };
+        let wants = Wants { port: "a", cpus: &[0], buffers: 1 << 20, ports: 1, huge_pages: false };
         for (told, mib) in [("", 4120), ("-m 7", 7), ("-m7", 7), ("-m x", 0), ("--in-memory", 0)] {
             assert_eq!(Arguments::new(told, wants).unwrap().mib, mib, "{told}");
         }
@@ -280,13 +284,13 @@ mod tests {
         let told = |told: &str| of("net_null0", told).unwrap();
         assert!(told("--socket-mem 64").contains("--in-memory") && !told("--socket-mem 64").contains("--no-huge"));
         assert!(!told("--huge-dir /mnt/huge").contains("--in-memory"));
-        let wants = Wants { port: "net_null0", cpus: &[0], buffers: 1, huge_pages: true };
+        let wants = Wants { port: "net_null0", cpus: &[0], buffers: 1, ports: 1, huge_pages: true };
         assert!(Arguments::new("", wants).unwrap().all.contains(&"--in-memory".to_owned()));
     }
 
     #[test]
     fn a_trial_touches_no_device() {
-        let wants = Wants { port: "a", cpus: &[0], buffers: 1, huge_pages: false };
+        let wants = Wants { port: "a", cpus: &[0], buffers: 1, ports: 1, huge_pages: false };
         let arguments = Arguments::new("--vdev net_null0 -a 02:00.0 -l0", wants).unwrap();
         assert_eq!(
             arguments.without_devices,

@@ -53,7 +53,7 @@ pub fn library_version(library: Option<&Path>) -> Result<String> {
 /// # Errors
 /// There is no library, EAL refuses the arguments, or there is too little memory.
 pub fn survey(library: Option<&Path>, told: &str) -> Result<Survey> {
-    let wants = Wants { port: "", cpus: &sched::allowed_cpus(), buffers: SLOTS.into(), huge_pages: false };
+    let wants = Wants { port: "", cpus: &sched::allowed_cpus(), buffers: SLOTS.into(), ports: 1, huge_pages: false };
     let arguments = Arguments::new(told, wants)?;
     check_memory("all ports", arguments.mib, available_memory_bytes())?;
     arguments::remove_dead_sockets(told);
