@@ -108,6 +108,12 @@ fn net_trap_names_what_broke_once_and_goes_on_after_a_kill() {
     assert_eq!(roots, ["link:core:1-d1:ge-0/0/1", "node:a3"], "{truth}");
     // a3 is heard over the link that it is cut off from: link and node look the same.
     let open = wait_for(TEST, &store, vec!["link:core:1-d1:ge-0/0/1", "link:d2:3-a3:1"]);
+    let top = run(TEST, RINGTAP, &["trap", "top", "--count", "1", "--store", store.to_str().unwrap()]);
+    let shown = String::from_utf8_lossy(&top.stdout);
+    assert!(
+        shown.contains("incidents: 2 open") && open.iter().all(|it| shown.contains(it["title"].as_str().unwrap())),
+        "{shown}"
+    );
     for root in truth["roots"].as_array().unwrap() {
         let is_right = |it: &&Value| {
             it["class"].as_array().unwrap().iter().any(|name| root["names"].as_array().unwrap().contains(name))

@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use ringtap_snmp::encode::Trap;
+use ringtap_snmp::encode::{Item, Trap};
 use ringtap_snmp::message::{FLAG_REPORTABLE, tag};
 use ringtap_snmp::usm::{AuthProtocol, PrivProtocol, Sealer, User};
 
-use crate::support::{RINGTAP, Station, config, port, run};
+use crate::support::{IF_INDEX, RINGTAP, Station, config, port, run};
 
 const LINK_DOWN: [&str; 5] = ["55", "1.3.6.1.6.3.1.1.5.3", "1.3.6.1.2.1.2.2.1.1.3", "i", "3"];
 const ENGINE: &str = "0x8000000001020304";
@@ -232,4 +233,42 @@ fn net_trap_refuses_messages_of_v3_that_are_sent_again_and_limits_its_reports() 
     let (sent, withheld) = (object["answered"].as_u64().unwrap(), object["reports_withheld"].as_u64().unwrap());
     assert_eq!(sent + withheld, QUESTIONS, "{object}");
     assert!((100..500).contains(&sent), "{object}");
+}
+
+/// Messages in a known user's name from engines that nobody knows, 10,000 a second for three seconds, take nothing from real ones.
+#[test]
+#[ignore = "a flood: make test-long"]
+fn net_trap_takes_each_real_message_beside_a_flood_of_unknown_engines() {
+    const FORGED: u64 = 30_000;
+    const REAL: u64 = 600;
+    const AGENT: &[u8] = b"\x80agent0000";
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[[trap.user]]\nname = \"aes\"\nauth = \"SHA\"\nauth-password = \"authentic1\"\nprivacy = \"AES\"\nprivacy-password = \"secretive1\"\n";
+    let config = config(folder.path(), text);
+    let address = format!("127.0.0.1:{}", port());
+    let station = Station::start(&folder.path().join("store"), &["--listen", &address, "--config", &config]);
+    let [forger, real] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let user = User::new("aes", Some((AuthProtocol::Sha1, "authentic1")), Some((PrivProtocol::Aes128, "secretive1")));
+    let sealer = Sealer::new(&user.unwrap(), AGENT, 3);
+    let sealed = |number: u64| {
+        let trap = Trap::new(&[1, 3, 6, 1, 6, 3, 1, 1, 5, 3], 7).with(&IF_INDEX, Item::Integer(number as i64));
+        sealer.seal(number as i32, 1000, &trap.scoped(tag::V2_TRAP, AGENT, b"", 1), number).unwrap()
+    };
+    let mut forged = sealed(0);
+    let at = forged.windows(AGENT.len()).position(|window| window == AGENT).unwrap() + AGENT.len() - 4;
+    let began = Instant::now();
+    for number in 0..FORGED {
+        forged[at..at + 4].copy_from_slice(&(number as u32 + 1).to_be_bytes());
+        forger.send_to(&forged, &address).unwrap();
+        if number % (FORGED / REAL) == 0 {
+            real.send_to(&sealed(1 + number / (FORGED / REAL)), &address).unwrap();
+        }
+        let due = Duration::from_micros(100 * number);
+        std::thread::sleep(due.saturating_sub(began.elapsed()));
+    }
+    drop(station.wait_for(REAL));
+    let object = station.end();
+    assert_eq!((&object["stored"], &object["unaccounted"]), (&REAL.into(), &0.into()), "{object}");
+    assert_eq!(object["refused"], serde_json::json!({ "wrong_digest": FORGED }), "{object}");
+    println!("{object}");
 }
