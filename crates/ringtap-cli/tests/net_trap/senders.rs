@@ -220,7 +220,7 @@ fn net_trap_refuses_messages_of_v3_that_are_sent_again_and_limits_its_reports() 
     const QUESTIONS: u64 = 1000;
     for _ in 0..QUESTIONS {
         socket.send_to(&question, &address).unwrap();
-        std::thread::sleep(std::time::Duration::from_micros(50));
+        std::thread::sleep(Duration::from_micros(50));
     }
     drop(station.wait_for(2));
     let object = station.end();
