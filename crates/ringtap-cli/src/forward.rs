@@ -17,8 +17,7 @@ use crate::words::one_of;
 /// Make one wire of two interfaces: what comes by the first leaves by the second, with --both also the other way.
 ///
 /// By AF_XDP the two share their memory, and packets are handed over without a copy; by packet rings and DPDK they are copied
-/// once. One thread
-/// serves both interfaces and sleeps within --max-latency. Every packet is accounted for. docs/forward.md tells more.
+/// once. One thread serves both interfaces and sleeps within --max-latency. Every packet is accounted for. docs/forward.md tells more.
 ///
 /// Ends on Ctrl-C or SIGTERM with the summary; a second Ctrl-C ends at once. SIGUSR1 prints the account.
 #[derive(Debug, clap::Args)]

@@ -48,6 +48,15 @@ fn far_end(place: &Place, forwarder_makes_sockets: bool, wire: &str, first: u32)
     (place.testpmd(&device, &format!("{packets},tx_pcap={out}")), out)
 }
 
+/// Ends it and both far ends, once they had time; its summary.
+fn end(forward: Capture, far_ends: [Testpmd; 2]) -> Value {
+    std::thread::sleep(A_WHILE);
+    let ended = forward.interrupt();
+    far_ends.into_iter().for_each(Testpmd::quit);
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    ended.summary()
+}
+
 fn account<'s>(summary: &'s Value, direction: usize, name: &str) -> &'s Value {
     &summary["directions"][direction]["account"][name]
 }
@@ -82,13 +91,9 @@ fn net_forward_through_dpdk_is_whole_both_ways() {
             for end in [&mut a, &mut b] {
                 end.wait_until_sent(COUNT);
             }
-            std::thread::sleep(A_WHILE);
-            let ended = forward.interrupt();
-            a.quit();
-            b.quit();
-            assert_eq!(ended.code(), 0, "{}", ended.stderr);
-            let summary = ended.summary();
+            let summary = end(forward, [a, b]);
             for direction in 0..2 {
+                assert!(summary["directions"][direction]["up"].is_null(), "nobody watches the link: {summary}");
                 let of = |name| account(&summary, direction, name);
                 let counts = ["offered", "received", "forwarded", "dropped", "unaccounted"].map(of);
                 assert_eq!(counts, [COUNT, COUNT, COUNT, 0, 0].map(Value::from).each_ref(), "{wait}: {summary}");
@@ -113,12 +118,7 @@ fn net_an_end_that_takes_nothing_has_its_packets_lost_by_cause() {
     let began = Instant::now();
     a.begin();
     a.wait_until_sent(COUNT);
-    std::thread::sleep(A_WHILE);
-    let ended = forward.interrupt();
-    a.quit();
-    b.quit();
-    assert_eq!(ended.code(), 0, "{}", ended.stderr);
-    let summary = ended.summary();
+    let summary = end(forward, [a, b]);
     assert_eq!(summary["directions"].as_array().map(Vec::len), Some(1), "{summary}");
     assert_eq!(account(&summary, 0, "received"), COUNT, "{summary}");
     assert_sum(&summary, 0);
@@ -150,14 +150,21 @@ fn net_a_forwarder_outlives_its_other_end() {
     let (mut a, _) = far_end(&place, true, "a", 5 * COUNT);
     a.begin();
     a.wait_until_sent(COUNT);
-    std::thread::sleep(A_WHILE);
-    let ended = forward.interrupt();
-    a.quit();
-    b.quit();
-    assert_eq!(ended.code(), 0, "{}", ended.stderr);
-    let summary = ended.summary();
+    let summary = end(forward, [a, b]);
     assert_eq!(account(&summary, 0, "received"), 2 * COUNT, "{summary}");
     assert_sum(&summary, 0);
     let came = numbers(TEST, &of_second);
     assert!((5 * COUNT..6 * COUNT).all(|number| came.contains(&number)), "{} came: {summary}", came.len());
+}
+
+/// One way too, what is said of the second port when it is opened is told.
+#[test]
+fn net_what_is_wrong_with_the_second_port_is_told() {
+    let place = Place::new("net_what_is_wrong_with_the_second_port_is_told");
+    let ended = start(&place, true, &[]).interrupt();
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    for port in ["net_vhost0", "net_vhost1"] {
+        let line = format!("{port} (net_vhost) has no link yet");
+        assert_eq!(ended.stderr.matches(&line).count(), 1, "{port}: {}", ended.stderr);
+    }
 }
