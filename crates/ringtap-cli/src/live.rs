@@ -97,7 +97,7 @@ impl DpdkArgs {
 pub fn of_interfaces_alone(option: &Arg) -> bool {
     let id = option.get_id().as_str();
     option.get_help_heading().is_some_and(|heading| ["Waiting", "Taking packets"].contains(&heading))
-        || ["cpu", "priority"].contains(&id)
+        || ["cpu", "handlers", "priority"].contains(&id)
 }
 
 /// What is told instead of planned.

@@ -210,6 +210,10 @@ pub struct Args {
     pcap: PcapLogArgs,
     #[command(flatten)]
     live: LiveArgs,
+    /// Threads that handle each interface's packets, 1 to 64: those beyond its queues share out by flow what these receive
+    /// [default: one for each queue]
+    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true, value_parser = clap::value_parser!(u8).range(1..=64), help_heading = "Threads")]
+    handlers: u8,
     #[command(flatten)]
     dpdk: DpdkArgs,
     /// End after this time
@@ -381,7 +385,7 @@ fn options(args: Args) -> Result<Options> {
         Input::Files(args.replay)
     } else {
         let dpdk = args.dpdk.options();
-        let live = |interface| Live { dpdk: dpdk.clone(), ..args.live.live(interface) };
+        let live = |interface| Live { dpdk: dpdk.clone(), handlers: args.handlers.into(), ..args.live.live(interface) };
         Input::Interfaces(args.interface.into_iter().map(live).collect())
     };
     Ok(Options {

@@ -238,6 +238,27 @@ fn net_macvlan_of_a_container_is_left_its_packets() {
     assert!(ended.stderr.contains("takes packets to 02:00:00:00:00:09 too"), "{}", ended.stderr);
 }
 
+#[test]
+fn net_an_interface_with_ipsec_policies_is_left_its_packets() {
+    let testbed = testbed("net_an_interface_with_ipsec_policies_is_left_its_packets", TestbedConfig::default());
+    let host = testbed.receiver();
+    let name = host.interface();
+    ip(host, &format!("address flush dev {name}"));
+    let policy = "src 203.0.113.0/24 dst 198.51.100.0/24";
+    ip(host, &format!("xfrm policy add {policy} dev {name} dir in action allow"));
+    let capture = Capture::start(&testbed, &[]);
+    assert_eq!(xdp_program(host), None);
+    let ended = capture.interrupt();
+    assert!(ended.stderr.contains(&format!("{name} has IPsec states or policies bound to it")), "{}", ended.stderr);
+    // One that is bound to no interface is no use of this one.
+    ip(host, &format!("xfrm policy delete {policy} dev {name} dir in"));
+    ip(host, &format!("xfrm policy add {policy} dir in action allow"));
+    let capture = Capture::start(&testbed, &[]);
+    assert!(xdp_program(host).is_some());
+    let ended = capture.interrupt();
+    assert!(!ended.stderr.contains("IPsec"), "{}", ended.stderr);
+}
+
 /// A capture by AF_XDP of an interface that nothing uses.
 fn free(test: &str) -> (Testbed, Capture) {
     let testbed = testbed(test, TestbedConfig::default());

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use capture_support::frames::{ipv4, udp};
 use capture_support::{
-    Capture, Wire, assert_clean, folder, ip, packets_in, send_frames, send_frames_by, send_numbered, testbed, tool,
+    Capture, NUMBERS, RINGTAP, Wire, assert_clean, folder, ip, packets_in, send_frames, send_frames_by, send_numbered,
+    testbed, tool,
 };
 use nix::sys::signal::Signal;
 use ringtap_samples::apps;
@@ -254,6 +255,116 @@ fn net_sensor_sees_whole_flows_of_several_queues() {
         assert_eq!(summary["handed_over"].as_u64().unwrap() > 0, hands_over, "{backend}: {summary}");
         let used = summary["engines"].as_array().unwrap().iter().filter(|it| it["decoder"]["pkts"] != 0).count();
         assert!(used > 1, "{backend}: {summary}");
+    }
+}
+
+/// 10.1.0.7 speaks to 10.2.0.7, and so on: what is joined of their addresses must not be the same for all.
+#[test]
+fn net_hosts_that_are_numbered_alike_are_spread_over_threads() {
+    const TEST: &str = "net_hosts_that_are_numbered_alike_are_spread_over_threads";
+    let v4 = |host: u8| ipv4(17, [10, 1, 0, host], [10, 2, 0, host], 0, &udp(7, 9, b"alike"));
+    let v6 = |host: u8| {
+        let mut frame = vec![0; 14 + 40 + 8];
+        frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+        (frame[14], frame[19], frame[20], frame[21]) = (0x60, 8, 17, 64);
+        for (at, net) in [(22, 1), (38, 2)] {
+            (frame[at], frame[at + 1], frame[at + 5], frame[at + 15]) = (0x20, 0x01, net, host);
+        }
+        (frame[55], frame[57], frame[59]) = (7, 9, 8);
+        frame
+    };
+    let kinds: [Vec<Vec<u8>>; 2] = [(1..=200).map(v4).collect(), (1..=200).map(v6).collect()];
+    for arguments in [["--backend", "packet", "--queues", "4"], ["--backend", "xdp", "--handlers", "4"]] {
+        for frames in &kinds {
+            let testbed = testbed(TEST, TestbedConfig::default());
+            let folder = tempfile::tempdir().unwrap();
+            let sensor = sensor(testbed.receiver(), &rules(folder.path()), &arguments);
+            testbed.enable_receiver_napi().unwrap();
+            send_frames(&testbed, frames);
+            let ended = sensor.interrupt();
+            assert_eq!(ended.code(), 0, "{}", ended.stderr);
+            let summary = ended.summary();
+            let engines = summary["engines"].as_array().unwrap();
+            let counts: Vec<u64> = engines.iter().filter_map(|engine| engine["decoder"]["pkts"].as_u64()).collect();
+            assert_eq!((counts.len(), counts.iter().sum::<u64>()), (4, 200), "{arguments:?}: {summary}");
+            assert!(counts.iter().all(|&count| count > 20), "{arguments:?}: {counts:?}");
+        }
+    }
+}
+
+#[test]
+fn net_more_than_128_queues_are_captured() {
+    const TEST: &str = "net_more_than_128_queues_are_captured";
+    const QUEUES: u16 = 160;
+    const DATAGRAMS: u16 = 3000;
+    let testbed = testbed(TEST, TestbedConfig::default());
+    let host = testbed.receiver();
+    let queues = format!("numrxqueues {QUEUES} numtxqueues {QUEUES}");
+    ip(host, &format!("link add {SECOND} {queues} type veth peer name {SECOND_SENDER} {queues}"));
+    for name in [SECOND, SECOND_SENDER] {
+        ip(host, &format!("link set {name} addrgenmode none up"));
+    }
+    ip(host, &format!("address add 198.18.7.1/24 dev {SECOND_SENDER}"));
+    ip(host, &format!("neighbor add 198.18.7.2 lladdr 02:00:00:00:00:02 dev {SECOND_SENDER}"));
+    let mut command = host.command(RINGTAP);
+    command.args(["capture", "-i", SECOND, "--backend", "xdp", "--json"]).args(NUMBERS).arg("udp");
+    let capture = Capture::of(host, command);
+    capture.wait_for("capturing from");
+    // A socket without a peer: the kernel chooses a queue for each datagram, by its flow.
+    let send = || {
+        let socket = std::net::UdpSocket::bind("198.18.7.1:0").unwrap();
+        for port in 1..=DATAGRAMS {
+            socket.send_to(b"by one of many queues", ("198.18.7.2", port)).unwrap();
+        }
+    };
+    host.run(send).unwrap();
+    let queues = queues_with_packets(host);
+    std::thread::sleep(Duration::from_millis(200));
+    let ended = capture.interrupt();
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    let summary = ended.summary();
+    assert_eq!((&summary["packets"], &summary["ledger"]["unaccounted"]), (&DATAGRAMS.into(), &0.into()), "{summary}");
+    assert_eq!(summary["sources"].as_array().unwrap().len(), usize::from(QUEUES), "{summary}");
+    assert!(queues.iter().any(|queue| *queue >= 128), "none came by a queue above 127: {queues:?}");
+    assert_clean(&testbed);
+}
+
+/// By the driver's own counters.
+fn queues_with_packets(host: &Host) -> Vec<u32> {
+    let run = || std::process::Command::new("ethtool").args(["-S", SECOND]).output().unwrap();
+    let output = host.run(run).unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let queue = |line: &str| {
+        let (name, count) = line.trim().split_once(": ")?;
+        let number = name.strip_prefix("rx_queue_")?.strip_suffix("_xdp_packets")?;
+        (count != "0").then(|| number.parse().ok())?
+    };
+    text.lines().filter_map(queue).collect()
+}
+
+#[test]
+fn net_one_ring_feeds_several_threads_of_the_sensor() {
+    const TEST: &str = "net_one_ring_feeds_several_threads_of_the_sensor";
+    for backend in ["xdp", "packet"] {
+        let testbed = testbed(TEST, TestbedConfig::default());
+        let folder = tempfile::tempdir().unwrap();
+        let sensor = sensor(testbed.receiver(), &rules(folder.path()), &["--backend", backend, "--handlers", "4"]);
+        testbed.enable_receiver_napi().unwrap();
+        let mut wire = Wire::open(testbed.sender(), testbed.sender().interface());
+        // At once: one ring has them in order.
+        let frames: Vec<Vec<u8>> = sessions().into_iter().map(|(_, frame)| frame).collect();
+        wire.send(&frames);
+        let ended = sensor.interrupt();
+        assert_eq!(ended.code(), 0, "{}", ended.stderr);
+        let summary = ended.summary();
+        assert_found(&summary, backend);
+        let told = "packets are handed over to the engine of their flow, by queues of ";
+        assert!(ended.stderr.contains(told), "{}", ended.stderr);
+        let engines = summary["engines"].as_array().unwrap();
+        let used = engines.iter().filter(|engine| engine["decoder"]["pkts"] != 0).count();
+        assert!(engines.len() == 4 && used > 1, "{backend}: {summary}");
+        assert!(summary["handed_over"].as_u64().unwrap() > 0, "{summary}");
+        assert_clean(&testbed);
     }
 }
 

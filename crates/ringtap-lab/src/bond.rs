@@ -1,5 +1,7 @@
 //! A bond that nothing uses, captured by its ports with AF_XDP: LACP has to go on beside that, or the bond would have no partner.
 //!
+//! So has ARP, where the bond asks by it whether its ports are up.
+//!
 //! Owns two bonds, one at each end of two wires. The first one's ports are under test.
 
 use std::time::{Duration, Instant};
@@ -8,7 +10,7 @@ use ringtap::receiver::{Backend, Devices, ReceiverConfig, RunningDevices};
 use ringtap::{Error, Result};
 
 use crate::cell::{Cell, Numbers, RECEIVER, SENDER, Traffic, settle, timer, wait_for_carrier};
-use crate::host_use::ip;
+use crate::host_use::{ADDRESSES, FAR_HOST, ip};
 use crate::outcome::Outcome;
 
 /// Not bond0, which the kernel's module makes by itself.
@@ -95,6 +97,77 @@ fn partner() -> Result<Option<String>> {
         std::thread::sleep(Duration::from_millis(200));
     }
     Ok(None)
+}
+
+/// The bond asks the host at the other end ten times a second and calls its port down where nothing comes back: as AF_XDP has the port's
+/// packets, that is only what is left to the host.
+pub(crate) fn bond_that_asks(cell: &Cell) -> Result<Outcome> {
+    let [target, _] = ADDRESSES;
+    let kind = format!("type bond mode active-backup arp_interval 100 arp_ip_target {target}");
+    if let Err(error) = ip(&format!("link add {BOND} {kind}")) {
+        return Ok(Outcome::absent(format!("this kernel makes no bond: {error}")));
+    }
+    let checked = with_target(target, || answers_are_left(cell));
+    let _ = ip(&format!("link del {BOND}"));
+    for card in [SENDER, RECEIVER] {
+        ip(&format!("link set {card} up"))?;
+        wait_for_carrier(card)?;
+    }
+    checked
+}
+
+/// Has `work` done with a host of this address at the other end; it sends nothing by itself.
+fn with_target<T>(target: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    ip(&format!("netns add {FAR_HOST}"))?;
+    let there = |line: &str| ip(&format!("-n {FAR_HOST} {line}"));
+    let set_up = ip(&format!("link set {SENDER} netns {FAR_HOST}"))
+        .and_then(|()| there(&format!("address add {target}/24 dev {SENDER}")))
+        .and_then(|()| there(&format!("link set {SENDER} up")));
+    let done = set_up.and_then(|()| work());
+    let _ = there(&format!("address flush dev {SENDER}"));
+    there(&format!("link set {SENDER} netns 1"))?;
+    ip(&format!("netns del {FAR_HOST}"))?;
+    done
+}
+
+/// For two seconds, which is twenty questions.
+fn answers_are_left(cell: &Cell) -> Result<Outcome> {
+    const WATCHED: Duration = Duration::from_secs(2);
+    ip(&format!("link set {RECEIVER} down"))?;
+    ip(&format!("link set {RECEIVER} master {BOND}"))?;
+    let _ = ip(&format!("link set {BOND} addrgenmode none"));
+    ip(&format!("link set {BOND} up"))?;
+    wait_for_carrier(RECEIVER)?;
+    let config = ReceiverConfig { interface: BOND.to_owned(), backend: Backend::Auto, ..cell.config(timer()) };
+    let devices = Devices::open(vec![config])?;
+    let sources = devices.descriptions();
+    if !sources.iter().all(|source| source.backend == "xdp" && source.object == RECEIVER) {
+        return Ok(Outcome::failed(format!("not taken by its port: {sources:?}")));
+    }
+    let handlers = (0..devices.source_count()).map(|_| Numbers::new(0, false)).collect();
+    let running = devices.start(handlers)?;
+    // Attaching has the card restart, and the bond has seen that.
+    wait_for_carrier(RECEIVER)?;
+    wait_for_carrier(BOND)?;
+    let failures = || {
+        let path = format!("/proc/net/bonding/{BOND}");
+        let text = std::fs::read_to_string(&path).map_err(|error| Error::os("read", path, &error))?;
+        let count = text.lines().find_map(|line| line.strip_prefix("Link Failure Count: ")).map(str::to_owned);
+        Ok::<_, Error>((count, text.contains(&format!("Currently Active Slave: {RECEIVER}"))))
+    };
+    let (before, _) = failures()?;
+    std::thread::sleep(WATCHED);
+    let (after, is_active) = failures()?;
+    let outcome = running.finish()?.remove(0).outcome;
+    let mut wrong = Vec::new();
+    if before.is_none() || before != after || !is_active {
+        wrong.push(format!("link failures of the port: {before:?} before, {after:?} after; active: {is_active}"));
+    }
+    if outcome.ledger.unaccounted() != Some(0) || outcome.ledger.filtered.is_none_or(|passed| passed < 10) {
+        wrong.push(format!("not the answers were left to the host: {}", outcome.ledger));
+    }
+    let passed = outcome.ledger.filtered.unwrap_or(0);
+    Ok(Outcome::of(&wrong, format!("up for {WATCHED:?} by {passed} packets left to the host")))
 }
 
 fn judged(running: RunningDevices<Numbers>, by_port: &[usize], partner: Option<&str>) -> Result<Outcome> {

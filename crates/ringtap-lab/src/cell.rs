@@ -77,6 +77,9 @@ pub(crate) struct Cell {
     macs: [[u8; 6]; 2],
 }
 
+/// Addresses for documentation (RFC 5737): nobody in the guest has them.
+const ENDS: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
+
 /// What came of packets sent past a receiver.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -178,13 +181,21 @@ impl Cell {
 
     /// As [`Cell::send`], by another card.
     pub(crate) fn send_by(&self, card: &str, traffic: Traffic) -> Result<(u64, f64)> {
+        self.generate(card, ENDS, traffic)
+    }
+
+    /// Sends from one address to another.
+    pub(crate) fn send_between(&self, ends: [Ipv4Addr; 2], pps: f64, count: u64) -> Result<(u64, f64)> {
+        self.generate(SENDER, ends, Traffic::new(pps, count))
+    }
+
+    fn generate(&self, card: &str, [source, destination]: [Ipv4Addr; 2], traffic: Traffic) -> Result<(u64, f64)> {
         let frame = FrameSpec {
             source_mac: self.macs[0],
             destination_mac: self.macs[1],
             vlan: traffic.vlan,
-            // Addresses for documentation (RFC 5737): nobody in the guest has them.
-            source: Ipv4Addr::new(192, 0, 2, 1).into(),
-            destination: Ipv4Addr::new(192, 0, 2, 2).into(),
+            source: source.into(),
+            destination: destination.into(),
             source_port: 40_000,
             destination_port: ringtap_testbed::generate::DEFAULT_PORT,
             flows: traffic.flows,

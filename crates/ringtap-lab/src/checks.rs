@@ -13,11 +13,12 @@ use ringtap::receiver::{Backend, ReceiverConfig};
 use ringtap::{Error, Result};
 use ringtap_testbed::SequenceChecker;
 
-use crate::bond::bond_by_its_ports;
+use crate::bond::{bond_by_its_ports, bond_that_asks};
 use crate::cell::{
     Card, Cell, Expected, PERIOD_NS, RECEIVER, Run, SENDER, Traffic, hybrid, settle, start_engines, timer,
     wait_for_carrier,
 };
+use crate::flows::whole_flows;
 use crate::host_use::left_to_the_host;
 use crate::jitter::{self, Stress};
 use crate::outcome::{Line, Outcome};
@@ -25,7 +26,7 @@ use crate::programs::{beside_the_host, clock_is_set};
 
 type Check = fn(&Cell) -> Result<Outcome>;
 
-const CHECKS: [(&str, Check); 22] = [
+const CHECKS: [(&str, Check); 24] = [
     ("AF_XDP", binds),
     ("interrupt mode", interrupt_mode),
     ("timer mode", timer_mode),
@@ -35,6 +36,7 @@ const CHECKS: [(&str, Check); 22] = [
     ("a ring of 64", small_ring),
     ("a starved ring", starved_ring),
     ("all queues", all_queues),
+    ("whole flows", whole_flows),
     ("large packets", large_packets),
     ("VLAN tags", vlan_tags),
     ("link down and up", link_down_and_up),
@@ -45,19 +47,22 @@ const CHECKS: [(&str, Check); 22] = [
     ("given back on demand", given_back_on_demand),
     ("left to the host", left_to_the_host),
     ("a bond by its ports", bond_by_its_ports),
+    ("a bond that asks by ARP", bond_that_asks),
     ("programs beside the host", beside_the_host),
     ("the clock is set", clock_is_set),
     ("bounded jitter", bounded_jitter),
 ];
 
 /// Those of the kernel's interface; a card that was taken from the kernel has none.
-const OF_THE_INTERFACE: [&str; 8] = [
+const OF_THE_INTERFACE: [&str; 10] = [
     "AF_XDP",
+    "whole flows",
     "link down and up",
     "packet socket",
     "generic XDP",
     "left to the host",
     "a bond by its ports",
+    "a bond that asks by ARP",
     "programs beside the host",
     "the clock is set",
 ];

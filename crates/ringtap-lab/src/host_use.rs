@@ -4,6 +4,7 @@
 
 use std::process::Command;
 
+use ringtap::interface::Interface;
 use ringtap::receiver::{Backend, Devices, Receiver, ReceiverConfig};
 use ringtap::{Error, Result};
 
@@ -16,12 +17,12 @@ const UPPER: &str = "up0";
 /// A device that the host makes on the card.
 struct Use {
     kind: &'static str,
-    /// What ip(8) has to do; CARD is down when it begins.
+    /// What ip(8) has to do, or teamnl(8) where a line begins with its name; CARD is down when it begins, INDEX its number.
     lines: &'static [&'static str],
     /// What is said of the card.
     said: &'static str,
     /// The device that gets the host's address there, and what ip(8) has to do at the other end, whose FAR gets one, too.
-    answers: Option<(&'static str, &'static [&'static str])>,
+    answers: (&'static str, &'static [&'static str]),
 }
 
 /// The other end's host and its device.
@@ -40,19 +41,19 @@ const USES: [Use; 8] = [
         kind: "vlan",
         lines: &["link add link CARD name up0 type vlan id 5"],
         said: "carries up0 (vlan)",
-        answers: Some((UPPER, &["link add link CARD name far0 type vlan id 5"])),
+        answers: (UPPER, &["link add link CARD name far0 type vlan id 5"]),
     },
     Use {
         kind: "macvlan",
         lines: &["link add link CARD name up0 type macvlan mode bridge"],
         said: "carries up0 (macvlan)",
-        answers: Some((UPPER, PLAIN)),
+        answers: (UPPER, PLAIN),
     },
     Use {
         kind: "ipvlan",
         lines: &["link add link CARD name up0 type ipvlan mode l2"],
         said: "carries up0 (ipvlan)",
-        answers: Some((UPPER, PLAIN)),
+        answers: (UPPER, PLAIN),
     },
     Use {
         kind: "vxlan",
@@ -62,49 +63,54 @@ const USES: [Use; 8] = [
             "link add up0 type vxlan id 7 remote 192.0.2.1 dev CARD dstport 4789",
         ],
         said: "carries up0 (vxlan)",
-        answers: Some((
+        answers: (
             UPPER,
             &[
                 "address add 192.0.2.1/24 dev CARD",
                 "link add far0 type vxlan id 7 remote 192.0.2.2 dev CARD dstport 4789",
             ],
-        )),
+        ),
     },
     Use {
         kind: "bridge",
         lines: &["link add up0 type bridge", "link set CARD master up0"],
         said: "is a port of up0 (bridge)",
-        answers: Some((UPPER, PLAIN)),
+        answers: (UPPER, PLAIN),
     },
     Use {
         kind: "vrf",
         lines: &["link add up0 type vrf table 10", "link set CARD master up0"],
         said: "is a port of up0 (vrf)",
-        answers: Some((RECEIVER, PLAIN)),
+        answers: (RECEIVER, PLAIN),
     },
-    // Without a program that steers it, it forwards nothing.
     Use {
         kind: "team",
-        lines: &["link add up0 type team", "link set CARD master up0"],
+        lines: &[
+            "link add up0 type team",
+            "teamnl up0 setoption mode activebackup",
+            "link set CARD master up0",
+            "link set up0 up",
+            "link set CARD up",
+            "teamnl up0 setoption activeport INDEX",
+        ],
         said: "is a port of up0 (team)",
-        answers: None,
+        answers: (UPPER, PLAIN),
     },
     Use {
         kind: "bond",
         lines: &["link add up0 type bond mode active-backup", "link set CARD master up0"],
         said: "is a port of up0 (bond)",
-        answers: Some((UPPER, PLAIN)),
+        answers: (UPPER, PLAIN),
     },
 ];
 
 /// Each kind is seen and named, and the card is free again when the device is gone.
 pub(crate) fn left_to_the_host(cell: &Cell) -> Result<Outcome> {
     let (mut wrong, mut seen, mut absent) = (Vec::new(), Vec::new(), Vec::new());
-    for Use { kind, lines, said, answers } in USES {
+    for Use { kind, lines, said, answers: (near, far) } in USES {
         if made(lines)? {
             wrong.extend(faults(cell, kind, said).err().map(|error| format!("{kind}: {error}")));
-            let silent = answers.and_then(|(near, far)| goes_on(cell, near, far).err());
-            wrong.extend(silent.map(|error| format!("{kind}: {error}")));
+            wrong.extend(goes_on(cell, near, far).err().map(|error| format!("{kind}: {error}")));
             seen.push(kind);
         } else {
             absent.push(kind);
@@ -135,8 +141,8 @@ fn goes_on(cell: &Cell, near: &str, far: &[&str]) -> Result<()> {
 /// Has `work` done while the host uses the card by a device of this kind, whose name it is told, and another host is at
 /// the other end. `None` where this kernel makes no such device.
 pub(crate) fn beside<T>(kind: &str, work: impl FnOnce(&str) -> Result<T>) -> Result<Option<T>> {
-    let Some(Use { lines, answers: Some((near, far)), .. }) = USES.iter().find(|each| each.kind == kind) else {
-        return Err(Error::failed("make a device on", RECEIVER, format!("{kind} is no kind that answers")));
+    let Some(Use { lines, answers: (near, far), .. }) = USES.iter().find(|each| each.kind == kind) else {
+        return Err(Error::failed("make a device on", RECEIVER, format!("there is no kind {kind}")));
     };
     if !made(lines)? {
         unmake()?;
@@ -150,7 +156,18 @@ pub(crate) fn beside<T>(kind: &str, work: impl FnOnce(&str) -> Result<T>) -> Res
 /// Makes the device on the card, and whether this kernel does.
 fn made(lines: &[&str]) -> Result<bool> {
     ip(&format!("link set {RECEIVER} down"))?;
-    let made = lines.iter().try_for_each(|line| ip(&line.replace("CARD", RECEIVER))).is_ok();
+    let index = Interface::find(RECEIVER)?.index.to_string();
+    let mut made = true;
+    for line in lines {
+        match make(&line.replace("CARD", RECEIVER).replace("INDEX", &index)) {
+            Ok(()) => {}
+            Err(_) if line.contains(" type ") => made = false,
+            Err(error) => return Err(error),
+        }
+        if !made {
+            break;
+        }
+    }
     ip(&format!("link set {RECEIVER} up"))?;
     if made {
         ip(&format!("link set {UPPER} up"))?;
@@ -192,7 +209,7 @@ fn with_far_host<T>(near: &str, far: &[&str], work: impl FnOnce() -> Result<T>) 
 
 /// As many pings from the far host as [`PINGS`], each of which must be answered.
 pub(crate) fn pings() -> Result<()> {
-    let said = said_by_ip(&format!("netns exec {FAR_HOST} /bin/busybox ping -c {PINGS} -W 5 {}", ADDRESSES[1]))?;
+    let said = said_by("ip", &format!("netns exec {FAR_HOST} /bin/busybox ping -c {PINGS} -W 5 {}", ADDRESSES[1]))?;
     if said.contains(&format!("{PINGS} packets received")) {
         return Ok(());
     }
@@ -252,19 +269,30 @@ fn taken_by_its_ports(config: ReceiverConfig) -> Result<()> {
     Ok(())
 }
 
-/// Has ip(8) do something.
-pub(crate) fn ip(line: &str) -> Result<()> {
-    said_by_ip(line).map(drop)
+fn make(line: &str) -> Result<()> {
+    match line.strip_prefix("teamnl ") {
+        Some(line) => said_by("teamnl", line).map(drop),
+        None => ip(line),
+    }
 }
 
-fn said_by_ip(line: &str) -> Result<String> {
+/// Has ip(8) do something.
+pub(crate) fn ip(line: &str) -> Result<()> {
+    said_by("ip", line).map(drop)
+}
+
+fn said_by(program: &'static str, line: &str) -> Result<String> {
     // Not the ip of the shell, which makes no such devices.
-    let output =
-        Command::new("/bin/ip").args(line.split(' ')).output().map_err(|error| Error::os("run", "ip", &error))?;
+    let output = Command::new(format!("/bin/{program}")).args(line.split(' ')).output();
+    let output = output.map_err(|error| Error::os("run", program, &error))?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {
         let said = [output.stdout, output.stderr].concat();
-        Err(Error::failed("run", format!("ip {line}"), String::from_utf8_lossy(&said).trim().replace('\n', "; ")))
+        Err(Error::failed(
+            "run",
+            format!("{program} {line}"),
+            String::from_utf8_lossy(&said).trim().replace('\n', "; "),
+        ))
     }
 }

@@ -6,6 +6,7 @@
 mod bond;
 mod cell;
 mod checks;
+mod flows;
 mod host_use;
 mod interrupts;
 mod jitter;

@@ -81,45 +81,31 @@ impl Drop for Started {
     }
 }
 
-/// Sensor and station see what comes, and the host goes on answering: on a card that carries a VLAN, and on a bridge's port.
+/// Sensor and station see what comes, both at once, and the host goes on answering, whatever uses the card.
 pub(crate) fn beside_the_host(_cell: &Cell) -> Result<Outcome> {
     let (mut wrong, mut seen) = (Vec::new(), Vec::new());
-    for kind in ["vlan", "bridge"] {
-        match beside(kind, |near| sensor_sees_pings().and_then(|()| station_has_traps(near)))
-            .map_err(|error| format!("{kind}: {error}"))
-        {
+    for kind in ["vlan", "ipvlan", "bridge", "vrf", "team", "bond"] {
+        match beside(kind, both_see).map_err(|error| format!("{kind}: {error}")) {
             Ok(Some(())) => seen.push(kind),
             Ok(None) => {}
             Err(error) => wrong.push(error),
         }
     }
     if wrong.is_empty() && seen.is_empty() {
-        return Ok(Outcome::absent("this kernel makes neither VLAN nor bridge"));
+        return Ok(Outcome::absent("this kernel makes no such device"));
     }
     Ok(Outcome::of(&wrong, format!("pings answered, alerts and traps seen beside: {}", seen.join(", "))))
 }
 
-/// One alert for each ping, which the host answers.
-fn sensor_sees_pings() -> Result<()> {
+/// One alert for each ping, which the host answers, and every trap stored once.
+fn both_see(near: &str) -> Result<()> {
+    let mac = mac_of(near)?;
     let (rules, eve) = ("/tmp/ping.rules", "/tmp/eve.json");
     let rule = "alert icmp any any -> any any (msg:\"ping\"; itype:8; sid:1;)\n";
     std::fs::write(rules, rule).map_err(|error| Error::os("write", rules, &error))?;
     let _ = std::fs::remove_file(eve);
     let sensor = format!("-i {RECEIVER} -S {rules} --eve {eve} --events alert --json");
     let sensor = Started::begin("sensor", &sensor, &format!("watching {RECEIVER} (packet)"))?;
-    pings()?;
-    sensor.end()?;
-    let alerts = std::fs::read_to_string(eve).map_err(|error| Error::os("read", eve, &error))?;
-    match alerts.lines().filter(|line| line.contains("\"signature_id\":1}")).count() {
-        PINGS => Ok(()),
-        count => Err(Error::failed("watch", RECEIVER, format!("{count} alerts for {PINGS} pings"))),
-    }
-}
-
-/// Every trap is stored once, and the host answers pings meanwhile.
-fn station_has_traps(near: &str) -> Result<()> {
-    let path = format!("/sys/class/net/{near}/address");
-    let mac = std::fs::read_to_string(&path).map_err(|error| Error::os("read", path, &error))?;
     let _ = std::fs::remove_dir_all("/tmp/station");
     let station = format!("-i {RECEIVER} --store /tmp/station --listen 0.0.0.0:162 --json");
     let station = Started::begin("trap", &station, "receiving")?;
@@ -127,15 +113,25 @@ fn station_has_traps(near: &str) -> Result<()> {
     let [_, to] = ADDRESSES;
     ip(&format!(
         "netns exec {FAR_HOST} {PROGRAM} generate -i {FAR} --yes-really --traps core-router-fails --count {TRAPS} --rate 200 \
-         --to {to} --to-mac {}",
-        mac.trim()
+         --to {to} --to-mac {mac}"
     ))?;
     pings()?;
     let summary = station.end()?;
-    match summary["stored"].as_u64() {
-        Some(TRAPS) => Ok(()),
-        _ => Err(Error::failed("receive traps on", RECEIVER, format!("not {TRAPS} stored: {summary}"))),
+    if summary["stored"].as_u64() != Some(TRAPS) {
+        return Err(Error::failed("receive traps on", RECEIVER, format!("not {TRAPS} stored: {summary}")));
     }
+    sensor.end()?;
+    let alerts = std::fs::read_to_string(eve).map_err(|error| Error::os("read", eve, &error))?;
+    match alerts.lines().filter(|line| line.contains("\"signature_id\":1}")).count() {
+        count if count == 2 * PINGS => Ok(()),
+        count => Err(Error::failed("watch", RECEIVER, format!("{count} alerts for {} pings", 2 * PINGS))),
+    }
+}
+
+fn mac_of(device: &str) -> Result<String> {
+    let path = format!("/sys/class/net/{device}/address");
+    let text = std::fs::read_to_string(&path).map_err(|error| Error::os("read", path, &error))?;
+    Ok(text.trim().to_owned())
 }
 
 /// Somebody sets the wall clock twice while packets are recorded: latencies know nothing of it, every packet is in the file in

@@ -59,6 +59,8 @@ pub struct Live {
     pub kept_bytes: usize,
     /// The handlers need both directions of a flow in one of them.
     pub flows_together: bool,
+    /// Threads at least that handle the interface's packets, by flow where there are fewer queues.
+    pub handlers: usize,
     /// CPUs of the engine threads, in order of queues; empty: the last allowed ones.
     pub cpus: Vec<usize>,
     /// SCHED_FIFO priority of the engine threads; 0: ordinary threads.
@@ -101,6 +103,7 @@ impl Live {
             promiscuous: true,
             kept_bytes: usize::MAX,
             flows_together: false,
+            handlers: 1,
             cpus: Vec::new(),
             priority: RealTime::default().priority,
             max_latency: wishes.max_latency,
@@ -245,6 +248,7 @@ impl Live {
         config.incoming_only = self.incoming_only.unwrap_or_else(|| interface.is_loopback());
         config.promiscuous = self.promiscuous;
         config.flows_together = self.flows_together;
+        config.handlers = self.handlers;
         config.realtime.priority = self.priority;
         config.cpus.clone_from(&self.cpus);
         if let Some(ns) = self.napi_pause_ns {

@@ -1,4 +1,4 @@
-//! The sensor on interfaces: one engine thread per queue with a detector of its own.
+//! The sensor on interfaces: one engine thread per queue, or more where asked for, with a detector of its own.
 //!
 //! Owns the receivers, and what an interface's end means.
 
@@ -188,7 +188,7 @@ fn open(session: &Session<'_>, lives: &[Live]) -> Result<Opened> {
     }
     let devices = Devices::open(configs)?;
     let each: Vec<&Device> =
-        devices.iter().flat_map(|device| std::iter::repeat_n(device, device.source_count())).collect();
+        devices.iter().flat_map(|device| std::iter::repeat_n(device, device.handler_count())).collect();
     let interfaces: Vec<Interface> = each.iter().map(|device| device.interface().clone()).collect();
     let (senders, beats, plain) = ways(session, &interfaces, &mut warnings)?;
     let mut senders = senders.into_iter();
@@ -199,7 +199,7 @@ fn open(session: &Session<'_>, lives: &[Live]) -> Result<Opened> {
     let engines = each.into_iter().map(engine).collect::<Result<_>>()?;
     let bound = lives.iter().map(|live| live.max_latency).max().unwrap_or_default();
     let demand = Demand { bound, peak_pps: lives.iter().map(|live| live.peak_pps).sum() };
-    let held = if devices.hands_over() { bound } else { Duration::ZERO };
+    let held = if devices.holds_packets() { bound } else { Duration::ZERO };
     let mut names = devices.iter().map(|device| device.interface().name.clone());
     let name = names.next().filter(|_| names.next().is_none());
     drop(names);

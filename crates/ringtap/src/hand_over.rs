@@ -1,7 +1,9 @@
-//! Both directions of a flow and all its fragments in one handler, where device and kernel spread them over several engines.
+//! Both directions of a flow and all its fragments in one handler, where device and kernel spread them over several engines, or
+//! one ring feeds several handlers.
 //!
 //! Owns who handles a packet, the queues between engines, and the order in which an engine handles what came by them. A packet is
-//! copied into the queue from the engine that received it to the engine that handles it, which may be the same one.
+//! copied into the queue from the engine that received it to the engine that handles it, which may be the same one. An engine
+//! need not have a ring: it handles what others receive.
 //!
 //! **Who.** The pair of addresses decides, whatever the ports. A later fragment has no ports, and fragments may come in any order,
 //! so nothing narrower puts fragments and the other packets of their flow together without keeping state of flows here.
@@ -9,7 +11,7 @@
 //!
 //! **Order.** Each engine handles what is in its queues by arrival stamp, and only what is older than the bound within which every
 //! engine looks at its packets: an answer that came to an engine of its own is not handled before its question. So a packet
-//! is handled up to twice the bound after it came.
+//! is handled up to twice the bound after it came. What one ring alone receives is in order, and nothing is held.
 //!
 //! **Turns.** An engine handles a slice of what is due at a time: at the end of a cycle, and in between where its ring does not run
 //! empty. So a flood ends neither the handling nor the emptying of the ring, and others get the core between two slices.
@@ -84,9 +86,9 @@ struct Mesh {
     link: LinkType,
     stamps: StampClock,
     hold_ns: u64,
-    /// To each engine, this one included.
+    /// To each engine, this one included; none without a ring.
     outgoing: Vec<Outgoing>,
-    /// From each engine.
+    /// From each engine with a ring.
     incoming: Vec<Incoming>,
     /// Room for one packet, as long as a queue.
     whole: Vec<u8>,
@@ -99,8 +101,18 @@ struct Mesh {
     received: u32,
 }
 
+/// Where an engine's packets come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Supply {
+    /// A ring of its own, and the queues.
+    Ring,
+    /// The queues alone.
+    Queues,
+}
+
 /// What engines know of each other.
 struct Member {
+    supply: Supply,
     /// Nothing is in its queues and it is about to sleep, or does.
     asleep: AtomicBool,
     reach: Arc<Reach>,
@@ -118,22 +130,22 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Bytes of each queue among so many engines.
+    /// Bytes of each queue from so many engines that receive to so many that handle, the former among them.
     ///
     /// A packet lies in its queue for about the bound, and for twice that where its engine comes late. Neither receiving nor handling
     /// is spread evenly: each engine may have twice its share of both, and two engines all.
-    fn queue_bytes(self, engines: usize) -> usize {
+    fn queue_bytes(self, rings: usize, engines: usize) -> usize {
         let waiting_s = 2.0 * self.bound.as_secs_f64();
         let waiting = (self.peak_pps * waiting_s * PACKET_BYTES as f64) as u64;
-        let pairs = (engines * engines).max(1) as u64;
+        let pairs = (rings * engines).max(1) as u64;
         let bytes = (waiting.max(WAITING_BYTES).saturating_mul(4) / pairs).max(LEAST_BYTES);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// Bytes that all queues among so many engines take: four times what waits, and from then on [`LEAST_BYTES`] for each pair of
-    /// engines.
-    pub(crate) fn memory_bytes(self, engines: usize) -> u64 {
-        (engines as u64).saturating_mul(engines as u64 + 1).saturating_mul(self.queue_bytes(engines) as u64)
+    /// Bytes that all queues from so many engines that receive to so many that handle take: four times what waits, and from then on
+    /// [`LEAST_BYTES`] for each pair of engines.
+    pub(crate) fn memory_bytes(self, rings: usize, engines: usize) -> u64 {
+        (engines as u64).saturating_mul(rings as u64 + 1).saturating_mul(self.queue_bytes(rings, engines) as u64)
     }
 }
 
@@ -143,37 +155,41 @@ impl<H> HandOver<H> {
         Self { inner, mesh: None, counts: Arc::default(), reaching: None }
     }
 
-    /// Handlers of engines among which flows are spread: of one link type, with stamps of one clock.
+    /// Handlers of engines among which flows are spread, with what supplies each: of one link type, with stamps of one clock.
     ///
     /// # Errors
     /// No file descriptor is left.
-    pub fn among(handlers: Vec<H>, link: LinkType, stamps: StampClock, demand: Demand) -> Result<Vec<Self>> {
+    pub fn among(handlers: Vec<(H, Supply)>, link: LinkType, stamps: StampClock, demand: Demand) -> Result<Vec<Self>> {
         let count = handlers.len();
         if count < 2 {
-            return Ok(handlers.into_iter().map(Self::alone).collect());
+            return Ok(handlers.into_iter().map(|(inner, _)| Self::alone(inner)).collect());
         }
-        let bytes = demand.queue_bytes(count);
-        let member = |_| {
+        let supplies: Vec<Supply> = handlers.iter().map(|&(_, supply)| supply).collect();
+        let rings = supplies.iter().filter(|&&supply| supply == Supply::Ring).count();
+        let bytes = demand.queue_bytes(rings, count);
+        let hold = if rings > 1 { demand.bound } else { Duration::ZERO };
+        let member = |&supply| {
             let reach = Arc::new(Reach::new(stamps, Arc::new(Event::new()?)));
-            Ok(Member { asleep: AtomicBool::new(false), reach, retired: AtomicBool::new(false) })
+            Ok(Member { supply, asleep: AtomicBool::new(false), reach, retired: AtomicBool::new(false) })
         };
-        let members: Arc<[Member]> = (0..count).map(member).collect::<Result<Vec<_>>>()?.into();
+        let members: Arc<[Member]> = supplies.iter().map(member).collect::<Result<Vec<_>>>()?.into();
         let mut outgoing: Vec<Vec<Outgoing>> = (0..count).map(|_| Vec::new()).collect();
         let mut incoming = Vec::new();
         for _ in 0..count {
-            let (out, own): (Vec<Outgoing>, Vec<Incoming>) = (0..count).map(|_| queue::queue(bytes)).unzip();
-            for (from, out) in outgoing.iter_mut().zip(out) {
+            let (out, own): (Vec<Outgoing>, Vec<Incoming>) = (0..rings).map(|_| queue::queue(bytes)).unzip();
+            let receiving = outgoing.iter_mut().zip(&supplies).filter(|(_, supply)| **supply == Supply::Ring);
+            for ((from, _), out) in receiving.zip(out) {
                 from.push(out);
             }
             incoming.push(own);
         }
         let ends = outgoing.into_iter().zip(incoming).enumerate();
-        let join = |(inner, (own, (outgoing, incoming)))| {
+        let join = |((inner, _), (own, (outgoing, incoming)))| {
             let mesh = Mesh {
                 own,
                 link,
                 stamps,
-                hold_ns: u64::try_from(demand.bound.as_nanos()).unwrap_or(u64::MAX),
+                hold_ns: u64::try_from(hold.as_nanos()).unwrap_or(u64::MAX),
                 outgoing,
                 incoming,
                 whole: Vec::with_capacity(bytes),
@@ -355,7 +371,8 @@ impl Mesh {
     fn tell(&mut self, reaching: &mut Option<Reaching>) {
         let Some(reaching) = reaching else { return };
         // Read before the queues: what was received by then is handled or waits here.
-        let Some(received) = Reaching::least_received(self.members.iter().map(|member| &*member.reach)) else { return };
+        let receiving = self.members.iter().filter(|member| member.supply == Supply::Ring);
+        let Some(received) = Reaching::least_received(receiving.map(|member| &*member.reach)) else { return };
         let earliest = self.incoming.iter_mut().filter_map(Incoming::peek).map(|head| head.arrival_ns).min();
         reaching.handled(earliest.map_or(received, |arrival_ns| received.min(arrival_ns.saturating_sub(1))));
     }

@@ -29,7 +29,7 @@ use crate::pacer::{Pacer, Policy};
 use crate::realtime::{ProcessGuard, RealTime, ThreadShare};
 use crate::settings::{self, Settings};
 use crate::source::backend::Opened;
-use crate::source::{AnySource, Description, DeviceCounters, Source, StampClock};
+use crate::source::{AnySource, Description, DeviceCounters, Source, StampClock, ringless};
 use crate::steer::{self, Gates, Occupant, Steering};
 use crate::sys::event::Stop;
 use crate::sys::packet_ring::Promiscuous;
@@ -43,6 +43,7 @@ pub use devices::{Device, DeviceEnd, DeviceOutcome, Devices, Ended, PortOutcome,
 pub use direct::Attachment;
 use pacing::{Pace, Pause};
 pub use relay::{Relay, RelayConfig, Relayed};
+use running::Ringless;
 pub use running::{Finished, Outcome, Running};
 pub use watch::Departure;
 use watch::Watch;
@@ -241,6 +242,11 @@ impl Receiver {
         self.sources.len()
     }
 
+    /// How many handlers it takes: one for each source, and more where more were asked for ([`ReceiverConfig::handlers`]).
+    pub fn handler_count(&self) -> usize {
+        if self.sources.is_empty() { 0 } else { self.config.handlers.max(self.sources.len()) }
+    }
+
     /// LINKTYPE_ value of the frames, where they are of a kind capture files know.
     pub fn link_type(&self) -> Option<u16> {
         match self.sources.first() {
@@ -273,22 +279,21 @@ impl Receiver {
         (self, pause)
     }
 
-    /// Starts one engine thread per source, the first handler with the first source and so on.
+    /// Starts one engine thread per source, the first handler with the first source and so on; those that are left get a thread
+    /// without a ring each.
     ///
     /// # Errors
-    /// There are not as many handlers as sources ([`Receiver::source_count`]); a thread can't be started.
+    /// There are not as many handlers as it takes ([`Receiver::handler_count`]); a thread can't be started.
     pub fn start<H: Handler + Send + 'static>(self, handlers: Vec<H>) -> Result<Running<H>> {
-        if handlers.len() != self.sources.len() {
-            let cause = format!("{} handlers for {} sources", handlers.len(), self.sources.len());
-            return Err(Error::usage("start engines for", &self.interface.name, cause)
-                .way_out("give one handler for each source, in their order"));
-        }
+        refuse_other_than(self.handler_count(), handlers.len(), &self.interface.name)?;
         let allowed = sched::allowed_cpus();
-        let engines = self.sources.len().max(self.carried.len());
+        let engines = self.handler_count().max(self.carried.len());
         let cpus: Vec<_> = (0..engines).map(|index| engine_cpu(&self.config, &allowed, index)).collect();
-        let (this, pause) = self.paced(&cpus.iter().flatten().copied().collect::<Vec<_>>());
+        let receiving = self.sources.len().max(self.carried.len());
+        let (this, pause) = self.paced(&cpus.iter().take(receiving).flatten().copied().collect::<Vec<_>>());
+        let stamps = this.stamp_clock().unwrap_or(StampClock::Realtime);
         let descriptions = this.descriptions();
-        let Self { config, interface, sources, carried, shared, flows, mut warnings } = this;
+        let Self { config, interface, mut sources, carried, shared, flows, mut warnings } = this;
         let relies_on_card = flows == Flows::ByCard;
         if let Flows::Apart(reason) = flows {
             warnings.push(reason);
@@ -296,19 +301,28 @@ impl Receiver {
         let check = cpus.first().filter(|_| !sources.is_empty()).copied().flatten().and_then(RunCheck::start);
         let stop = Arc::new(Stop::new()?);
         let asked_back = sources.first().and_then(|(source, _)| source.asked_back());
+        let rings = sources.len();
+        for _ in rings..handlers.len() {
+            sources.push((Box::new(ringless::Ringless::new(stamps)?), None));
+        }
+        let ringless_stop = Arc::new(Stop::new()?);
         let mut threads = Vec::new();
         let mut meters: Vec<_> = carried.into_iter().map(|carried| carried.meters).collect();
         let (report_warnings, thread_warnings) = mpsc::channel();
         for (index, ((mut source, transmit), handler)) in sources.into_iter().zip(handlers).enumerate() {
-            let stop = handler.bell().map_or_else(|| Arc::clone(&stop), |bell| Arc::new(stop.with_bell(bell)));
+            let (stop, policy, realtime) = match index < rings {
+                true => (&stop, &config.policy, config.realtime.clone()),
+                false => (&ringless_stop, &Policy::Interrupt, config.realtime.behind()),
+            };
+            let stop = handler.bell().map_or_else(|| Arc::clone(stop), |bell| Arc::new(stop.with_bell(bell)));
             source.share_stop(&stop);
             let counters = Arc::new(EngineMeters::default());
             meters.push(Arc::clone(&counters));
-            let pacer = Pacer::new(&config.policy)
-                .map_err(|error| Error::usage("set up waiting on", &interface.name, error))?;
+            let pacer =
+                Pacer::new(policy).map_err(|error| Error::usage("set up waiting on", &interface.name, error))?;
             let engine =
                 Engine { source, handler, pacer, transmit, stop, meters: counters, packet_limit: config.packet_limit };
-            let (realtime, cpu, report) = (config.realtime.clone(), cpus[index], report_warnings.clone());
+            let (cpu, report) = (cpus[index], report_warnings.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("ringtap-rx{}", config.first_engine + index))
                 .spawn(move || run(engine, &realtime, cpu, report))
@@ -335,8 +349,33 @@ impl Receiver {
             warnings.extend(reported.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
         }
         let shares = threads.iter().map(ThreadShare::of).collect();
-        Ok(Running { interface, descriptions, shared, stop, threads, shares, watch, news, meters, check, warnings })
+        let ringless = Ringless { threads: threads.split_off(rings), stop: ringless_stop };
+        Ok(Running {
+            interface,
+            descriptions,
+            shared,
+            stop,
+            threads,
+            ringless,
+            shares,
+            watch,
+            news,
+            meters,
+            check,
+            warnings,
+        })
     }
+}
+
+/// # Errors
+/// There are not as many handlers as engines.
+fn refuse_other_than(engines: usize, handlers: usize, object: &str) -> Result<()> {
+    if handlers == engines {
+        return Ok(());
+    }
+    let cause = format!("{handlers} handlers for {engines} engines");
+    Err(Error::usage("start engines for", object, cause)
+        .way_out("give one handler for each source, in their order, and then those without one"))
 }
 
 /// An engine thread's life.

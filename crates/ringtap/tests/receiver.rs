@@ -2,12 +2,15 @@
 
 mod engine_support;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use engine_support::{Seen, interrupts, timer};
 use ringtap::clock::{SystemClock, monotonic_ns};
+use ringtap::hand_over::{Demand, HandOver};
 use ringtap::realtime::RealTime;
 use ringtap::receiver::Devices;
 use ringtap::source::given::give;
@@ -87,7 +90,7 @@ fn there_is_one_handler_for_each_source_or_an_error_that_says_so() {
     for handlers in [0, 1, 3] {
         let receiver = open(config(interrupts()), [packets(0, 1), packets(1, 1)]);
         let handlers = (0..handlers).map(|_| Seen::default()).collect::<Vec<_>>();
-        let told = format!("{} handlers for 2 sources", handlers.len());
+        let told = format!("{} handlers for 2 engines", handlers.len());
         let engines = format!("start engines for {}:", receiver.interface().name);
         let error = receiver.start(handlers).err().unwrap().to_string();
         for part in [&engines, &told, "one handler for each source"] {
@@ -254,6 +257,77 @@ fn a_running_devices_ledger_has_what_made_no_sense() {
     let invalid = |ledger: &Ledger| ledger.drops.get(&Cause::InvalidDescriptor).copied();
     assert_eq!(invalid(&running.ledger()), Some(Some(2)));
     assert_eq!(invalid(&running.finish().unwrap().ledger), Some(Some(2)));
+}
+
+/// Keeps the pair and the number of each packet, and its threads.
+#[derive(Default)]
+struct ByPair {
+    seen: Vec<(u8, u32)>,
+    threads: HashSet<ThreadId>,
+}
+
+impl Handler for ByPair {
+    fn packet(&mut self, packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {
+        let number = packet.data[42..46].try_into().map(u32::from_be_bytes).unwrap();
+        self.seen.push((packet.data[29], number));
+        self.threads.insert(std::thread::current().id());
+    }
+}
+
+/// UDP between hosts 192.0.2.`pair` and 198.51.100.`pair`, in either direction.
+fn numbered(pair: u8, number: u32) -> Vec<u8> {
+    let mut frame = vec![0; 60];
+    frame[12..14].copy_from_slice(&[8, 0]);
+    let (here, there) = ([192, 0, 2, pair], [198, 51, 100, pair]);
+    let (source, destination) = if number % 3 == 0 { (there, here) } else { (here, there) };
+    frame[14..34]
+        .copy_from_slice(&[&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0], &source[..], &destination[..]].concat());
+    frame[42..46].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+#[test]
+fn one_ring_feeds_several_handlers_by_flow() {
+    const PACKETS: u32 = 30_000;
+    // Only who waits for an interrupt learns of a source's end.
+    for (policy, ends) in [(interrupts(), true), (timer(1_000_000), false)] {
+        let config = ReceiverConfig { handlers: 4, ..config(policy) };
+        let arrivals: Vec<_> =
+            (0..PACKETS).map(|number| Arrival::there(numbered((number % 50) as u8, number))).collect();
+        give(&config.interface, vec![Box::new(memory(Script::of(arrivals)))]).unwrap();
+        let mut devices = Devices::open(vec![config]).unwrap();
+        assert_eq!((devices.source_count(), devices.handler_count()), (1, 4));
+        assert!(devices.hands_over() && !devices.holds_packets());
+        let demand = Demand { bound: Duration::from_millis(1), peak_pps: 1.5e6 };
+        let mut warnings = Vec::new();
+        let handlers = (0..4).map(|_| ByPair::default()).collect();
+        let handlers = devices.join_flows(handlers, demand, &mut warnings).unwrap();
+        assert_eq!(warnings, [""; 0]);
+        let counts: Vec<_> = handlers.iter().map(HandOver::counts).collect();
+        let mut running = devices.start(handlers).unwrap();
+        let patience = Instant::now() + Duration::from_secs(60);
+        while running.counters().packets < PACKETS.into() || ends && !running.have_ended() {
+            assert!(Instant::now() < patience, "it never came to that");
+            std::thread::sleep(Duration::from_millis(1));
+            running.take_ended();
+        }
+        let outcome = running.finish().unwrap().remove(0).outcome;
+        assert_eq!(parts(&outcome.ledger), (Some(PACKETS.into()), PACKETS.into(), Some(0), 0, Some(0)));
+        let handlers: Vec<ByPair> = outcome.engines.into_iter().map(|engine| engine.handler.into_inner()).collect();
+        let full: u64 = counts.iter().map(|counts| counts.full()).sum();
+        let handled: usize = handlers.iter().map(|handler| handler.seen.len()).sum();
+        assert_eq!(handled as u64 + full, u64::from(PACKETS), "each is handled once, or counted");
+        let (mut owners, mut latest) = (HashMap::new(), HashMap::new());
+        for (index, handler) in handlers.iter().enumerate() {
+            assert!(!handler.seen.is_empty(), "handler {index}");
+            for &(pair, number) in &handler.seen {
+                assert_eq!(*owners.entry(pair).or_insert(index), index, "pair {pair} in two handlers");
+                assert!(latest.insert(pair, number).is_none_or(|before| before < number), "pair {pair} out of order");
+            }
+        }
+        let threads: HashSet<_> = handlers.iter().flat_map(|handler| &handler.threads).collect();
+        assert!(threads.len() > 1, "one thread handled all");
+    }
 }
 
 /// Opening takes time (a card may restart), in which the first device's rings would fill with what nobody takes.

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 use ringtap::burst::Packet;
 use ringtap::engine::{Engine, Handler};
-use ringtap::hand_over::{Demand, HandOver};
+use ringtap::hand_over::{Demand, HandOver, Supply};
 use ringtap::testing::{self, Arrival, Ending, MemorySource, Script, SimulatedClock};
 use ringtap::transmit::Outbox;
 use ringtap_output::Queue;
@@ -131,7 +131,7 @@ fn sensor(arrivals: &[Vec<(u64, u8)>], from_ns: u64, hidden_ns: u64, folder: &Pa
         kept.push((queue, records));
         inspector
     });
-    let inspectors = inspectors.collect();
+    let inspectors = inspectors.map(|inspector| (inspector, Supply::Ring)).collect();
     let bound = Duration::from_micros(500);
     let mut handlers =
         HandOver::among(inspectors, LinkType::Ethernet, StampClock::Monotonic, Demand { bound, peak_pps: 0.0 })

@@ -41,8 +41,17 @@ impl Handler for Keep {
     }
 }
 
+/// Of `count` engines, the first `rings` of which have one.
+fn supplies(rings: usize, count: usize) -> impl Iterator<Item = Supply> {
+    (0..count).map(move |index| if index < rings { Supply::Ring } else { Supply::Queues })
+}
+
 fn engines(count: usize, bound: Duration) -> Vec<HandOver<Keep>> {
-    let handlers = (0..count).map(|_| Keep::default()).collect();
+    engines_of(count, count, bound)
+}
+
+fn engines_of(rings: usize, count: usize, bound: Duration) -> Vec<HandOver<Keep>> {
+    let handlers = supplies(rings, count).map(|supply| (Keep::default(), supply)).collect();
     HandOver::among(handlers, LinkType::Ethernet, StampClock::Monotonic, Demand { bound, peak_pps: 0.0 }).unwrap()
 }
 
@@ -149,17 +158,20 @@ fn queues_hold_twice_the_bound_at_the_peak_rate_and_do_not_grow_with_the_square_
     let demand = |millis, peak_pps| Demand { bound: Duration::from_millis(millis), peak_pps };
     // 6.1 Gbit/s for 200 ms.
     let slow = demand(100, 1.5e6);
-    assert!(slow.queue_bytes(2) as f64 >= 1.5e6 * 0.2 * 512.0);
+    assert!(slow.queue_bytes(2, 2) as f64 >= 1.5e6 * 0.2 * 512.0);
     for engines in 2..200 {
-        let bytes = slow.memory_bytes(engines);
-        let most = slow.memory_bytes(2).max((engines * (engines + 1)) as u64 * LEAST_BYTES);
+        let bytes = slow.memory_bytes(engines, engines);
+        let most = slow.memory_bytes(2, 2).max((engines * (engines + 1)) as u64 * LEAST_BYTES);
         assert!(bytes <= most, "{engines}: {bytes}");
         // Half of all packets by one engine, for one engine.
-        assert!(slow.queue_bytes(engines) as f64 * engines as f64 >= 1.5e6 * 0.2 * 512.0 * 2.0 / engines as f64);
-        assert!(slow.queue_bytes(engines) > 2 << 16, "a merged packet has room");
+        let queue_bytes = slow.queue_bytes(engines, engines);
+        assert!(queue_bytes as f64 * engines as f64 >= 1.5e6 * 0.2 * 512.0 * 2.0 / engines as f64);
+        assert!(queue_bytes > 2 << 16, "a merged packet has room");
+        // All by one ring, twice its share for one of the engines.
+        assert!(slow.queue_bytes(1, engines) as f64 >= 1.5e6 * 0.2 * 512.0 * 2.0 / engines as f64);
     }
-    assert_eq!(demand(0, 0.0).queue_bytes(2), 4 << 20);
-    assert_eq!(demand(1 << 50, f64::MAX).memory_bytes(1 << 20), u64::MAX, "refused, not wrapped");
+    assert_eq!(demand(0, 0.0).queue_bytes(2, 2), 4 << 20);
+    assert_eq!(demand(1 << 50, f64::MAX).memory_bytes(1 << 20, 1 << 20), u64::MAX, "refused, not wrapped");
 }
 
 /// Under a flood the ring of an engine never runs empty, and so no cycle ends.
@@ -197,23 +209,43 @@ fn a_backlog_is_handled_in_slices() {
     });
 }
 
+#[test]
+fn what_one_ring_receives_is_held_by_nobody_and_wakes_who_handles_it() {
+    let mut engines = engines_of(1, 3, AGES);
+    let owner_of = |end: u8| owner::hash(&frame((1, end), 0, false), LinkType::Ethernet).unwrap() as usize % 3;
+    with_outbox(|outbox| {
+        engines.iter_mut().for_each(|engine| engine.cycle_end(outbox));
+        for end in 2..40 {
+            engines[0].packet(&packet(&frame((1, end), end.into(), false), end.into()), outbox);
+        }
+        engines[0].cycle_end(outbox);
+        for (index, engine) in engines.iter_mut().enumerate() {
+            assert_eq!(engine.bell().unwrap().clear(), index > 0, "engine {index}");
+            engine.cycle_end(outbox);
+            let ends: Vec<u8> = (2..40).filter(|&end| owner_of(end) == index).collect();
+            let handled: Vec<u8> = engine.inner.0.iter().map(|(data, _)| data[14 + 19]).collect();
+            assert!(!ends.is_empty() && engine.next_turn().is_none());
+            assert_eq!(handled, ends, "engine {index}");
+        }
+    });
+}
+
 proptest! {
     /// Whatever engine receives a packet and whenever engines take turns: each packet is handled once or counted, those between two
     /// addresses by one engine and in the order of their arrival.
     #[test]
     fn nothing_is_lost_and_flows_keep_their_order(
-        count in 1usize..5,
-        steps in proptest::collection::vec((0usize..5, 0u8..4, 0u8..4, any::<bool>(), any::<bool>()), 1..300),
+        (rings, count) in (1usize..5, 0usize..4).prop_map(|(rings, others)| (rings, rings + others)),
+        steps in proptest::collection::vec((0usize..8, 0u8..4, 0u8..4, any::<bool>(), any::<bool>()), 1..300),
     ) {
-        let mut engines = engines(count, AGES);
+        let mut engines = engines_of(rings, count, AGES);
         let mut sent = 0u32;
         with_outbox(|outbox| {
             for &(engine, a, b, fragment, turn) in &steps {
-                let engine = &mut engines[engine % count];
                 sent += 1;
-                engine.packet(&packet(&frame((a, b), sent, fragment), sent.into()), outbox);
+                engines[engine % rings].packet(&packet(&frame((a, b), sent, fragment), sent.into()), outbox);
                 if turn {
-                    engine.cycle_end(outbox);
+                    engines[engine % count].cycle_end(outbox);
                 }
             }
             engines.iter_mut().for_each(|engine| engine.all_ended(outbox));
@@ -261,12 +293,12 @@ proptest! {
     /// than it took from its stamp until it could be seen.
     #[test]
     fn what_engines_say_holds(
-        count in 1usize..4,
-        steps in proptest::collection::vec((0usize..4, 0u8..5, 0u8..8), 1..300),
+        (rings, count) in (1usize..4, 0usize..3).prop_map(|(rings, others)| (rings, rings + others)),
+        steps in proptest::collection::vec((0usize..6, 0u8..5, 0u8..8), 1..300),
         hidden in any::<bool>(),
     ) {
         let said_ns = Arc::<AtomicU64>::default();
-        let handlers = (0..count).map(|_| Behind { said_ns: Arc::clone(&said_ns), most_ns: 0 }).collect();
+        let handlers = supplies(rings, count).map(|supply| (Behind { said_ns: Arc::clone(&said_ns), most_ns: 0 }, supply)).collect();
         let demand = Demand { bound: Duration::from_micros(400), peak_pps: 0.0 };
         let mut engines = HandOver::among(handlers, LinkType::Ethernet, StampClock::Monotonic, demand).unwrap();
         let reaches: Vec<_> = engines.iter_mut().map(|engine| engine.reach(StampClock::Monotonic).unwrap()).collect();
@@ -282,6 +314,7 @@ proptest! {
                 while clock::monotonic_ns() < now_ns + 3000 {}
                 let (device, engine) = (&mut devices[number % count], &mut engines[number % count]);
                 match action {
+                    0..=2 if number % count >= rings => {}
                     0 | 1 if hidden => device.stamped.push(clock::monotonic_ns()),
                     0 | 1 => device.visible.push_back(clock::monotonic_ns()),
                     2 => {
@@ -363,7 +396,12 @@ fn the_handler_inside_is_asked_for_its_next_turn_too() {
     let soon = Duration::from_millis(1);
     assert_eq!(HandOver::alone(Again(soon)).next_turn(), Some(soon));
     let demand = Demand { bound: AGES, peak_pps: 0.0 };
-    let among =
-        HandOver::among(vec![Again(soon), Again(soon)], LinkType::Ethernet, StampClock::Monotonic, demand).unwrap();
+    let among = HandOver::among(
+        [Again(soon), Again(soon)].map(|it| (it, Supply::Ring)).into(),
+        LinkType::Ethernet,
+        StampClock::Monotonic,
+        demand,
+    )
+    .unwrap();
     assert!(among.iter().all(|handler| handler.next_turn() == Some(soon)));
 }

@@ -5,6 +5,7 @@
 //! locked at the start. Packets there stay with the host. Not every driver runs the XDP program on them (veth does not), so nobody can
 //! say how many they are: from then on `offered` and `no_socket` are unknown.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub(super) struct Changes {
     has_new_queues: Arc<AtomicBool>,
     /// What the card does to keep flows together, where nothing else does.
     spread: Vec<(Setting, String)>,
+    /// The queue of each value of the card's hash; empty where nothing depends on it, or it can't be read.
+    table: Vec<u32>,
     ports: Vec<u32>,
 }
 
@@ -42,6 +45,7 @@ impl Changes {
             queues: interface.queues,
             has_new_queues: Arc::clone(has_new_queues),
             spread: reader.map_or_else(Vec::new, read),
+            table: Some(interface).filter(|_| relies_on_card).map_or_else(Vec::new, |it| table_of(it.index)),
             ports: interface.port_of.map_or_else(Vec::new, bond::indices),
         }
     }
@@ -68,7 +72,8 @@ impl Changes {
     fn new_spread(&mut self) -> Option<String> {
         let mut reader = Reader::of(self.interface.index).ok().filter(|_| !self.spread.is_empty())?;
         let is_other = |(setting, before): &(Setting, String)| reader.read(setting).is_ok_and(|now| now != *before);
-        if !self.spread.iter().any(is_other) {
+        let table = table_of(self.interface.index);
+        if !self.spread.iter().any(is_other) && (table.is_empty() || table == self.table) {
             return None;
         }
         self.spread.clear();
@@ -88,4 +93,9 @@ impl Changes {
         let names = (netlink::link_by_index(new?).ok()?.name, netlink::link_by_index(of).ok()?.name);
         speaks.then(|| format!("{} is a new port of {}: its packets are not taken; start again", names.0, names.1))
     }
+}
+
+fn table_of(index: u32) -> Vec<u32> {
+    let name = netlink::link_by_index(index).map(|link| link.name);
+    name.map_err(io::Error::other).and_then(|name| ethtool::rss_table(&name)).unwrap_or_default()
 }

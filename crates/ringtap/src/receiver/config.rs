@@ -68,6 +68,9 @@ pub struct ReceiverConfig {
     pub transmit_slots: u32,
     /// The handlers need both directions of a flow in one of them.
     pub flows_together: bool,
+    /// Handlers at least, each with a thread of its own: those beyond the number of sources get packets by flow from these, where
+    /// flows are joined ([`Devices::join_flows`](super::Devices::join_flows)).
+    pub handlers: usize,
     /// Told, line by line, what is about to be taken.
     pub tell: fn(&str),
     /// Filter in the kernel (packet sockets).
@@ -116,6 +119,7 @@ impl ReceiverConfig {
             across_fork: false,
             transmit_slots: 0,
             flows_together: false,
+            handlers: 1,
             tell: |_| {},
             filter: None,
             incoming_only: false,

@@ -10,7 +10,7 @@ use ringtap_wire::LinkType;
 use super::{Backend, Flows, Receiver, ReceiverConfig, bond, choose};
 use crate::engine::Handler;
 use crate::error::{Error, Result};
-use crate::hand_over::{Demand, HandOver};
+use crate::hand_over::{Demand, HandOver, Supply};
 use crate::interface::Interface;
 use crate::source::share::{self, Rings};
 use crate::source::{Description, StampClock};
@@ -68,7 +68,7 @@ impl Devices {
                 }
                 Err(error) => return Err(error),
             };
-            first_engine += receivers.iter().map(Receiver::source_count).sum::<usize>();
+            first_engine += receivers.iter().map(Receiver::handler_count).sum::<usize>();
             devices.push(Device { interface, receivers });
         }
         // Now that the last one is open: what comes meanwhile is not kept waiting in the rings of the first.
@@ -81,9 +81,14 @@ impl Devices {
         self.0.iter()
     }
 
-    /// How many engines there are, and so handlers.
+    /// How many sources there are.
     pub fn source_count(&self) -> usize {
         self.iter().map(Device::source_count).sum()
+    }
+
+    /// How many engines there are, and so handlers: one for each source, and what more was asked for.
+    pub fn handler_count(&self) -> usize {
+        self.iter().map(Device::handler_count).sum()
     }
 
     /// What each queue is.
@@ -95,10 +100,18 @@ impl Devices {
     pub fn hands_over(&self) -> bool {
         let mut receivers = self.0.iter().flat_map(|device| &device.receivers);
         self.0.iter().map(|device| device.receivers.len()).sum::<usize>() > 1
-            || receivers.any(|receiver| matches!(receiver.flows, Flows::Apart(_)))
+            || receivers.any(|receiver| {
+                matches!(receiver.flows, Flows::Apart(_)) || receiver.handler_count() > receiver.source_count()
+            })
     }
 
-    /// Has each of `handlers` (one for each source, in their order) get whole flows, also where these come by several queues or
+    /// Whether packets that are handed over are also held, for one latency bound, so that what several sources receive is handled in
+    /// the order of its arrival.
+    pub fn holds_packets(&self) -> bool {
+        self.hands_over() && self.source_count() > 1
+    }
+
+    /// Has each of `handlers` (one for each engine, in their order) get whole flows, also where these come by several queues or
     /// devices: packets are handed over then, and what the queues for that take is told before it is taken.
     /// What flows are split all the same is added to `warnings`.
     ///
@@ -113,8 +126,8 @@ impl Devices {
         if !self.hands_over() {
             return Ok(handlers.into_iter().map(HandOver::alone).collect());
         }
-        let (engines, names) = (self.source_count(), self.names());
-        let bytes = demand.memory_bytes(engines);
+        let (engines, names) = (self.handler_count(), self.names());
+        let bytes = demand.memory_bytes(self.source_count(), engines);
         share::refuse_more_than_there_is(&names, &format!("queues between {engines} engines"), bytes)?;
         let tell = self.0.iter().flat_map(|device| &device.receivers).next().map(|receiver| receiver.config.tell);
         if let Some(tell) = tell {
@@ -123,15 +136,18 @@ impl Devices {
                 "{names}: packets are handed over to the engine of their flow, by queues of {mib} MiB in all"
             ));
         }
-        let mut kinds: Vec<(LinkType, StampClock)> = Vec::new();
+        let mut kinds: Vec<Kind> = Vec::new();
+        let mut supplies = Vec::new();
         for receiver in self.0.iter_mut().flat_map(|device| &mut device.receivers) {
             receiver.flows = Flows::HandedOver;
             let number = receiver.link_type().unwrap_or(u16::MAX);
             let link = LinkType::from_number(number.into()).unwrap_or(LinkType::Ethernet);
             let stamps = receiver.stamp_clock().unwrap_or(StampClock::Realtime);
-            kinds.extend((0..receiver.source_count()).map(|_| (link, stamps)));
+            let (rings, all) = (receiver.source_count(), receiver.handler_count());
+            kinds.extend((0..all).map(|_| (link, stamps)));
+            supplies.extend((0..all).map(|index| if index < rings { Supply::Ring } else { Supply::Queues }));
         }
-        let (joined, sets) = join_alike(handlers, &kinds, demand)?;
+        let (joined, sets) = join_alike(handlers.into_iter().zip(supplies), &kinds, demand)?;
         if sets > 1 {
             warnings.push(format!(
                 "flows whose packets come by several of {names} may be split: not all have the same form and clock (--backend)"
@@ -144,11 +160,11 @@ impl Devices {
         self.iter().map(|device| device.interface.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Starts one engine thread for each source, in the order of devices: the first handler with the first source of the first
+    /// Starts one engine thread for each handler, in the order of devices: the first handler with the first source of the first
     /// device.
     ///
     /// # Errors
-    /// There are not as many handlers as sources; a thread can't be started.
+    /// There are not as many handlers as engines ([`Devices::handler_count`]); a thread can't be started.
     pub fn start<H: Handler + Send + 'static>(self, handlers: Vec<H>) -> Result<RunningDevices<H>> {
         RunningDevices::start(self.0, handlers)
     }
@@ -163,6 +179,11 @@ impl Device {
     /// How many sources it has.
     pub fn source_count(&self) -> usize {
         self.receivers.iter().map(Receiver::source_count).sum()
+    }
+
+    /// How many engines it has, and so handlers.
+    pub fn handler_count(&self) -> usize {
+        self.receivers.iter().map(Receiver::handler_count).sum()
     }
 
     /// What each queue is.
@@ -181,18 +202,21 @@ impl Device {
     }
 }
 
+/// What packets have to have in common to be put in one order.
+type Kind = (LinkType, StampClock);
+
 /// Joins the handlers of each kind; with the number of kinds.
 fn join_alike<H>(
-    handlers: Vec<H>,
-    kinds: &[(LinkType, StampClock)],
+    handlers: impl Iterator<Item = (H, Supply)>,
+    kinds: &[Kind],
     demand: Demand,
 ) -> Result<(Vec<HandOver<H>>, usize)> {
-    let mut left: Vec<Option<H>> = handlers.into_iter().map(Some).collect();
+    let mut left: Vec<Option<(H, Supply)>> = handlers.map(Some).collect();
     let mut joined: Vec<Option<HandOver<H>>> = left.iter().map(|_| None).collect();
     let mut sets = 0;
     for &kind in kinds {
         let alike: Vec<usize> = (0..left.len()).filter(|&index| kinds.get(index) == Some(&kind)).collect();
-        let own: Vec<H> = alike.iter().filter_map(|&index| left[index].take()).collect();
+        let own: Vec<(H, Supply)> = alike.iter().filter_map(|&index| left[index].take()).collect();
         if own.is_empty() {
             continue;
         }
@@ -213,14 +237,16 @@ fn is_same(a: &Interface, b: &Interface) -> bool {
 fn open_ports(config: &ReceiverConfig, ports: Vec<Interface>) -> Result<Vec<Receiver>> {
     let mut first_engine = config.first_engine;
     let mut receivers: Vec<Receiver> = Vec::new();
+    // Of the bond, not of each port.
+    let handlers = config.handlers.div_ceil(ports.len().max(1));
     for port in ports {
-        let config = ReceiverConfig { interface: port.name.clone(), first_engine, ..config.clone() };
+        let config = ReceiverConfig { interface: port.name.clone(), first_engine, handlers, ..config.clone() };
         let receiver = Receiver::open_on(config, port)?;
         if receiver.shared.steering.is_none() {
             let cause = receiver.warnings.last().map_or("AF_XDP can't be had", String::as_str);
             return Err(Error::failed("open AF_XDP on", &receiver.interface.name, cause));
         }
-        first_engine += receiver.source_count();
+        first_engine += receiver.handler_count();
         receivers.push(receiver);
     }
     Ok(receivers)

@@ -25,6 +25,8 @@ pub struct Running<H> {
     pub(super) shared: Shared,
     pub(super) stop: Arc<Stop>,
     pub(super) threads: Vec<JoinHandle<Finished<H>>>,
+    pub(super) ringless: Ringless<H>,
+    /// Of all threads.
     pub(super) shares: Vec<ThreadShare>,
     pub(super) watch: Option<Watch>,
     /// What changed without ending anything.
@@ -32,6 +34,12 @@ pub struct Running<H> {
     pub(super) meters: Vec<Arc<EngineMeters>>,
     pub(super) check: Option<RunCheck>,
     pub(super) warnings: Vec<String>,
+}
+
+/// Engines without a ring. They go on until those that hand them packets have come to their end.
+pub(super) struct Ringless<H> {
+    pub(super) threads: Vec<JoinHandle<Finished<H>>>,
+    pub(super) stop: Arc<Stop>,
 }
 
 /// What one engine thread leaves.
@@ -50,7 +58,7 @@ pub struct Finished<H> {
 
 /// What a receiver leaves.
 pub struct Outcome<H> {
-    /// The engines, in order of queues.
+    /// The engines, in order of queues, and then those without one.
     pub engines: Vec<Finished<H>>,
     /// The whole ledger.
     pub ledger: Ledger,
@@ -173,14 +181,12 @@ impl<H: Handler + Send + 'static> Running<H> {
     /// An engine thread panicked.
     pub fn finish(mut self) -> Result<Outcome<H>> {
         self.begin_end();
-        let mut engines = Vec::new();
-        for thread in self.threads.drain(..) {
-            let finished = thread.join().map_err(|_| {
-                Error::failed("run engine on", &self.interface.name, "the engine thread panicked")
-                    .way_out("report this as a bug")
-            })?;
-            engines.push(finished);
-        }
+        let panicked = Error::failed("run engine on", &self.interface.name, "the engine thread panicked")
+            .way_out("report this as a bug");
+        let join = |thread: JoinHandle<Finished<H>>| thread.join().map_err(|_| panicked.clone());
+        let mut engines = self.threads.drain(..).map(join).collect::<Result<Vec<_>>>()?;
+        self.ringless.stop.pull();
+        engines.extend(self.ringless.threads.drain(..).map(join).collect::<Result<Vec<_>>>()?);
         let snapshots: Vec<_> = self.meters.iter().map(|meters| meters.snapshot()).collect();
         let counters = EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot());
         let ledger = self.ledger_with(&counters);
@@ -211,7 +217,8 @@ impl<H: Handler + Send + 'static> Running<H> {
 impl<H> Drop for Running<H> {
     fn drop(&mut self) {
         self.stop.pull();
-        for thread in self.threads.drain(..) {
+        self.ringless.stop.pull();
+        for thread in self.threads.drain(..).chain(self.ringless.threads.drain(..)) {
             // Its panic has been reported by itself, and we may be unwinding.
             let _ = thread.join();
         }

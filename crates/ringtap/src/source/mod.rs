@@ -26,6 +26,7 @@ pub mod packet;
 pub(crate) mod pair;
 pub mod pcap;
 pub mod probe;
+pub(crate) mod ringless;
 pub(crate) mod share;
 pub mod socket;
 pub mod vfio;

@@ -252,6 +252,22 @@ fn rxnfc(command: u32, flow_type: u32, data: u32) -> [u32; 50] {
 /// # Errors
 /// EOPNOTSUPP where the device does not, or does not say.
 pub(crate) fn rss_hash(socket: BorrowedFd<'_>, interface: &str) -> io::Result<RssHash> {
+    let (command, table, key) = rxfh(socket, interface)?;
+    let [function, transform, ..] = command[4].to_ne_bytes();
+    Ok(RssHash { function, transform, key: bytes(&command[RXFH_WORDS + table..])[..key].to_vec() })
+}
+
+/// The queue of each value of the hash, modulo the table's length.
+///
+/// # Errors
+/// ENODEV without such a device, EOPNOTSUPP where it has no table.
+pub(crate) fn rss_table(interface: &str) -> io::Result<Vec<u32>> {
+    let (command, table, _) = rxfh(socket()?.as_fd(), interface)?;
+    Ok(command[RXFH_WORDS..RXFH_WORDS + table].to_vec())
+}
+
+/// A device's struct ethtool_rxfh, with the lengths of its table in words and of its key in bytes.
+fn rxfh(socket: BorrowedFd<'_>, interface: &str) -> io::Result<(Vec<u32>, usize, usize)> {
     let mut sizes = [0u32; RXFH_WORDS];
     sizes[0] = ETHTOOL_GRSSH;
     ask_by(socket, interface, &mut sizes)?;
@@ -259,8 +275,7 @@ pub(crate) fn rss_hash(socket: BorrowedFd<'_>, interface: &str) -> io::Result<Rs
     let mut command = vec![0u32; RXFH_WORDS + table + key.div_ceil(4)];
     (command[0], command[2], command[3]) = (ETHTOOL_GRSSH, table as u32, key as u32);
     ask_by(socket, interface, &mut command)?;
-    let [function, transform, ..] = command[4].to_ne_bytes();
-    Ok(RssHash { function, transform, key: bytes(&command[RXFH_WORDS + table..])[..key].to_vec() })
+    Ok((command, table, key))
 }
 
 /// Sets key and transformation; table and function stay.

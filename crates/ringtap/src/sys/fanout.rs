@@ -11,6 +11,7 @@ const LOAD_MEMORY: u16 = 0x60;
 const STORE: u16 = 0x02;
 const TO_X: u16 = 0x07;
 const XOR_X: u16 = 0xac;
+const ADD_X: u16 = 0x0c;
 const SHIFT_RIGHT: u16 = 0x74;
 const MULTIPLY: u16 = 0x24;
 const JUMP_EQUAL: u16 = 0x15;
@@ -46,36 +47,45 @@ pub(super) fn by_addresses() -> Vec<Instruction> {
 /// still at hand.
 fn by_ether_type(at: u32) -> Vec<Instruction> {
     let mut program = Vec::new();
-    for (ether_type, block) in [(IPV4, hash(at + 12, 2)), (IPV6, hash(at + 8, 8))] {
+    for (ether_type, block) in [(IPV4, hash(at + 12, 1)), (IPV6, hash(at + 8, 4))] {
         program.push((JUMP_EQUAL, 0, block.len() as u8, ether_type));
         program.extend(block);
     }
     program
 }
 
-/// Returns a number that is the same whichever address comes first: `words` words from `at` on, joined and mixed.
+/// Returns a number that is the same whichever of two addresses comes first; each has `words` words, the first one from `at` on. Each is
+/// mixed before both are joined: hosts that are numbered alike at both ends would else all have one number.
 fn hash(at: u32, words: u32) -> Vec<Instruction> {
-    let mut program = vec![(LOAD_WORD, 0, 0, NETWORK + at)];
-    for word in 1..words {
-        program.extend([
-            (STORE, 0, 0, 0),
-            (LOAD_WORD, 0, 0, NETWORK + at + 4 * word),
-            (TO_X, 0, 0, 0),
-            (LOAD_MEMORY, 0, 0, 0),
-            (XOR_X, 0, 0, 0),
-        ]);
-    }
-    // The kernel takes the remainder by the number of sockets: mixed so that neighbouring addresses spread.
-    for (shift, factor) in [(16, Some(0x7feb_352d)), (15, None)] {
-        program.extend([
-            (STORE, 0, 0, 0),
-            (SHIFT_RIGHT, 0, 0, shift),
-            (TO_X, 0, 0, 0),
-            (LOAD_MEMORY, 0, 0, 0),
-            (XOR_X, 0, 0, 0),
-        ]);
-        program.extend(factor.map(|factor| (MULTIPLY, 0, 0, factor)));
-    }
+    const FIRST: u32 = 1;
+    let mut program = address(at, words);
+    program.push((STORE, 0, 0, FIRST));
+    program.extend(address(at + 4 * words, words));
+    program.extend([(TO_X, 0, 0, 0), (LOAD_MEMORY, 0, 0, FIRST), (ADD_X, 0, 0, 0)]);
+    program.extend(mix());
     program.push((RETURN_A, 0, 0, 0));
     program
+}
+
+/// An address in 32 bits.
+fn address(at: u32, words: u32) -> Vec<Instruction> {
+    let mut program = vec![(LOAD_WORD, 0, 0, NETWORK + at)];
+    for word in 1..words {
+        program.extend(mix());
+        program.extend(joined(&[(LOAD_WORD, 0, 0, NETWORK + at + 4 * word)]));
+    }
+    program.extend(mix());
+    program
+}
+
+/// The kernel takes the remainder by the number of sockets: mixed so that neighbouring addresses spread.
+fn mix() -> Vec<Instruction> {
+    [joined(&[(SHIFT_RIGHT, 0, 0, 16)]), vec![(MULTIPLY, 0, 0, 0x7feb_352d)], joined(&[(SHIFT_RIGHT, 0, 0, 15)])]
+        .concat()
+}
+
+/// What there was, XOR what `by` makes.
+fn joined(by: &[Instruction]) -> Vec<Instruction> {
+    const BEFORE: u32 = 0;
+    [&[(STORE, 0, 0, BEFORE)], by, &[(TO_X, 0, 0, 0), (LOAD_MEMORY, 0, 0, BEFORE), (XOR_X, 0, 0, 0)]].concat()
 }

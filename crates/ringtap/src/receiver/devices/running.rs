@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::interface::InterfaceState;
 use crate::ledger::Ledger;
 use crate::meters::{EngineMeters, EngineSnapshot};
-use crate::receiver::{Departure, Outcome, Running};
+use crate::receiver::{Departure, Outcome, Running, refuse_other_than};
 use crate::source::Description;
 use crate::transmit::Outbox;
 
@@ -108,12 +108,8 @@ impl DeviceEnd {
 
 impl<H: Handler + Send + 'static> RunningDevices<H> {
     pub(super) fn start(devices: Vec<Device>, handlers: Vec<H>) -> Result<Self> {
-        let sources: usize = devices.iter().map(Device::source_count).sum();
-        if handlers.len() != sources {
-            let cause = format!("{} handlers for {sources} sources", handlers.len());
-            return Err(Error::usage("start engines for", "devices", cause)
-                .way_out("give one handler for each source, in their order"));
-        }
+        let engines: usize = devices.iter().map(Device::handler_count).sum();
+        refuse_other_than(engines, handlers.len(), "devices")?;
         let descriptions = devices.iter().flat_map(Device::descriptions).collect();
         let mut handlers = handlers.into_iter();
         let (mut parts, mut warnings): (Vec<Part<H>>, Vec<String>) = (Vec::new(), Vec::new());
@@ -121,7 +117,7 @@ impl<H: Handler + Send + 'static> RunningDevices<H> {
         for (device, Device { interface, receivers }) in devices.into_iter().enumerate() {
             names.push(interface.name);
             for receiver in receivers {
-                let own = handlers.by_ref().take(receiver.source_count()).collect();
+                let own = handlers.by_ref().take(receiver.handler_count()).collect();
                 let name = receiver.interface().name.clone();
                 let running = receiver.start(own)?;
                 warnings.extend(news(running.warnings(), &warnings));
