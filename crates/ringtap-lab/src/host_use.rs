@@ -17,7 +17,8 @@ const UPPER: &str = "up0";
 /// A device that the host makes on the card.
 struct Use {
     kind: &'static str,
-    /// What ip(8) has to do, or teamnl(8) where a line begins with its name; CARD is down when it begins, INDEX its number.
+    /// What ip(8) has to do, or teamnl(8) where a line begins with its name; CARD is down when it begins; INDEX
+    /// and HWADDR are its own.
     lines: &'static [&'static str],
     /// What is said of the card.
     said: &'static str,
@@ -88,6 +89,8 @@ const USES: [Use; 8] = [
         lines: &[
             "link add up0 type team",
             "teamnl up0 setoption mode activebackup",
+            // As teamd(8) does: the card takes what is for its own address.
+            "link set up0 address HWADDR",
             "link set CARD master up0",
             "link set up0 up",
             "link set CARD up",
@@ -156,13 +159,17 @@ pub(crate) fn beside<T>(kind: &str, work: impl FnOnce(&str) -> Result<T>) -> Res
 /// Makes the device on the card, and whether this kernel does.
 fn made(lines: &[&str]) -> Result<bool> {
     ip(&format!("link set {RECEIVER} down"))?;
-    let index = Interface::find(RECEIVER)?.index.to_string();
+    let (index, address) = (Interface::find(RECEIVER)?.index.to_string(), address_of(RECEIVER)?);
+    let filled = |line: &str| line.replace("CARD", RECEIVER).replace("INDEX", &index).replace("HWADDR", &address);
     let mut made = true;
     for line in lines {
-        match make(&line.replace("CARD", RECEIVER).replace("INDEX", &index)) {
+        match make(&filled(line)) {
             Ok(()) => {}
             Err(_) if line.contains(" type ") => made = false,
-            Err(error) => return Err(error),
+            Err(error) => {
+                unmake()?;
+                return Err(error);
+            }
         }
         if !made {
             break;
@@ -267,6 +274,13 @@ fn taken_by_its_ports(config: ReceiverConfig) -> Result<()> {
         return Err(Error::failed("take a bond by its ports", UPPER, format!("{names:?} by {sources:?}")));
     }
     Ok(())
+}
+
+/// A device's hardware address, as ip(8) writes it.
+pub(crate) fn address_of(device: &str) -> Result<String> {
+    let path = format!("/sys/class/net/{device}/address");
+    let text = std::fs::read_to_string(&path).map_err(|error| Error::os("read", path, &error))?;
+    Ok(text.trim().to_owned())
 }
 
 fn make(line: &str) -> Result<()> {

@@ -15,7 +15,7 @@ use ringtap_testbed::Stamp;
 use serde_json::Value;
 
 use crate::cell::{Cell, RECEIVER, Traffic};
-use crate::host_use::{ADDRESSES, FAR, FAR_HOST, PINGS, beside, ip, pings};
+use crate::host_use::{ADDRESSES, FAR, FAR_HOST, PINGS, address_of, beside, ip, pings};
 use crate::outcome::Outcome;
 
 const PROGRAM: &str = "/bin/ringtap";
@@ -99,7 +99,7 @@ pub(crate) fn beside_the_host(_cell: &Cell) -> Result<Outcome> {
 
 /// One alert for each ping, which the host answers, and every trap stored once.
 fn both_see(near: &str) -> Result<()> {
-    let mac = mac_of(near)?;
+    let mac = address_of(near)?;
     let (rules, eve) = ("/tmp/ping.rules", "/tmp/eve.json");
     let rule = "alert icmp any any -> any any (msg:\"ping\"; itype:8; sid:1;)\n";
     std::fs::write(rules, rule).map_err(|error| Error::os("write", rules, &error))?;
@@ -126,12 +126,6 @@ fn both_see(near: &str) -> Result<()> {
         count if count == 2 * PINGS => Ok(()),
         count => Err(Error::failed("watch", RECEIVER, format!("{count} alerts for {} pings", 2 * PINGS))),
     }
-}
-
-fn mac_of(device: &str) -> Result<String> {
-    let path = format!("/sys/class/net/{device}/address");
-    let text = std::fs::read_to_string(&path).map_err(|error| Error::os("read", path, &error))?;
-    Ok(text.trim().to_owned())
 }
 
 /// Somebody sets the wall clock twice while packets are recorded: latencies know nothing of it, every packet is in the file in
