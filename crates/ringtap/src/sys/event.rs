@@ -146,12 +146,10 @@ impl Stop {
             libc::pollfd { fd: self.bell.as_ref().map_or(-1, |it| it.as_raw_fd()), events: libc::POLLIN, revents: 0 },
             libc::pollfd { fd: second, events: libc::POLLIN, revents: 0 },
         ];
-        // The kernel copies and goes over each twice: those behind the last one in use are not given to it.
-        let used = if second >= 0 { 4 } else { 2 + usize::from(self.bell.is_some()) };
         let timeout = limit.map(super::clock::timespec);
         let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: as many valid pollfd structures, of four, and a timeout that is null or valid for the call.
-        let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), used as libc::nfds_t, timeout, std::ptr::null()) };
+        // SAFETY: four valid pollfd structures and a timeout that is null or valid for the call.
+        let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout, std::ptr::null()) };
         if let Some(bell) = self.bell.as_ref().filter(|_| fds[2].revents != 0) {
             bell.clear();
         }
