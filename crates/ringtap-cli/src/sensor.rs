@@ -31,7 +31,7 @@ use crate::words::{self, Words, one_of, unused_beside};
 
 /// Find attacks: Suricata's rules against an interface or capture files.
 ///
-/// One real-time thread per queue takes packets, follows flows and streams, matches rules and sends alerts, with bounded
+/// One real-time thread per queue (or --handlers) takes packets, follows flows and streams, matches rules and sends alerts, with bounded
 /// work for each packet. Alerts are EVE JSON with Suricata's field names. The rules' drop and reject are told, not done.
 ///
 /// SIGHUP opens the output files again and loads the rules again, without losing a packet; rules that can't be used, or far fewer

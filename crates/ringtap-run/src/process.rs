@@ -80,11 +80,11 @@ impl Process {
         sandbox::enter(self.keeps_privileges, &Needs { user: self.successor.as_ref(), ..needs })
     }
 
-    /// Starts one engine per queue, each with the handler of its number, and confines the process when they have become real-time
+    /// Starts one engine per handler, and confines the process when they have become real-time
     /// threads. Adds to `warnings` what could not be had.
     ///
     /// # Errors
-    /// There is not one handler for each queue, a thread can't be started, or [`Self::confine`] fails.
+    /// There are not as many handlers as engines, a thread can't be started, or [`Self::confine`] fails.
     pub fn start<H: Handler + Send + 'static>(
         &self,
         devices: Devices,

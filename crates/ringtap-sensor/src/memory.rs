@@ -9,7 +9,7 @@ use ringtap_detect::Limits;
 const SHARE: u64 = 2;
 /// With fewer flows a detector is of little use.
 const LEAST_FLOWS: usize = 1024;
-const WAY_OUT: &str = "name fewer flows with --flows, or use fewer --queues or --cpus";
+const WAY_OUT: &str = "name fewer flows with --flows, or use fewer --handlers or --queues";
 
 /// The limits of each of so many detectors: as they are, if the user named the number of flows, otherwise for as many flows as
 /// memory is available for, and a line that says so where these are fewer.

@@ -181,6 +181,13 @@ impl<'o> Session<'o> {
         if let Some(line) = fewer {
             notes::say(&line);
         }
+        let by_host = self.rules.program.rules().filter(|rule| rule.counts_by_host()).count();
+        if by_host > 0 && engines.len() > 1 {
+            notes::warn(&format!(
+                "{by_host} rules count, or keep bits, by one host or by rule: each of {} engines does so for itself, of what it handles",
+                engines.len()
+            ));
+        }
         let log = self.pcap_log(&engines)?;
         let (recorder, packet_logs) = log.unzip();
         let mut packet_logs = packet_logs.into_iter().flatten();

@@ -35,6 +35,7 @@ use crate::error::Result;
 use crate::source::StampClock;
 use crate::sys::clock;
 use crate::sys::event::Event;
+use crate::sys::fanout;
 use crate::transmit::Outbox;
 use queue::{Incoming, Outgoing};
 pub use reach::Reach;
@@ -90,6 +91,8 @@ struct Mesh {
     outgoing: Vec<Outgoing>,
     /// From each engine with a ring.
     incoming: Vec<Incoming>,
+    /// Known to nobody, so that no sender can aim at the engine of somebody else's flow.
+    secret: u32,
     /// Room for one packet, as long as a queue.
     whole: Vec<u8>,
     members: Arc<[Member]>,
@@ -167,6 +170,7 @@ impl<H> HandOver<H> {
         let supplies: Vec<Supply> = handlers.iter().map(|&(_, supply)| supply).collect();
         let rings = supplies.iter().filter(|&&supply| supply == Supply::Ring).count();
         let bytes = demand.queue_bytes(rings, count);
+        let secret = fanout::secret();
         let hold = if rings > 1 { demand.bound } else { Duration::ZERO };
         let member = |&supply| {
             let reach = Arc::new(Reach::new(stamps, Arc::new(Event::new()?)));
@@ -188,6 +192,7 @@ impl<H> HandOver<H> {
             let mesh = Mesh {
                 own,
                 link,
+                secret,
                 stamps,
                 hold_ns: u64::try_from(hold.as_nanos()).unwrap_or(u64::MAX),
                 outgoing,
@@ -311,7 +316,7 @@ impl Mesh {
         if std::mem::take(&mut self.resting) {
             self.members[self.own].asleep.store(false, Ordering::Relaxed);
         }
-        let to = owner::hash(packet.data, self.link).map_or(self.own, |hash| self.of(hash));
+        let to = owner::hash(packet.data, self.link, self.secret).map_or(self.own, |hash| self.of(hash));
         // A frame without a stamp came just now.
         let arrival_ns = if packet.arrival_ns == 0 { self.now_ns() } else { packet.arrival_ns };
         let add = |count: &AtomicU64| count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -322,12 +327,16 @@ impl Mesh {
         }
     }
 
-    /// The engine of a pair of addresses. The next one stands in for one that is gone.
+    /// The engine of a pair of addresses. Those that are there share out what one was to handle that is gone.
     fn of(&self, hash: u32) -> usize {
-        let count = self.members.len();
-        let first = hash as usize % count;
-        let present = |index: &usize| !self.members[*index].retired.load(Ordering::Relaxed);
-        (0..count).map(|step| (first + step) % count).find(present).unwrap_or(self.own)
+        let (hash, count) = (hash as usize, self.members.len());
+        let is_present = |index: &usize| !self.members[*index].retired.load(Ordering::Relaxed);
+        let first = hash % count;
+        if is_present(&first) {
+            return first;
+        }
+        let present = (0..count).filter(is_present).count();
+        (0..count).filter(is_present).nth(hash / count % present.max(1)).unwrap_or(self.own)
     }
 
     /// Wakes engines that sleep and have got packets since the last cycle.

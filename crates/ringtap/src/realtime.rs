@@ -55,11 +55,6 @@ impl RealTime {
         ProcessGuard { _latency: latency }
     }
 
-    /// The same for a thread that lets those of this priority go first where they share a CPU.
-    pub(crate) fn behind(&self) -> Self {
-        Self { priority: if self.priority > 1 { self.priority - 1 } else { self.priority }, ..self.clone() }
-    }
-
     /// Makes the calling thread a real-time one on `cpu`; warnings go to `warnings`.
     pub fn apply_to_thread(&self, cpu: Option<usize>, warnings: &mut Vec<String>) {
         if let Some(cpu) = cpu

@@ -15,7 +15,7 @@ mod running;
 mod suit;
 mod watch;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,8 @@ pub struct Receiver {
     carried: Vec<Carried>,
     shared: Shared,
     flows: Flows,
+    /// Number of its first engine without a ring; `None`: they follow those that have one.
+    first_ringless: Option<usize>,
     warnings: Vec<String>,
 }
 
@@ -218,7 +220,16 @@ impl Receiver {
             _promiscuous: promiscuous,
             _process: process,
         };
-        Self { config, interface, sources, carried: Vec::new(), shared, flows: Flows::Together, warnings }
+        Self {
+            config,
+            interface,
+            sources,
+            carried: Vec::new(),
+            shared,
+            flows: Flows::Together,
+            first_ringless: None,
+            warnings,
+        }
     }
 
     /// What could not be had, one sentence each.
@@ -245,6 +256,15 @@ impl Receiver {
     /// How many handlers it takes: one for each source, and more where more were asked for ([`ReceiverConfig::handlers`]).
     pub fn handler_count(&self) -> usize {
         if self.sources.is_empty() { 0 } else { self.config.handlers.max(self.sources.len()) }
+    }
+
+    /// The engines' numbers among all of the program: those with a ring come first, so that each of these has a CPU of its own.
+    fn numbers(&self) -> Vec<usize> {
+        let rings = self.sources.len().max(self.carried.len());
+        let with_ring = (0..rings).map(|index| self.config.first_engine + index);
+        let others = self.handler_count().saturating_sub(self.sources.len());
+        let first = self.first_ringless.unwrap_or(self.config.first_engine + rings);
+        with_ring.chain((0..others).map(|index| first + index)).collect()
     }
 
     /// LINKTYPE_ value of the frames, where they are of a kind capture files know.
@@ -286,14 +306,13 @@ impl Receiver {
     /// There are not as many handlers as it takes ([`Receiver::handler_count`]); a thread can't be started.
     pub fn start<H: Handler + Send + 'static>(self, handlers: Vec<H>) -> Result<Running<H>> {
         refuse_other_than(self.handler_count(), handlers.len(), &self.interface.name)?;
-        let allowed = sched::allowed_cpus();
-        let engines = self.handler_count().max(self.carried.len());
-        let cpus: Vec<_> = (0..engines).map(|index| engine_cpu(&self.config, &allowed, index)).collect();
+        let numbers = self.numbers();
+        let cpus = cpus_of(&self.config.cpus, &numbers);
         let receiving = self.sources.len().max(self.carried.len());
         let (this, pause) = self.paced(&cpus.iter().take(receiving).flatten().copied().collect::<Vec<_>>());
         let stamps = this.stamp_clock().unwrap_or(StampClock::Realtime);
         let descriptions = this.descriptions();
-        let Self { config, interface, mut sources, carried, shared, flows, mut warnings } = this;
+        let Self { config, interface, mut sources, carried, shared, flows, mut warnings, .. } = this;
         let relies_on_card = flows == Flows::ByCard;
         if let Flows::Apart(reason) = flows {
             warnings.push(reason);
@@ -305,15 +324,13 @@ impl Receiver {
         for _ in rings..handlers.len() {
             sources.push((Box::new(ringless::Ringless::new(stamps)?), None));
         }
-        let ringless_stop = Arc::new(Stop::new()?);
+        let (ringless_stop, has_panicked) = (Arc::new(Stop::new()?), Arc::default());
         let mut threads = Vec::new();
         let mut meters: Vec<_> = carried.into_iter().map(|carried| carried.meters).collect();
         let (report_warnings, thread_warnings) = mpsc::channel();
         for (index, ((mut source, transmit), handler)) in sources.into_iter().zip(handlers).enumerate() {
-            let (stop, policy, realtime) = match index < rings {
-                true => (&stop, &config.policy, config.realtime.clone()),
-                false => (&ringless_stop, &Policy::Interrupt, config.realtime.behind()),
-            };
+            let (stop, policy) =
+                if index < rings { (&stop, &config.policy) } else { (&ringless_stop, &Policy::Interrupt) };
             let stop = handler.bell().map_or_else(|| Arc::clone(stop), |bell| Arc::new(stop.with_bell(bell)));
             source.share_stop(&stop);
             let counters = Arc::new(EngineMeters::default());
@@ -322,10 +339,11 @@ impl Receiver {
                 Pacer::new(policy).map_err(|error| Error::usage("set up waiting on", &interface.name, error))?;
             let engine =
                 Engine { source, handler, pacer, transmit, stop, meters: counters, packet_limit: config.packet_limit };
+            let (realtime, panicked) = (config.realtime.clone(), Panicked(Arc::clone(&has_panicked)));
             let (cpu, report) = (cpus[index], report_warnings.clone());
             let thread = std::thread::Builder::new()
-                .name(format!("ringtap-rx{}", config.first_engine + index))
-                .spawn(move || run(engine, &realtime, cpu, report))
+                .name(format!("ringtap-rx{}", numbers[index]))
+                .spawn(move || run(engine, &realtime, cpu, report, panicked))
                 .map_err(|error| Error::os("start engine thread for", &interface.name, &error))?;
             threads.push(thread);
         }
@@ -357,6 +375,7 @@ impl Receiver {
             stop,
             threads,
             ringless,
+            has_panicked,
             shares,
             watch,
             news,
@@ -378,12 +397,24 @@ fn refuse_other_than(engines: usize, handlers: usize, object: &str) -> Result<()
         .way_out("give one handler for each source, in their order, and then those without one"))
 }
 
+/// Tells that its thread panicked.
+struct Panicked(Arc<AtomicBool>);
+
+impl Drop for Panicked {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 /// An engine thread's life.
 fn run<H: Handler>(
     mut engine: Engine<AnySource, H>,
     realtime: &RealTime,
     cpu: Option<usize>,
     report: mpsc::Sender<Vec<String>>,
+    _panicked: Panicked,
 ) -> Finished<H> {
     let mut warnings = Vec::new();
     realtime.apply_to_thread(cpu, &mut warnings);
@@ -426,12 +457,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The CPU of engine `index`: as told, else from the last allowed CPU downwards, as the first ones serve most interrupts.
-fn engine_cpu(config: &ReceiverConfig, allowed: &[usize], index: usize) -> Option<usize> {
-    let (told, index) = (&config.cpus, config.first_engine + index);
-    if told.is_empty() {
-        allowed.iter().rev().cycle().nth(index).copied()
-    } else {
-        told.get(index % told.len()).copied()
-    }
+/// The CPU of each engine by its number: as told, else from the last allowed CPU downwards, as the first ones serve most interrupts.
+fn cpus_of(told: &[usize], numbers: &[usize]) -> Vec<Option<usize>> {
+    let allowed: Vec<usize> = sched::allowed_cpus().into_iter().rev().collect();
+    let from = if told.is_empty() { &allowed[..] } else { told };
+    numbers.iter().map(|number| from.get(number % from.len().max(1)).copied()).collect()
 }

@@ -279,7 +279,7 @@ fn numbered(pair: u8, number: u32) -> Vec<u8> {
     let mut frame = vec![0; 60];
     frame[12..14].copy_from_slice(&[8, 0]);
     let (here, there) = ([192, 0, 2, pair], [198, 51, 100, pair]);
-    let (source, destination) = if number % 3 == 0 { (there, here) } else { (here, there) };
+    let (source, destination) = if number.is_multiple_of(3) { (there, here) } else { (here, there) };
     frame[14..34]
         .copy_from_slice(&[&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0], &source[..], &destination[..]].concat());
     frame[42..46].copy_from_slice(&number.to_be_bytes());
@@ -327,6 +327,38 @@ fn one_ring_feeds_several_handlers_by_flow() {
         }
         let threads: HashSet<_> = handlers.iter().flat_map(|handler| &handler.threads).collect();
         assert!(threads.len() > 1, "one thread handled all");
+    }
+}
+
+/// Panics at a packet of this pair.
+struct Fragile(u8);
+
+impl Handler for Fragile {
+    fn packet(&mut self, packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {
+        assert_ne!(packet.data[29], self.0, "as the test wants it");
+    }
+}
+
+/// Its flows would be handled by nobody, and nobody would know.
+#[test]
+fn a_handler_that_panics_ends_its_device_with_a_ring_or_without() {
+    for pair in 0..12 {
+        let config = ReceiverConfig { handlers: 4, ..config(interrupts()) };
+        let arrivals: Vec<_> = (0..50).map(|number| Arrival::there(numbered(number % 12, number.into()))).collect();
+        let script = Script { ending: Ending::Silence, ..Script::of(arrivals) };
+        give(&config.interface, vec![Box::new(memory(script))]).unwrap();
+        let mut devices = Devices::open(vec![config]).unwrap();
+        let demand = Demand { bound: Duration::from_millis(1), peak_pps: 1.5e6 };
+        let handlers = devices.join_flows((0..4).map(|_| Fragile(pair)).collect(), demand, &mut Vec::new()).unwrap();
+        let mut running = devices.start(handlers).unwrap();
+        let patience = Instant::now() + Duration::from_secs(60);
+        while !running.have_ended() {
+            assert!(Instant::now() < patience, "pair {pair}: nobody noticed");
+            std::thread::sleep(Duration::from_millis(1));
+            running.take_ended();
+        }
+        let error = running.finish().err().unwrap().to_string();
+        assert!(error.contains("the engine thread panicked"), "{error}");
     }
 }
 

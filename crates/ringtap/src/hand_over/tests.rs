@@ -55,6 +55,12 @@ fn engines_of(rings: usize, count: usize, bound: Duration) -> Vec<HandOver<Keep>
     HandOver::among(handlers, LinkType::Ethernet, StampClock::Monotonic, Demand { bound, peak_pps: 0.0 }).unwrap()
 }
 
+/// Who handles what is between host 1 and this one.
+fn owner_of(engines: &[HandOver<Keep>], end: u8) -> usize {
+    let mesh = engines[0].mesh.as_ref().unwrap();
+    owner::hash(&frame((1, end), 0, false), LinkType::Ethernet, mesh.secret).unwrap() as usize % engines.len()
+}
+
 fn with_outbox(run: impl FnOnce(&mut Outbox<'_>)) {
     let meters = EngineMeters::default();
     run(&mut Outbox::nowhere(&meters));
@@ -133,13 +139,30 @@ fn a_full_queue_is_counted_and_flows_of_an_engine_that_left_go_elsewhere() {
     });
 }
 
+/// Those of one device go together, with all that its ring fed.
+#[test]
+fn all_that_are_left_share_out_what_engines_handled_that_left() {
+    let supply = |index| if index % 4 == 0 { Supply::Ring } else { Supply::Queues };
+    let handlers = (0..8).map(|index| (Keep::default(), supply(index))).collect();
+    let demand = Demand { bound: Duration::ZERO, peak_pps: 0.0 };
+    let mut engines = HandOver::among(handlers, LinkType::Ethernet, StampClock::Monotonic, demand).unwrap();
+    with_outbox(|outbox| {
+        engines[..4].iter_mut().for_each(|engine| engine.retired(outbox));
+        for end in 0..=255 {
+            engines[4].packet(&packet(&frame((1, end), 0, false), 1), outbox);
+        }
+        engines.iter_mut().for_each(|engine| engine.all_ended(outbox));
+    });
+    let handled: Vec<usize> = engines.iter().map(|engine| engine.inner.0.len()).collect();
+    assert_eq!((&handled[..4], handled.iter().sum::<usize>()), (&[0; 4][..], 256));
+    assert!(handled[4..].iter().all(|&count| count > 32), "{handled:?}");
+}
+
 /// Its own thread is gone, and the program may go on for days.
 #[test]
 fn what_waits_for_an_engine_that_left_is_handled_in_its_time() {
     let mut engines = engines(2, Duration::from_millis(20));
-    let waits_for_the_second =
-        |&end: &u8| owner::hash(&frame((1, end), 0, false), LinkType::Ethernet).unwrap() % 2 == 1;
-    let end = (2..).find(waits_for_the_second).unwrap();
+    let end = (2..).find(|&end| owner_of(&engines, end) == 1).unwrap();
     with_outbox(|outbox| {
         engines[0].packet(&packet(&frame((1, end), 1, false), clock::monotonic_ns()), outbox);
         engines[1].cycle_end(outbox);
@@ -193,8 +216,7 @@ fn packets_are_handled_and_others_woken_without_an_end_of_a_cycle() {
 #[test]
 fn a_backlog_is_handled_in_slices() {
     let mut engines = engines(2, Duration::ZERO);
-    let is_of_the_second = |&end: &u8| owner::hash(&frame((1, end), 0, false), LinkType::Ethernet).unwrap() % 2 == 1;
-    let end = (2..).find(is_of_the_second).unwrap();
+    let end = (2..).find(|&end| owner_of(&engines, end) == 1).unwrap();
     with_outbox(|outbox| {
         for number in 0..3 * SLICE as u32 {
             engines[0].packet(&packet(&frame((1, end), number, false), number.into()), outbox);
@@ -212,7 +234,7 @@ fn a_backlog_is_handled_in_slices() {
 #[test]
 fn what_one_ring_receives_is_held_by_nobody_and_wakes_who_handles_it() {
     let mut engines = engines_of(1, 3, AGES);
-    let owner_of = |end: u8| owner::hash(&frame((1, end), 0, false), LinkType::Ethernet).unwrap() as usize % 3;
+    let owners: Vec<usize> = (0..40).map(|end| owner_of(&engines, end)).collect();
     with_outbox(|outbox| {
         engines.iter_mut().for_each(|engine| engine.cycle_end(outbox));
         for end in 2..40 {
@@ -222,7 +244,7 @@ fn what_one_ring_receives_is_held_by_nobody_and_wakes_who_handles_it() {
         for (index, engine) in engines.iter_mut().enumerate() {
             assert_eq!(engine.bell().unwrap().clear(), index > 0, "engine {index}");
             engine.cycle_end(outbox);
-            let ends: Vec<u8> = (2..40).filter(|&end| owner_of(end) == index).collect();
+            let ends: Vec<u8> = (2..40).filter(|&end| owners[usize::from(end)] == index).collect();
             let handled: Vec<u8> = engine.inner.0.iter().map(|(data, _)| data[14 + 19]).collect();
             assert!(!ends.is_empty() && engine.next_turn().is_none());
             assert_eq!(handled, ends, "engine {index}");

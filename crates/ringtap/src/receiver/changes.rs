@@ -73,7 +73,8 @@ impl Changes {
         let mut reader = Reader::of(self.interface.index).ok().filter(|_| !self.spread.is_empty())?;
         let is_other = |(setting, before): &(Setting, String)| reader.read(setting).is_ok_and(|now| now != *before);
         let table = table_of(self.interface.index);
-        if !self.spread.iter().any(is_other) && (table.is_empty() || table == self.table) {
+        let is_other_table = !self.table.is_empty() && !table.is_empty() && table != self.table;
+        if !self.spread.iter().any(is_other) && !is_other_table {
             return None;
         }
         self.spread.clear();

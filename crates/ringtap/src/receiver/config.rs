@@ -69,7 +69,7 @@ pub struct ReceiverConfig {
     /// The handlers need both directions of a flow in one of them.
     pub flows_together: bool,
     /// Handlers at least, each with a thread of its own: those beyond the number of sources get packets by flow from these, where
-    /// flows are joined ([`Devices::join_flows`](super::Devices::join_flows)).
+    /// flows are joined ([`Devices::join_flows`](super::Devices::join_flows)). They have no transmit ring.
     pub handlers: usize,
     /// Told, line by line, what is about to be taken.
     pub tell: fn(&str),

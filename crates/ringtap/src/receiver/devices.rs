@@ -68,8 +68,12 @@ impl Devices {
                 }
                 Err(error) => return Err(error),
             };
-            first_engine += receivers.iter().map(Receiver::handler_count).sum::<usize>();
+            first_engine += receivers.iter().map(Receiver::source_count).sum::<usize>();
             devices.push(Device { interface, receivers });
+        }
+        for receiver in devices.iter_mut().flat_map(|device| &mut device.receivers) {
+            receiver.first_ringless = Some(first_engine);
+            first_engine += receiver.handler_count() - receiver.source_count();
         }
         // Now that the last one is open: what comes meanwhile is not kept waiting in the rings of the first.
         devices.iter_mut().flat_map(|device| &mut device.receivers).try_for_each(Receiver::admit)?;
@@ -96,7 +100,7 @@ impl Devices {
         self.iter().flat_map(Device::descriptions).collect()
     }
 
-    /// Whether whole flows take handing packets over ([`Devices::join_flows`]).
+    /// Whether packets are handed over, as whole flows or more handlers than sources take that ([`Devices::join_flows`]).
     pub fn hands_over(&self) -> bool {
         let mut receivers = self.0.iter().flat_map(|device| &device.receivers);
         self.0.iter().map(|device| device.receivers.len()).sum::<usize>() > 1
@@ -108,7 +112,9 @@ impl Devices {
     /// Whether packets that are handed over are also held, for one latency bound, so that what several sources receive is handled in
     /// the order of its arrival.
     pub fn holds_packets(&self) -> bool {
-        self.hands_over() && self.source_count() > 1
+        let receivers = || self.0.iter().flat_map(|device| &device.receivers);
+        let alike = |kind: Kind| receivers().filter(move |it| it.kind() == kind).map(Receiver::source_count);
+        self.hands_over() && receivers().any(|receiver| alike(receiver.kind()).sum::<usize>() > 1)
     }
 
     /// Has each of `handlers` (one for each engine, in their order) get whole flows, also where these come by several queues or
@@ -128,7 +134,12 @@ impl Devices {
         }
         let (engines, names) = (self.handler_count(), self.names());
         let bytes = demand.memory_bytes(self.source_count(), engines);
-        share::refuse_more_than_there_is(&names, &format!("queues between {engines} engines"), bytes)?;
+        share::refuse_more_than_there_is(
+            &names,
+            &format!("queues between {engines} engines"),
+            bytes,
+            "use fewer --handlers or --queues, or a lower --peak-rate",
+        )?;
         let tell = self.0.iter().flat_map(|device| &device.receivers).next().map(|receiver| receiver.config.tell);
         if let Some(tell) = tell {
             let mib = bytes.div_ceil(1 << 20);
@@ -140,11 +151,9 @@ impl Devices {
         let mut supplies = Vec::new();
         for receiver in self.0.iter_mut().flat_map(|device| &mut device.receivers) {
             receiver.flows = Flows::HandedOver;
-            let number = receiver.link_type().unwrap_or(u16::MAX);
-            let link = LinkType::from_number(number.into()).unwrap_or(LinkType::Ethernet);
-            let stamps = receiver.stamp_clock().unwrap_or(StampClock::Realtime);
+            let kind = receiver.kind();
             let (rings, all) = (receiver.source_count(), receiver.handler_count());
-            kinds.extend((0..all).map(|_| (link, stamps)));
+            kinds.extend((0..all).map(|_| kind));
             supplies.extend((0..all).map(|index| if index < rings { Supply::Ring } else { Supply::Queues }));
         }
         let (joined, sets) = join_alike(handlers.into_iter().zip(supplies), &kinds, demand)?;
@@ -167,6 +176,14 @@ impl Devices {
     /// There are not as many handlers as engines ([`Devices::handler_count`]); a thread can't be started.
     pub fn start<H: Handler + Send + 'static>(self, handlers: Vec<H>) -> Result<RunningDevices<H>> {
         RunningDevices::start(self.0, handlers)
+    }
+}
+
+impl Receiver {
+    fn kind(&self) -> Kind {
+        let number = self.link_type().unwrap_or(u16::MAX);
+        let link = LinkType::from_number(number.into()).unwrap_or(LinkType::Ethernet);
+        (link, self.stamp_clock().unwrap_or(StampClock::Realtime))
     }
 }
 
@@ -246,7 +263,7 @@ fn open_ports(config: &ReceiverConfig, ports: Vec<Interface>) -> Result<Vec<Rece
             let cause = receiver.warnings.last().map_or("AF_XDP can't be had", String::as_str);
             return Err(Error::failed("open AF_XDP on", &receiver.interface.name, cause));
         }
-        first_engine += receiver.handler_count();
+        first_engine += receiver.source_count();
         receivers.push(receiver);
     }
     Ok(receivers)
@@ -290,7 +307,7 @@ fn tell_memory(found: &mut [Found]) -> Result<()> {
     let queues: usize = rings.iter().map(|rings| rings.queues).sum();
     let names: Vec<&str> = found.iter().map(|found| found.interface.name.as_str()).collect();
     let (names, what) = (names.join(", "), format!("{queues} rings"));
-    share::refuse_more_than_there_is(&names, &what, bytes)?;
+    share::refuse_more_than_there_is(&names, &what, bytes, share::SMALLER_RINGS)?;
     if let Some(first) = found.first().filter(|_| bytes > 0) {
         (first.config.tell)(&format!("{names}: {what}, {} MiB in all", bytes.div_ceil(1 << 20)));
     }

@@ -1,6 +1,6 @@
 //! Engines at work: their counters, their common ledger, and an end that leaves no packet out of the accounts.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -26,6 +26,7 @@ pub struct Running<H> {
     pub(super) stop: Arc<Stop>,
     pub(super) threads: Vec<JoinHandle<Finished<H>>>,
     pub(super) ringless: Ringless<H>,
+    pub(super) has_panicked: Arc<AtomicBool>,
     /// Of all threads.
     pub(super) shares: Vec<ThreadShare>,
     pub(super) watch: Option<Watch>,
@@ -36,7 +37,7 @@ pub struct Running<H> {
     pub(super) warnings: Vec<String>,
 }
 
-/// Engines without a ring. They go on until those that hand them packets have come to their end.
+/// Engines without a ring. They go on until those of their own receiver that have one have come to their end.
 pub(super) struct Ringless<H> {
     pub(super) threads: Vec<JoinHandle<Finished<H>>>,
     pub(super) stop: Arc<Stop>,
@@ -93,9 +94,11 @@ impl<H: Handler + Send + 'static> Running<H> {
         Arc::clone(&self.stop)
     }
 
-    /// Whether every engine has come to its end by itself. Those that serve it beside another interface are that one's.
+    /// Whether every engine with a source has come to its end by itself, or one of all panicked: nobody handles its flows then. Those
+    /// that serve it beside another interface are that one's.
     pub fn is_finished(&self) -> bool {
-        !self.threads.is_empty() && self.threads.iter().all(JoinHandle::is_finished)
+        let have_ended = || !self.threads.is_empty() && self.threads.iter().all(JoinHandle::is_finished);
+        self.has_panicked.load(Ordering::Relaxed) || have_ended()
     }
 
     /// What happened to the interface that ended the engines, if anything did.

@@ -46,20 +46,23 @@ pub(super) fn tell_memory(config: &ReceiverConfig, interface: &Interface, rings:
         return Ok(());
     }
     let what = format!("{queues} rings of {slots} slots");
-    refuse_more_than_there_is(&interface.name, &what, rings.bytes())?;
+    refuse_more_than_there_is(&interface.name, &what, rings.bytes(), SMALLER_RINGS)?;
     (config.tell)(&format!("{}: {what}, {} MiB in all", interface.name, rings.bytes().div_ceil(1 << 20)));
     Ok(())
 }
 
+/// The way out where rings take too much.
+pub(crate) const SMALLER_RINGS: &str = "use fewer --queues or a smaller --ring";
+
 /// # Errors
 /// So many bytes are more than there are.
-pub(crate) fn refuse_more_than_there_is(object: &str, what: &str, bytes: u64) -> Result<()> {
+pub(crate) fn refuse_more_than_there_is(object: &str, what: &str, bytes: u64, way_out: &'static str) -> Result<()> {
     let available = available_memory_bytes().unwrap_or(u64::MAX);
     if bytes <= available {
         return Ok(());
     }
     let cause = format!("{what} take {} MiB, {} MiB are available", bytes.div_ceil(1 << 20), available >> 20);
-    Err(Error::failed("open rings on", object, cause).way_out("use fewer --queues or a smaller --ring"))
+    Err(Error::failed("open rings on", object, cause).way_out(way_out))
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! kernel's own way, PACKET_FANOUT_HASH with PACKET_FANOUT_FLAG_DEFRAG, puts IPv4 fragments together before a socket sees
 //! them, so that what is captured is not what came, and leaves those of IPv6 apart from their flow.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+
 /// Opcodes of linux/bpf_common.h.
 const LOAD_WORD: u16 = 0x20;
 const LOAD_HALF: u16 = 0x28;
@@ -11,6 +13,7 @@ const LOAD_MEMORY: u16 = 0x60;
 const STORE: u16 = 0x02;
 const TO_X: u16 = 0x07;
 const XOR_X: u16 = 0xac;
+const XOR_CONSTANT: u16 = 0xa4;
 const ADD_X: u16 = 0x0c;
 const SHIFT_RIGHT: u16 = 0x74;
 const MULTIPLY: u16 = 0x24;
@@ -29,12 +32,17 @@ const TAG_BYTES: u32 = 4;
 
 type Instruction = (u16, u8, u8, u32);
 
-/// The program. What has no IP addresses, or has them behind more than two tags, goes to the first socket.
-pub(super) fn by_addresses() -> Vec<Instruction> {
+/// A number that nobody else knows, another one at each call.
+pub(crate) fn secret() -> u32 {
+    RandomState::new().build_hasher().finish() as u32
+}
+
+/// The program; with a `secret` no sender can aim at the socket of somebody else's flow. What has no IP addresses, or has them behind more than two tags, goes to the first socket.
+pub(super) fn by_addresses(secret: u32) -> Vec<Instruction> {
     let behind_a_tag =
-        [&[(LOAD_HALF, 0, 0, NETWORK + 2)][..], &by_ether_type(TAG_BYTES), &[(RETURN, 0, 0, 0)]].concat();
+        [&[(LOAD_HALF, 0, 0, NETWORK + 2)][..], &by_ether_type(TAG_BYTES, secret), &[(RETURN, 0, 0, 0)]].concat();
     let mut program = vec![(LOAD_HALF, 0, 0, PROTOCOL)];
-    program.extend(by_ether_type(0));
+    program.extend(by_ether_type(0, secret));
     // To what is behind the jump over it, unless it is a tag.
     program.push((JUMP_EQUAL, 2, 0, TAGS[0]));
     program.push((JUMP_EQUAL, 1, 0, TAGS[1]));
@@ -45,9 +53,9 @@ pub(super) fn by_addresses() -> Vec<Instruction> {
 
 /// Returns from the program for IPv4 and IPv6, whose header is `at` bytes behind the network header; else goes on, with the EtherType
 /// still at hand.
-fn by_ether_type(at: u32) -> Vec<Instruction> {
+fn by_ether_type(at: u32, secret: u32) -> Vec<Instruction> {
     let mut program = Vec::new();
-    for (ether_type, block) in [(IPV4, hash(at + 12, 1)), (IPV6, hash(at + 8, 4))] {
+    for (ether_type, block) in [(IPV4, hash(at + 12, 1, secret)), (IPV6, hash(at + 8, 4, secret))] {
         program.push((JUMP_EQUAL, 0, block.len() as u8, ether_type));
         program.extend(block);
     }
@@ -56,11 +64,11 @@ fn by_ether_type(at: u32) -> Vec<Instruction> {
 
 /// Returns a number that is the same whichever of two addresses comes first; each has `words` words, the first one from `at` on. Each is
 /// mixed before both are joined: hosts that are numbered alike at both ends would else all have one number.
-fn hash(at: u32, words: u32) -> Vec<Instruction> {
+fn hash(at: u32, words: u32, secret: u32) -> Vec<Instruction> {
     const FIRST: u32 = 1;
-    let mut program = address(at, words);
+    let mut program = address(at, words, secret);
     program.push((STORE, 0, 0, FIRST));
-    program.extend(address(at + 4 * words, words));
+    program.extend(address(at + 4 * words, words, secret));
     program.extend([(TO_X, 0, 0, 0), (LOAD_MEMORY, 0, 0, FIRST), (ADD_X, 0, 0, 0)]);
     program.extend(mix());
     program.push((RETURN_A, 0, 0, 0));
@@ -68,8 +76,8 @@ fn hash(at: u32, words: u32) -> Vec<Instruction> {
 }
 
 /// An address in 32 bits.
-fn address(at: u32, words: u32) -> Vec<Instruction> {
-    let mut program = vec![(LOAD_WORD, 0, 0, NETWORK + at)];
+fn address(at: u32, words: u32, secret: u32) -> Vec<Instruction> {
+    let mut program = vec![(LOAD_WORD, 0, 0, NETWORK + at), (XOR_CONSTANT, 0, 0, secret)];
     for word in 1..words {
         program.extend(mix());
         program.extend(joined(&[(LOAD_WORD, 0, 0, NETWORK + at + 4 * word)]));

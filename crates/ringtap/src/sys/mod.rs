@@ -15,7 +15,7 @@ pub(crate) mod disk;
 pub(crate) mod dpdk;
 pub(crate) mod ethtool;
 pub(crate) mod event;
-mod fanout;
+pub(crate) mod fanout;
 pub(crate) mod far_side;
 pub(crate) mod file_lock;
 mod huge_pages;

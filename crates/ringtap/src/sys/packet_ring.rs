@@ -240,7 +240,8 @@ pub(super) fn join_fanout(fd: BorrowedFd<'_>, config: &PacketConfig, group: Grou
     let failed = |error: io::Error| Error::os("join the fanout group of", interface, &error).way_out("use --queues 1");
     setsockopt(fd, libc::SOL_PACKET, PACKET_FANOUT, &argument).map_err(failed)?;
     if group.by_addresses && group.id.is_none() {
-        set_program(fd, libc::SOL_PACKET, PACKET_FANOUT_DATA, &fanout::by_addresses()).map_err(failed)?;
+        set_program(fd, libc::SOL_PACKET, PACKET_FANOUT_DATA, &fanout::by_addresses(fanout::secret()))
+            .map_err(failed)?;
     }
     let joined: u32 = getsockopt(fd, libc::SOL_PACKET, PACKET_FANOUT).map_err(failed)?;
     Ok((joined & 0xffff) as u16)

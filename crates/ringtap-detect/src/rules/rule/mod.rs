@@ -151,6 +151,16 @@ impl Rule {
         matches!(self.protocol, Protocol::Ip(None) | Protocol::Tcp) && self.apps().nth(1).is_some()
     }
 
+    /// Whether it counts or keeps bits by something that is not in every packet between two hosts: where engines share out traffic by
+    /// pairs of hosts, each knows a part.
+    pub fn counts_by_host(&self) -> bool {
+        let is_split = |track: Track| matches!(track, Track::Source | Track::Destination | Track::Rule);
+        let counts = [self.threshold.map(|it| it.track), self.rate.map(|it| it.track)];
+        let by_host =
+            |bit: &BitRule| matches!(bit.owner, BitOwner::Source | BitOwner::Destination | BitOwner::BothHosts);
+        counts.into_iter().flatten().any(is_split) || self.bits.iter().any(by_host)
+    }
+
     /// Whether it asks for nothing that other rules write.
     pub(crate) fn is_without_state(&self) -> bool {
         let reads = |bit: &BitRule| matches!(bit.command, BitCommand::IsSet | BitCommand::IsNotSet);
