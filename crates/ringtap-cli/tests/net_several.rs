@@ -351,7 +351,7 @@ fn net_one_ring_feeds_several_threads_of_the_sensor() {
         let rules = rules(folder.path());
         let counting =
             "alert udp any any -> any 99 (msg:\"c\"; threshold:type limit,track by_src,count 1,seconds 9; sid:77;)\n";
-        std::fs::write(&rules, std::fs::read_to_string(&rules).unwrap() + counting).unwrap();
+        std::fs::write(&rules, std::fs::read_to_string(&rules).unwrap() + "\n" + counting).unwrap();
         let sensor = sensor(testbed.receiver(), &rules, &["--backend", backend, "--handlers", "4"]);
         testbed.enable_receiver_napi().unwrap();
         let mut wire = Wire::open(testbed.sender(), testbed.sender().interface());

@@ -8,7 +8,7 @@ use ringtap_run::units;
 use ringtap_sigma::{Automaton, Level, Output, key_parts};
 use serde_json::{Value as Json, json};
 
-use crate::correlator::Told;
+use crate::correlator::Report;
 use crate::engine::Finding;
 use crate::sensors::What;
 
@@ -20,26 +20,26 @@ impl Named for crate::correlator::SensorCounts {
 
 /// What is told, as one JSON object.
 #[must_use]
-pub fn json(told: &Told, automaton: &Automaton, sensors: &dyn Sensors) -> Json {
+pub fn json(told: &Report, automaton: &Automaton, sensors: &dyn Sensors) -> Json {
     let rule = |number: u16| &automaton.rules()[usize::from(number)];
     let key = |number: u16, key: &[u8]| Json::Object(key_object(&rule(number).group_by, key));
     match told {
         // No other output is told.
-        Told::Incident(output, found) => incident::incident(output, *found, automaton, sensors).unwrap_or_default(),
-        Told::Removed(it) => json!({
+        Report::Incident(output, found) => incident::incident(output, *found, automaton, sensors).unwrap_or_default(),
+        Report::Removed(it) => json!({
             "event": "closed", "id": it.id.to_string(), "rule": it.rule, "closed_ns": it.at_ns, "rule_removed": true,
         }),
-        Told::Sensor(number, what) => sensor(*number, what, sensors),
-        Told::Match(Finding::Incident(_), _) => Json::Null,
-        Told::Match(Finding::Match { detection, at_ns, identity }, late) => {
+        Report::Sensor(number, what) => sensor(*number, what, sensors),
+        Report::Match(Finding::Incident(_), _) => Json::Null,
+        Report::Match(Finding::Match { detection, at_ns, identity }, late) => {
             incident::matched(*detection, *at_ns, identity, *late, automaton, sensors)
         }
-        Told::Provisional(it) => json!({
+        Report::Provisional(it) => json!({
             "event": "provisional", "final": false, "rule": rule(it.rule).head.label(), "level": rule(it.rule).head.level.name(),
             "key": key(it.rule, &it.key), "at_ns": it.certain.at_ns, "start_ns": it.certain.start_ns,
             "members": incident::members(&it.certain.members, rule(it.rule), automaton, sensors),
         }),
-        Told::Forgotten(it) => json!({
+        Report::Forgotten(it) => json!({
             "event": "forgotten", "rule": rule(it.rule).head.label(), "key": key(it.rule, &it.key),
             "incident": it.incident.map(|id| id.to_string()),
             "members": incident::members(&it.members, rule(it.rule), automaton, sensors),
@@ -93,14 +93,14 @@ fn sensor_line(what: &What) -> String {
 
 /// What is told, as one line for people; nothing of what goes on.
 #[must_use]
-pub fn line(told: &Told, automaton: &Automaton, sensors: &dyn Sensors) -> Option<String> {
+pub fn line(told: &Report, automaton: &Automaton, sensors: &dyn Sensors) -> Option<String> {
     let rule = |number: u16| &automaton.rules()[usize::from(number)];
     let keyed = |number: u16, key: &[u8]| {
         let pairs = rule(number).group_by.iter().zip(key_parts(key));
         pairs.map(|(name, value)| format!("{name}={value} ")).collect::<String>()
     };
     let text = match told {
-        Told::Incident(Output::Opened(it), found) => {
+        Report::Incident(Output::Opened(it), found) => {
             let head = &rule(it.rule).head;
             let late = if found.late { ", found late" } else { "" };
             let lacks = if found.incomplete { ", events may be missing" } else { "" };
@@ -114,27 +114,27 @@ pub fn line(told: &Told, automaton: &Automaton, sensors: &dyn Sensors) -> Option
                 head.title, it.id
             )
         }
-        Told::Match(Finding::Match { detection, at_ns, .. }, late) => {
+        Report::Match(Finding::Match { detection, at_ns, .. }, late) => {
             let head = &automaton.detections()[usize::from(*detection)].head;
             let late = if *late { " (found late)" } else { "" };
             format!("{}  {:<13} {}{late}", shown_time(*at_ns), head.level.name(), head.title)
         }
-        Told::Provisional(it) => {
+        Report::Provisional(it) => {
             let head = &rule(it.rule).head;
             let key = keyed(it.rule, &it.key);
             format!("{}  {:<13} {}: {key}(provisional)", shown_time(it.certain.at_ns), head.level.name(), head.title)
         }
-        Told::Forgotten(it) => {
+        Report::Forgotten(it) => {
             let what = if it.incident.is_some() { "an open incident" } else { "no incident" };
             let head = &rule(it.rule).head;
             let key = keyed(it.rule, &it.key);
             format!("memory is full: {}: {key}forgotten with {} events, {what}", head.title, it.members.len())
         }
-        Told::Removed(it) => format!("{}: closed, as its rule is used no longer  {}", it.rule, it.id),
-        Told::Sensor(number, what) => {
+        Report::Removed(it) => format!("{}: closed, as its rule is used no longer  {}", it.rule, it.id),
+        Report::Sensor(number, what) => {
             format!("sensor {} {}", sensors.name(*number).unwrap_or_default(), sensor_line(what))
         }
-        Told::Incident(..) | Told::Match(Finding::Incident(_), _) => return None,
+        Report::Incident(..) | Report::Match(Finding::Incident(_), _) => return None,
     };
     Some(printable(&text))
 }
@@ -159,17 +159,17 @@ pub fn severity(level: Level) -> Severity {
 
 /// How severe what is told is; `None`: it tells of nothing wrong.
 #[must_use]
-pub fn severity_of(told: &Told, automaton: &Automaton) -> Option<Severity> {
+pub fn severity_of(told: &Report, automaton: &Automaton) -> Option<Severity> {
     let of = |number: u16| Some(severity(automaton.rules()[usize::from(number)].head.level));
     match told {
-        Told::Incident(Output::Opened(it), _) => of(it.rule),
-        Told::Incident(Output::Extended(it), _) => of(it.rule),
-        Told::Incident(..) | Told::Match(Finding::Incident(_), _) => None,
-        Told::Match(Finding::Match { detection, .. }, _) => {
+        Report::Incident(Output::Opened(it), _) => of(it.rule),
+        Report::Incident(Output::Extended(it), _) => of(it.rule),
+        Report::Incident(..) | Report::Match(Finding::Incident(_), _) => None,
+        Report::Match(Finding::Match { detection, .. }, _) => {
             Some(severity(automaton.detections()[usize::from(*detection)].head.level))
         }
-        Told::Provisional(it) => of(it.rule),
-        Told::Sensor(_, What::Began { .. } | What::Back { .. } | What::Released) | Told::Removed(_) => None,
-        Told::Sensor(..) | Told::Forgotten(_) => Some(Severity::Warning),
+        Report::Provisional(it) => of(it.rule),
+        Report::Sensor(_, What::Began { .. } | What::Back { .. } | What::Released) | Report::Removed(_) => None,
+        Report::Sensor(..) | Report::Forgotten(_) => Some(Severity::Warning),
     }
 }

@@ -19,7 +19,7 @@ use ringtap::{Error, Result};
 use ringtap_sigma::{Automaton, IncidentId, Limits, Output, RuleSet, key_parts};
 use serde::Deserialize;
 
-use crate::correlator::{Correlator, Settings, Told, Way};
+use crate::correlator::{Correlator, Report, Settings, Way};
 use crate::input::parse::{Parser, Wanted};
 use crate::render::shown_time;
 use crate::sensors::Now;
@@ -155,7 +155,7 @@ fn found(correlator: &mut Correlator) -> Vec<Found> {
     let mut list: Vec<Found> = Vec::new();
     for told in correlator.take_told() {
         match told {
-            Told::Incident(Output::Opened(it), _) => list.push(Found {
+            Report::Incident(Output::Opened(it), _) => list.push(Found {
                 id: it.id,
                 rule: correlator.automaton().rules()[usize::from(it.rule)].head.label().to_owned(),
                 key: key_parts(&it.key).map(str::to_owned).collect(),
@@ -163,7 +163,7 @@ fn found(correlator: &mut Correlator) -> Vec<Found> {
                 opened_ns: it.at_ns,
                 order_proven: !it.doubt.order,
             }),
-            Told::Incident(Output::Extended(it), _) => {
+            Report::Incident(Output::Extended(it), _) => {
                 if let Some(found) = list.iter_mut().find(|found| found.id == it.id) {
                     found.members += it.members.len();
                 }

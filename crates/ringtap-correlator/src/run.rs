@@ -21,7 +21,7 @@ use ringtap_run::signals::{Hangup, Heard, Signals};
 use ringtap_sigma::Automaton;
 
 use crate::config::{self, Config};
-use crate::correlator::{Correlator, SensorCounts, Settings, Told, Way};
+use crate::correlator::{Correlator, Report, SensorCounts, Settings, Way};
 use crate::engine::Bounds;
 use crate::event;
 use crate::explain::Explainer;
@@ -52,7 +52,7 @@ const TURN: Duration = Duration::from_millis(5);
 /// What a correlator has to say while it runs and at its end.
 pub enum Event<'a> {
     /// Something became certain.
-    Told(&'a Told, &'a Automaton, &'a std::collections::BTreeMap<u64, SensorCounts>),
+    Report(&'a Report, &'a Automaton, &'a std::collections::BTreeMap<u64, SensorCounts>),
     /// A near miss.
     Explained(&'a str),
     /// As of now.
@@ -495,7 +495,7 @@ impl Running {
     fn tell(&mut self, show: &mut impl FnMut(Event<'_>)) {
         for told in self.correlator.take_told() {
             let (automaton, sensors) = (self.correlator.automaton(), &self.correlator.counts().sensors);
-            show(Event::Told(&told, automaton, sensors));
+            show(Event::Report(&told, automaton, sensors));
             let text = render::json(&told, automaton, sensors).to_string();
             self.outputs.tell(Line { text, severity: render::severity_of(&told, automaton) });
         }

@@ -11,10 +11,10 @@ use crate::run::Event;
 /// is an object. `explain`: near misses are asked for.
 pub fn line(event: &Event<'_>, json: bool, explain: bool) -> Option<String> {
     match event {
-        Event::Told(told, automaton, sensors) if json => {
+        Event::Report(told, automaton, sensors) if json => {
             Some(printable_json(&render::json(told, automaton, *sensors).to_string()))
         }
-        Event::Told(told, automaton, sensors) => render::line(told, automaton, *sensors),
+        Event::Report(told, automaton, sensors) => render::line(told, automaton, *sensors),
         Event::Explained(line) if explain && !json => Some((*line).to_owned()),
         Event::Explained(line) => {
             notes::say(line);

@@ -53,7 +53,7 @@ impl Ending {
         match end {
             DeviceEnd::Departed(Departure::Used(_)) => Self::InterfaceUsed,
             DeviceEnd::Departed(_) => Self::InterfaceGone,
-            DeviceEnd::Failed => Self::EngineFailed,
+            DeviceEnd::Failed | DeviceEnd::Panicked => Self::EngineFailed,
         }
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use ringtap::{Error, Result};
 use ringtap_rootcause::topology::draft::Draft;
-use ringtap_rootcause::topology::lldp::{self, Told};
+use ringtap_rootcause::topology::lldp::{self, AgentReport};
 use ringtap_run::one_file::{self, Keys};
 use ringtap_run::secrets::{random, read_private};
 use ringtap_snmp::config::{InvalidUser, Secret, UserTable};
@@ -120,7 +120,7 @@ pub fn discover(
     agents: &[SocketAddr],
     names: &Names,
     patience: Patience,
-    say: &(dyn Fn(SocketAddr, &std::result::Result<Told, Fault>) + Sync),
+    say: &(dyn Fn(SocketAddr, &std::result::Result<AgentReport, Fault>) + Sync),
 ) -> Result<(Draft, usize)> {
     let next = AtomicUsize::new(0);
     let told = Mutex::new(vec![None; agents.len()]);
@@ -149,7 +149,8 @@ pub fn discover(
         return Err(error);
     }
     // In the order of the question, so that the same network gives the same file.
-    let told: Vec<Told> = told.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect();
+    let told: Vec<AgentReport> =
+        told.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect();
     let count = told.len();
     let mut draft = Draft::default();
     lldp::gather(told, &mut draft);

@@ -17,22 +17,22 @@ use crate::render;
 
 /// The outputs of a station.
 pub(crate) struct Outputs {
-    outputs: announce::Outputs<Told>,
+    outputs: announce::Outputs<News>,
     names: Arc<Names>,
     /// What is to be posted and not in a job yet; nothing where nothing is posted.
-    posts: Option<Mutex<Vec<Told>>>,
+    posts: Option<Mutex<Vec<News>>>,
 }
 
 /// What is announced.
 #[derive(Debug, Clone)]
-pub enum Told {
+pub enum News {
     /// A change of an alarm, and the names for its text.
     Alarm(Arc<Announcement>, Arc<Names>),
     /// What became of an incident; how severe it is while it is there.
     Incident(Arc<Json>, Option<Severity>),
 }
 
-impl announce::Announcement for Told {
+impl announce::Announcement for News {
     fn line(&self) -> String {
         match self {
             Self::Alarm(announcement, names) => render::announcement(announcement, names).to_string(),
@@ -63,15 +63,15 @@ impl Outputs {
 
     /// Tells all outputs, without waiting.
     pub(crate) fn tell(&self, announcement: Announcement) {
-        self.tell_all(Told::Alarm(Arc::new(announcement), Arc::clone(&self.names)));
+        self.tell_all(News::Alarm(Arc::new(announcement), Arc::clone(&self.names)));
     }
 
     /// The same of an incident; without a severity it tells of nothing wrong.
     pub(crate) fn tell_incident(&self, incident: Json, severity: Option<Severity>) {
-        self.tell_all(Told::Incident(Arc::new(incident), severity));
+        self.tell_all(News::Incident(Arc::new(incident), severity));
     }
 
-    fn tell_all(&self, told: Told) {
+    fn tell_all(&self, told: News) {
         if let Some(posts) = &self.posts {
             posts.lock().unwrap_or_else(PoisonError::into_inner).push(told.clone());
         }
@@ -79,14 +79,14 @@ impl Outputs {
     }
 
     /// What is to be posted since the last call, for the store.
-    pub(crate) fn take_posts(&self) -> Vec<Told> {
+    pub(crate) fn take_posts(&self) -> Vec<News> {
         let posts = self.posts.as_ref().map(|posts| posts.lock().unwrap_or_else(PoisonError::into_inner));
         posts.map(|mut posts| std::mem::take(&mut *posts)).unwrap_or_default()
     }
 
     /// Whether there is any.
     pub(crate) fn has_posts(&self) -> bool {
-        let is_some = |posts: &Mutex<Vec<Told>>| !posts.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let is_some = |posts: &Mutex<Vec<News>>| !posts.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
         self.posts.as_ref().is_some_and(is_some)
     }
 

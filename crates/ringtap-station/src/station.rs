@@ -373,7 +373,7 @@ impl Station {
         for each in &ended {
             let what_follows = match each.end {
                 DeviceEnd::Departed(Departure::Used(_)) => "; the plain sockets take what comes",
-                DeviceEnd::Departed(_) | DeviceEnd::Failed => "",
+                DeviceEnd::Departed(_) | DeviceEnd::Failed | DeviceEnd::Panicked => "",
             };
             let on =
                 if others.is_empty() { String::new() } else { format!(" — going on with {}", others.join(", ")) };

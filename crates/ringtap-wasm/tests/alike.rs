@@ -9,7 +9,7 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
-use ringtap_correlator::correlator::{Correlator, Settings, Told, Way};
+use ringtap_correlator::correlator::{Correlator, Report, Settings, Way};
 use ringtap_correlator::render;
 use ringtap_correlator::sensors::{Beat, Now, Registered, Timing};
 use ringtap_datagram::Message;
@@ -64,7 +64,7 @@ fn natively(records: &[Record]) -> Vec<String> {
     let told = correlator.take_told();
     let counts = correlator.counts();
     assert!(counts.sensors.values().all(|sensor| sensor.late == 0 && sensor.future == 0), "{counts:?}");
-    let told = told.iter().filter(|told| matches!(told, Told::Incident(..) | Told::Match(..)));
+    let told = told.iter().filter(|told| matches!(told, Report::Incident(..) | Report::Match(..)));
     sorted(told.map(|told| render::json(told, &automaton, &counts.sensors).to_string()).collect())
 }
 

@@ -298,8 +298,8 @@ fn stage_one() -> Vec<Tunables> {
 /// Searches the tunables of the forecast over simulated traffic.
 #[derive(clap::Parser)]
 struct Args {
-    /// Folder for forecast-sweep.json and forecast-sweep.md
-    #[arg(long, default_value = "benchmarks/record")]
+    /// Folder for forecast-sweep.json and README.md
+    #[arg(long, default_value = "benchmarks/record/2026-11-21-forecast")]
     out: PathBuf,
     /// What an interrupt costs, nanoseconds
     #[arg(long, default_value_t = 5_000)]
@@ -386,7 +386,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "fixed": fixed,
     });
     std::fs::write(out.join("forecast-sweep.json"), serde_json::to_string(&record)? + "\n")?;
-    std::fs::write(out.join("forecast-sweep.md"), &text)?;
+    std::fs::write(out.join("README.md"), &text)?;
     print!("{text}");
     let defaults = Policy::Hybrid(Hybrid::new(8_000.0, 1_000_000));
     if second[second_choice].policy != defaults {

@@ -15,7 +15,7 @@ pub(crate) struct InterfaceAccounts {
     interface: Interface,
     start: Option<InterfaceCounters>,
     backlogs: Share,
-    told: Told,
+    told: LostSoFar,
     /// No interface of this host: nothing is counted here.
     is_foreign: bool,
 }
@@ -35,12 +35,12 @@ pub(crate) struct InterfaceLook(Option<InterfaceCounters>);
 /// What was told as lost by driver or stack: counters are read one after the other, so a difference of two may fall, and each is too
 /// small at most. What was told once stays.
 #[derive(Debug, Default)]
-struct Told {
+struct LostSoFar {
     own: u64,
     rest: u64,
 }
 
-impl Told {
+impl LostSoFar {
     /// What is lost of both by now.
     fn grow(&mut self, (own, rest): (u64, u64)) -> u64 {
         (self.own, self.rest) = (self.own.max(own), self.rest.max(rest));
@@ -67,7 +67,7 @@ impl InterfaceAccounts {
             interface: interface.clone(),
             start: None,
             backlogs: Share::default(),
-            told: Told::default(),
+            told: LostSoFar::default(),
             is_foreign,
         }
     }
@@ -77,7 +77,7 @@ impl InterfaceAccounts {
         if !self.is_foreign {
             self.start = InterfaceCounters::read(&self.interface);
             self.backlogs = Share::begin(&mut lock_told());
-            self.told = Told::default();
+            self.told = LostSoFar::default();
         }
     }
 
@@ -130,7 +130,7 @@ fn drops_between(
     now: &InterfaceCounters,
     refused_redirects: u64,
     given_to_host: Option<u64>,
-    told: &mut Told,
+    told: &mut LostSoFar,
     softnet: impl FnOnce(u64, u64) -> u64,
 ) -> InterfaceDrops {
     let since = |now: u64, then: u64| now.saturating_sub(then);
@@ -283,13 +283,13 @@ mod tests {
     fn lost(driver: &str, now: &InterfaceCounters, refused: u64, to_host: Option<u64>) -> (Option<u64>, u64) {
         let then =
             InterfaceCounters { own_drops: now.own_drops.map(|_| 0), softnet_dropped: Some(0), ..counters(0, None, 0) };
-        let drops = drops_between(Some(driver), &then, now, refused, to_host, &mut Told::default(), u64::min);
+        let drops = drops_between(Some(driver), &then, now, refused, to_host, &mut LostSoFar::default(), u64::min);
         (drops.driver_queue, drops.softnet)
     }
 
     #[test]
     fn what_was_told_as_lost_stays_and_is_told_once() {
-        let mut told = Told::default();
+        let mut told = LostSoFar::default();
         let then = counters(0, Some(0), 0);
         // Each look's counters are older than what is taken from them: 40 drops, of which sockets refused 30, then 45.
         let mut look = |now: InterfaceCounters, refused, to_host| {

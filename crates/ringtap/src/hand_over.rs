@@ -310,6 +310,13 @@ impl<H: Handler> Handler for HandOver<H> {
     }
 }
 
+/// Of an engine that panicked too: its thread takes the handler along.
+impl Drop for Mesh {
+    fn drop(&mut self) {
+        self.members[self.own].retired.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Mesh {
     /// Copies the packet to who handles it.
     fn queue(&mut self, packet: &Packet<'_>, counts: &Counts) {

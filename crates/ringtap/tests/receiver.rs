@@ -3,8 +3,8 @@
 mod engine_support;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use engine_support::{Seen, interrupts, timer};
 use ringtap::clock::{SystemClock, monotonic_ns};
 use ringtap::hand_over::{Demand, HandOver};
 use ringtap::realtime::RealTime;
-use ringtap::receiver::Devices;
+use ringtap::receiver::{DeviceEnd, Devices};
 use ringtap::source::given::give;
 use ringtap::source::{AnySource, Description, DeviceCounters, DeviceCounts, StampClock, Wake};
 use ringtap::testing::{Arrival, Ending, MemorySource, Script};
@@ -359,6 +359,58 @@ fn a_handler_that_panics_ends_its_device_with_a_ring_or_without() {
         }
         let error = running.finish().err().unwrap().to_string();
         assert!(error.contains("the engine thread panicked"), "{error}");
+    }
+}
+
+/// What the others hand over is handled by those that stay.
+#[test]
+fn a_handler_that_panics_leaves_its_flows_to_the_other_device() {
+    const PACKETS: u32 = 20_000;
+    let configs = [config(interrupts()), config(interrupts())];
+    // Nobody knows which of these are the first engine's; only its handler minds them.
+    let doomed: Vec<_> = (200..240).map(|pair| Arrival::there(numbered(pair, 1))).collect();
+    let doomed = Script { ending: Ending::Silence, ..Script::of(doomed) };
+    let now_ns = monotonic_ns();
+    // Behind the panic and what is told of it.
+    let arrivals: Vec<_> = (0..PACKETS)
+        .map(|number| {
+            Arrival::at(now_ns + 500_000_000 + u64::from(number) * 20_000, numbered((number % 50) as u8, number))
+        })
+        .collect();
+    give(&configs[0].interface, vec![Box::new(memory(doomed))]).unwrap();
+    give(&configs[1].interface, vec![Box::new(memory(Script::of(arrivals)))]).unwrap();
+    let mut devices = Devices::open(configs.to_vec()).unwrap();
+    let demand = Demand { bound: Duration::from_millis(1), peak_pps: 1.5e6 };
+    let handled = Arc::new(AtomicU64::new(0));
+    let handlers = [true, false].map(|is_fragile| Counts { handled: Arc::clone(&handled), is_fragile }).into();
+    let handlers = devices.join_flows(handlers, demand, &mut Vec::new()).unwrap();
+    let counts: Vec<_> = handlers.iter().map(HandOver::counts).collect();
+    let mut running = devices.start(handlers).unwrap();
+    let (patience, mut told) = (Instant::now() + Duration::from_secs(60), Vec::new());
+    while !running.have_ended() {
+        assert!(Instant::now() < patience, "it never came to that");
+        std::thread::sleep(Duration::from_millis(1));
+        told.extend(running.take_ended());
+    }
+    assert_eq!(told[0].end, DeviceEnd::Panicked);
+    let line = told[0].line("watch", &["b"]);
+    assert!(line.contains("an engine thread panicked") && !line.contains("complete"), "{line}");
+    assert!(running.finish().is_err());
+    let full: u64 = counts.iter().map(|counts| counts.full()).sum();
+    assert_eq!((handled.load(Ordering::Relaxed), full), (PACKETS.into(), 0));
+}
+
+/// Counts packets of pairs below 200; those above may make it panic.
+struct Counts {
+    handled: Arc<AtomicU64>,
+    is_fragile: bool,
+}
+
+impl Handler for Counts {
+    fn packet(&mut self, packet: &Packet<'_>, _outbox: &mut Outbox<'_>) {
+        let is_doomed = packet.data[29] >= 200;
+        assert!(!(is_doomed && self.is_fragile), "as the test wants it");
+        self.handled.fetch_add(u64::from(!is_doomed), Ordering::Relaxed);
     }
 }
 

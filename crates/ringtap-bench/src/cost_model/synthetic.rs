@@ -72,7 +72,7 @@ pub(super) fn finding(study: &str, receiver: &str, topology: Topology, quantity:
 
 /// The recorded figures of the core as a book: real noise, real prices.
 pub(super) fn recorded() -> Book {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benchmarks/record/core-figures.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benchmarks/record/2026-11-21-core/core-figures.json");
     let text = std::fs::read_to_string(&path).expect("the record is part of the repository");
     let record: serde_json::Value = serde_json::from_str(&text).expect("the record is JSON");
     let samples = record["samples"].as_array().expect("samples").iter().filter_map(|run| {

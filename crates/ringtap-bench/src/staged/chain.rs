@@ -18,8 +18,8 @@ use ringtap_testbed::{Folder, InnerWire, OutputWire, RunningProgram, Testbed};
 use serde_json::Value;
 
 use super::plant::{self, STAGES, pair_of, stage_of};
-use super::tap::{Alarm, Tap};
-use super::told::{Announced, Told};
+use super::tap::{Tap, TappedAlarm};
+use super::told::{Announced, ToldLines};
 use super::wires::{WireLosses, Wires};
 use crate::programs::ours::{self, RunningCommand};
 
@@ -102,7 +102,7 @@ pub(crate) struct Chain {
     splitter: Splitter,
     sensors: Vec<RunningCommand>,
     correlator: RunningProgram,
-    told: Told,
+    told: ToldLines,
     tap: Tap,
     folder: Folder,
 }
@@ -114,7 +114,7 @@ pub(crate) struct Left {
     pub times: Times,
     /// What each sensor wrote to its file of events: it handled that packet.
     pub handled: Vec<(u32, usize)>,
-    pub alarms: Vec<Alarm>,
+    pub alarms: Vec<TappedAlarm>,
     pub announced: Announced,
     pub wires: WireLosses,
 }
@@ -128,7 +128,8 @@ impl Chain {
         let rules = write(&folder, "staged.rules", &plant::sensor_rules())?;
         let mut correlator = correlator(testbed, setting, &folder)?;
         let stdout = correlator.child().stdout.take();
-        let told = Told::read(stdout.ok_or_else(|| Error::failed("hear", "ringtap correlate", "it has no output"))?)?;
+        let told =
+            ToldLines::read(stdout.ok_or_else(|| Error::failed("hear", "ringtap correlate", "it has no output"))?)?;
         let key: Key = KEY.parse().map_err(|error| Error::failed("make", "a key", error))?;
         let tap = Tap::start(testbed.receiver(), &wire.far, key)?;
         let mut sensors = Vec::new();

@@ -20,7 +20,7 @@ const PAYLOAD: usize = 42;
 
 /// One alarm of a planted packet.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Alarm {
+pub(crate) struct TappedAlarm {
     pub pair: u32,
     pub stage: usize,
     /// Arrival of the packet at the sensor, nanoseconds since 1970, as the others.
@@ -38,7 +38,7 @@ type Horizons = Arc<[AtomicU64; STAGES.len()]>;
 pub(crate) struct Tap {
     stop: Arc<AtomicBool>,
     horizons: Horizons,
-    thread: JoinHandle<Vec<Alarm>>,
+    thread: JoinHandle<Vec<TappedAlarm>>,
 }
 
 impl Tap {
@@ -85,17 +85,17 @@ impl Tap {
     }
 
     /// What came.
-    pub(crate) fn finish(self) -> Vec<Alarm> {
+    pub(crate) fn finish(self) -> Vec<TappedAlarm> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-fn alarm(frame: &[u8], arrived_ns: u64, key: &Key, horizons: &Horizons) -> Option<Alarm> {
+fn alarm(frame: &[u8], arrived_ns: u64, key: &Key, horizons: &Horizons) -> Option<TappedAlarm> {
     let len = usize::from(u16::from_be_bytes(frame.get(PAYLOAD - 4..PAYLOAD - 2)?.try_into().ok()?)).checked_sub(8)?;
     let sealed = Sealed::parse(frame.get(PAYLOAD..PAYLOAD + len)?).ok()?;
     match sealed.open(key).ok()? {
-        Message::Alert(alert) => Some(Alarm {
+        Message::Alert(alert) => Some(TappedAlarm {
             pair: pair_of(alert.ends?.source)?,
             stage: stage_of(alert.rule.sid.into())?,
             time_ns: alert.time_ns,

@@ -17,7 +17,7 @@ use super::plant::{pair_of, window_of};
 type Lines = Arc<Mutex<Vec<(u64, String)>>>;
 
 /// Being read.
-pub(crate) struct Told {
+pub(crate) struct ToldLines {
     lines: Lines,
     thread: JoinHandle<()>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Announced {
     pub summary: Value,
 }
 
-impl Told {
+impl ToldLines {
     /// Reads lines of JSON until their end.
     pub(crate) fn read(stdout: ChildStdout) -> Result<Self> {
         let lines = Lines::default();

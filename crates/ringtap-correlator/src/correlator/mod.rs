@@ -163,7 +163,7 @@ pub struct Removed {
 
 /// What is to be told to the outside.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum Report {
     /// An incident opened, went on or closed.
     Incident(Output, Found),
     /// An open incident is closed, as its rule is used no longer.
@@ -209,7 +209,7 @@ pub struct Correlator {
     late: Late,
     findings: Vec<Finding>,
     batch: Batch,
-    told: Vec<Told>,
+    told: Vec<Report>,
     counts: Counts,
 }
 
@@ -377,14 +377,14 @@ impl Correlator {
             disk.since_watermark += 1;
         }
         if taken != Taken::InTime {
-            self.told.extend(self.engine.take_late_matches().into_iter().map(|found| Told::Match(found, true)));
+            self.told.extend(self.engine.take_late_matches().into_iter().map(|found| Report::Match(found, true)));
             let matters = self.engine.went_to_a_rule();
             if matters && (self.disk.is_none() || !self.late.push(event)) {
                 self.counts.not_judged += 1;
             }
         }
         self.streams.taken();
-        self.told.extend(self.engine.take_provisional().into_iter().map(Told::Provisional));
+        self.told.extend(self.engine.take_provisional().into_iter().map(Report::Provisional));
         !is_late
     }
 
@@ -444,7 +444,7 @@ impl Correlator {
         for finding in std::mem::take(&mut self.findings) {
             match finding {
                 Finding::Incident(output) => self.incident(output, false),
-                found @ Finding::Match { .. } => self.told.push(Told::Match(found, false)),
+                found @ Finding::Match { .. } => self.told.push(Report::Match(found, false)),
             }
         }
         let forgotten = self.engine.take_forgotten();
@@ -452,7 +452,7 @@ impl Correlator {
             let now = self.engine.watermark();
             self.gaps.add(now.saturating_sub(self.engine.horizon_ns()), now);
         }
-        self.told.extend(forgotten.into_iter().map(Told::Forgotten));
+        self.told.extend(forgotten.into_iter().map(Report::Forgotten));
     }
 
     /// Counts what is open, after states were built again.
@@ -475,7 +475,7 @@ impl Correlator {
                 Output::Closed(_) if !late => self.counts.open = self.counts.open.saturating_sub(1),
                 _ => {}
             }
-            self.told.push(Told::Incident(output.clone(), found));
+            self.told.push(Report::Incident(output.clone(), found));
         }
         if self.disk.is_some() {
             match self.batch.outputs.len() < MAX_BATCH {
@@ -497,7 +497,7 @@ impl Correlator {
 
     /// What is to be told since this was asked last. It is told before [`sync`](Self::sync), so that a crash in between
     /// tells it twice, with the same id, and never not at all.
-    pub fn take_told(&mut self) -> Vec<Told> {
+    pub fn take_told(&mut self) -> Vec<Report> {
         std::mem::take(&mut self.told)
     }
 

@@ -8,7 +8,7 @@ use ringtap_run::service_manager::Starting;
 use ringtap_sigma::{Automaton, Identity, Output, Version};
 
 use super::streams::Streams;
-use super::{Correlator, Removed, Told};
+use super::{Correlator, Removed, Report};
 use crate::engine::{Engine, Finding, Known as _, Taken};
 use crate::log::Record;
 use crate::sensors::{Sensors, What};
@@ -126,7 +126,7 @@ impl Correlator {
         if self.disk.is_some() {
             self.batch.removed.extend(removed.iter().map(|it| (it.id, it.at_ns)));
         }
-        self.told.extend(removed.into_iter().filter(|it| it.announces).map(Told::Removed));
+        self.told.extend(removed.into_iter().filter(|it| it.announces).map(Report::Removed));
     }
 
     /// Goes on with other rules. What means the same goes on as it is; what is new is built from the log, where there is

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{Correlator, SensorCounts, Told};
+use super::{Correlator, Report, SensorCounts};
 use crate::event::Event;
 use crate::sensors::{Arrival, Beat, Least, Notice, Now, Numbered, Registered, What};
 
@@ -142,7 +142,7 @@ impl Correlator {
                     self.gaps.add(from_ns, to_ns);
                     self.lacking.entry(number).or_default().add(count, from_ns, to_ns);
                 }
-                what => self.told.push(Told::Sensor(number, what)),
+                what => self.told.push(Report::Sensor(number, what)),
             }
         }
         self.tell_lacking(false);
@@ -153,7 +153,7 @@ impl Correlator {
     pub(super) fn tell_lacking(&mut self, all: bool) {
         let now_ns = self.now.monotonic_ns;
         for (number, lacking) in &mut self.lacking {
-            self.told.extend(lacking.take(now_ns, all).map(|what| Told::Sensor(*number, what)));
+            self.told.extend(lacking.take(now_ns, all).map(|what| Report::Sensor(*number, what)));
         }
     }
 

@@ -83,7 +83,7 @@ fn run(said: &[(i64, Said)]) -> Vec<String> {
     let (mut told, mut watermark) = (Vec::new(), i64::MIN);
     let mut tell = |correlator: &mut Correlator| {
         for it in correlator.take_told() {
-            if !matches!(it, Told::Provisional(_) | Told::Sensor(..)) {
+            if !matches!(it, Report::Provisional(_) | Report::Sensor(..)) {
                 told.push(render::json(&it, correlator.automaton(), &correlator.counts().sensors).to_string());
             }
         }
@@ -126,7 +126,7 @@ proptest! {
 fn opened(correlator: &mut Correlator) -> Vec<(String, Found)> {
     let told = correlator.take_told();
     let opened = told.into_iter().filter_map(|told| match told {
-        Told::Incident(Output::Opened(it), found) => {
+        Report::Incident(Output::Opened(it), found) => {
             Some((correlator.automaton().rules()[usize::from(it.rule)].head.label().to_owned(), found))
         }
         _ => None,
@@ -227,7 +227,7 @@ fn who_has_no_key_holds_nothing_back_and_pushes_nothing() {
 fn the_time_that_a_start_takes_is_nobody_s_silence() {
     let mut correlator = open(None, 0);
     let silences = |correlator: &mut Correlator| {
-        let is_silence = |told: &Told| matches!(told, Told::Sensor(_, What::SilentSince { .. }));
+        let is_silence = |told: &Report| matches!(told, Report::Sensor(_, What::SilentSince { .. }));
         correlator.take_told().iter().filter(|told| is_silence(told)).count()
     };
     correlator.begin(now(60_000));
@@ -247,7 +247,7 @@ fn a_silent_sensor_is_told_and_what_it_sends_on_its_return_is_late() {
         correlator.beat(0, &beat(0, step * 100), now(step * 100 + 1));
         correlator.tick(now(step * 100 + 2));
     }
-    let silent = Told::Sensor(2, What::SilentSince { h_ns: Some(START + 100 * MS) });
+    let silent = Report::Sensor(2, What::SilentSince { h_ns: Some(START + 100 * MS) });
     assert!(correlator.take_told().contains(&silent));
     for (number, kind) in ["a", "b", "c"].into_iter().enumerate() {
         let event = event(2, number as u64 + 1, 5000 + number as i64, kind);
@@ -275,7 +275,7 @@ fn with_a_silent_one(folder: &Path) -> Correlator {
 /// Silences that were told, with the last promise.
 fn silences(correlator: &mut Correlator) -> Vec<Option<i64>> {
     let silence = |told| match told {
-        Told::Sensor(_, What::SilentSince { h_ns }) => Some(h_ns),
+        Report::Sensor(_, What::SilentSince { h_ns }) => Some(h_ns),
         _ => None,
     };
     correlator.take_told().into_iter().filter_map(silence).collect()
@@ -359,7 +359,7 @@ fn incidents_of_rules_that_are_gone_are_closed() {
     let folder = tempfile::tempdir().unwrap();
     let removed = |correlator: &mut Correlator| {
         let told = correlator.take_told();
-        told.iter().filter(|told| matches!(told, Told::Removed(_))).count()
+        told.iter().filter(|told| matches!(told, Report::Removed(_))).count()
     };
     let open_now = || {
         let incidents = Store::open_beside(folder.path()).unwrap().incidents().unwrap();

@@ -208,7 +208,7 @@ fn a_late_event_is_judged_again() {
         .take_told()
         .iter()
         .filter_map(|told| match told {
-            Told::Incident(Output::Opened(it), Found { late: true, .. }) => {
+            Report::Incident(Output::Opened(it), Found { late: true, .. }) => {
                 Some(correlator.automaton().rules()[usize::from(it.rule)].head.label().to_owned())
             }
             _ => None,
@@ -220,7 +220,7 @@ fn a_late_event_is_judged_again() {
     // Once more changes nothing, and neither does a restart.
     correlator.event(event(START + SECOND, "b", "alice", 0), Way::File, NOW);
     correlator.sync().unwrap();
-    assert!(!correlator.take_told().iter().any(|told| matches!(told, Told::Incident(Output::Opened(_), _))));
+    assert!(!correlator.take_told().iter().any(|told| matches!(told, Report::Incident(Output::Opened(_), _))));
     let before = content(folder.path());
     drop(correlator);
     drop(Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), at(NOW)).unwrap());
@@ -281,7 +281,7 @@ correlation: {type: event_count, rules: a, group-by: user, timespan: 10s, condit
             .take_told()
             .iter()
             .filter_map(|told| match told {
-                Told::Incident(Output::Opened(it), Found { late: false, .. }) => {
+                Report::Incident(Output::Opened(it), Found { late: false, .. }) => {
                     Some(correlator.automaton().rules()[usize::from(it.rule)].head.label().to_owned())
                 }
                 _ => None,
@@ -301,7 +301,7 @@ detection: {s: {kind: d}, condition: s}
 ";
 
 fn matches(correlator: &mut Correlator, late: bool) -> usize {
-    correlator.take_told().iter().filter(|told| matches!(told, Told::Match(_, of) if *of == late)).count()
+    correlator.take_told().iter().filter(|told| matches!(told, Report::Match(_, of) if *of == late)).count()
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(crate) struct Mark {
 const MAX_TOLD: usize = 64;
 
 /// What both sides said in a transaction: places in the bytes.
-struct Told {
+struct TransactionBytes {
     from: u32,
     /// The server's begin here.
     middle: u32,
@@ -60,7 +60,7 @@ pub(crate) struct Values {
     /// One behind the other.
     bytes: Vec<u8>,
     list: Vec<Span>,
-    told: Vec<Told>,
+    told: Vec<TransactionBytes>,
     /// The file among them is there to its end.
     pub(crate) file_is_whole: bool,
     /// It is over, whole or not.
@@ -237,7 +237,7 @@ impl<'v> Found<'v> {
             write(&mut Value { all: &mut *bytes, from, left_out: &mut *left_out });
             bytes.len() as u32
         });
-        told.push(Told { from: from as u32, middle, to, is_over });
+        told.push(TransactionBytes { from: from as u32, middle, to, is_over });
     }
 
     /// The same, if the value has any byte.

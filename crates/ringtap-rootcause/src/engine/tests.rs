@@ -43,10 +43,10 @@ pub(super) fn subject(node: &str, condition: &str, object: &str) -> Subject {
     Subject { resource: node.to_owned(), condition: condition.to_owned(), object: object.to_owned() }
 }
 
-struct Told(Vec<(u64, String)>);
+struct Recorded(Vec<(u64, String)>);
 
 /// Raises (or with `-` clears) `NODE/CONDITION/OBJECT` at milliseconds, then waits until `until`; gives what was announced.
-fn run(engine: &mut Engine, events: &[(u64, &str)], until_ms: u64) -> Told {
+fn run(engine: &mut Engine, events: &[(u64, &str)], until_ms: u64) -> Recorded {
     let mut told = Vec::new();
     let mut tell = |engine: &mut Engine| {
         let now = engine.state.now_ns / 1_000_000;
@@ -91,7 +91,7 @@ fn run(engine: &mut Engine, events: &[(u64, &str)], until_ms: u64) -> Told {
         tell(engine);
     }
     engine.advance(until_ms * 1_000_000);
-    Told(told)
+    Recorded(told)
 }
 
 fn key(subject: &Subject) -> String {
@@ -107,7 +107,7 @@ fn name(incident: &Incident) -> String {
     }
 }
 
-impl Told {
+impl Recorded {
     fn texts(&self) -> Vec<&str> {
         self.0.iter().map(|(_, text)| text.as_str()).collect()
     }

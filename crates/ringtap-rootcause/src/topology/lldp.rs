@@ -74,7 +74,7 @@ pub struct Neighbour {
 
 /// What one agent told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct AgentReport {
     /// sysName.
     pub name: String,
     /// lldpLocChassisId.
@@ -135,7 +135,7 @@ impl Id {
     }
 }
 
-impl Told {
+impl AgentReport {
     /// The interface of a port number: what its identifier says, else the one whose ifIndex it is, as most agents number them.
     fn of_number(&self, number: u32) -> Option<u32> {
         let by_id = self.ports.get(&number).and_then(|port| self.by_subtype(&port.id, &port.description));
@@ -181,7 +181,7 @@ impl Told {
 }
 
 /// Puts all that was told into a draft.
-pub fn gather(agents: Vec<Told>, draft: &mut Draft) {
+pub fn gather(agents: Vec<AgentReport>, draft: &mut Draft) {
     let agents = one_of_each(agents);
     let names = name_all(&agents, draft);
     let nodes = Nodes::new(&agents);
@@ -237,8 +237,8 @@ fn unknown_port(neighbour: &Neighbour) -> String {
 }
 
 /// Several addresses of one agent may have been asked.
-fn one_of_each(agents: Vec<Told>) -> Vec<Told> {
-    let mut kept: Vec<Told> = Vec::new();
+fn one_of_each(agents: Vec<AgentReport>) -> Vec<AgentReport> {
+    let mut kept: Vec<AgentReport> = Vec::new();
     let mut known: HashMap<(String, Id), Vec<usize>> = HashMap::new();
     for agent in agents {
         let same = known.entry((agent.name.clone(), agent.chassis.clone())).or_default();
@@ -254,7 +254,7 @@ fn one_of_each(agents: Vec<Told>) -> Vec<Told> {
 }
 
 /// A name for each agent: sysName; where it has none or another has the same, with its first address.
-fn name_all(agents: &[Told], draft: &mut Draft) -> Vec<String> {
+fn name_all(agents: &[AgentReport], draft: &mut Draft) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let mut names = Vec::new();
     for agent in agents {
@@ -280,7 +280,7 @@ struct Nodes<'a> {
 }
 
 impl<'a> Nodes<'a> {
-    fn new(agents: &'a [Told]) -> Self {
+    fn new(agents: &'a [AgentReport]) -> Self {
         let mut this = Self { by_chassis: HashMap::new(), by_name: HashMap::new(), by_address: HashMap::new() };
         for (at, agent) in agents.iter().enumerate() {
             if !agent.chassis.bytes.is_empty() {
@@ -317,19 +317,19 @@ mod tests {
         Interface { name: name.to_owned(), mac: vec![2, 0, 0, 0, 0, mac], ..Interface::default() }
     }
 
-    fn agent(name: &str, number: u8) -> Told {
-        Told {
+    fn agent(name: &str, number: u8) -> AgentReport {
+        AgentReport {
             name: name.to_owned(),
             chassis: id(4, &[2, 0, 0, 0, number, 0]),
             addresses: [[192, 0, 2, number].into(), [127, 0, 0, 1].into()].into(),
             interfaces: (1..=2)
                 .map(|index| (index, interface(&format!("eth{index}"), number * 16 + index as u8)))
                 .collect(),
-            ..Told::default()
+            ..AgentReport::default()
         }
     }
 
-    fn neighbour(of: &Told, port: Id) -> Neighbour {
+    fn neighbour(of: &AgentReport, port: Id) -> Neighbour {
         Neighbour { chassis: of.chassis.clone(), port, name: of.name.clone(), ..Neighbour::default() }
     }
 
@@ -348,7 +348,7 @@ mod tests {
         let mut c = c;
         c.neighbours.insert([9, 1, 3], by_alias);
         let mut draft = Draft::default();
-        let again = Told { addresses: [[198, 51, 100, 1].into()].into(), ..a.clone() };
+        let again = AgentReport { addresses: [[198, 51, 100, 1].into()].into(), ..a.clone() };
         gather(vec![a, b, c, again], &mut draft);
         assert_eq!((draft.notes.len(), draft.without_index()), (0, 0), "{:?}", draft.notes);
         let topology = file::read(&draft.toml()).unwrap_or_else(|faults| panic!("{faults:?} in\n{}", draft.toml()));
@@ -385,7 +385,7 @@ mod tests {
         fn whatever_agents_tell_becomes_a_file_that_is_read(
             told in proptest::collection::vec(("[ab\u{1}\u{e9} \"\\\\:]{0,3}", 0u8..3, "[1e:\u{7f}]{0,2}", 0u32..4, 0u8..9), 0..8),
         ) {
-            let agents: Vec<Told> = told
+            let agents: Vec<AgentReport> = told
                 .iter()
                 .map(|(name, chassis, port, number, kind)| {
                     let mut it = agent(&clean(name.as_bytes()), *chassis);

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use ringtap::clock;
-use ringtap_rootcause::topology::lldp::Told;
+use ringtap_rootcause::topology::lldp::AgentReport;
 use ringtap_run::secrets::random;
 use ringtap_snmp::message::{Message, Pdu, Version, parse, tag};
 use ringtap_snmp::refusal::Refusal;
@@ -91,12 +91,16 @@ pub(super) struct Agent {
 
 impl Agent {
     /// Asks an agent for all there is, as the first that it answers to.
-    pub(super) fn ask_all(address: SocketAddr, accesses: Vec<Access>, patience: Patience) -> Result<Told, Fault> {
+    pub(super) fn ask_all(
+        address: SocketAddr,
+        accesses: Vec<Access>,
+        patience: Patience,
+    ) -> Result<AgentReport, Fault> {
         let mut fault = Fault::Silent;
         let until = Instant::now() + LONGEST;
         for access in accesses {
             let mut agent = Self::new(address, access, patience, until)?;
-            let mut told = Told { addresses: [address.ip().to_canonical()].into(), ..Told::default() };
+            let mut told = AgentReport { addresses: [address.ip().to_canonical()].into(), ..AgentReport::default() };
             match agent.walk(&SYS_NAME, &mut told) {
                 Ok(()) => {
                     for column in COLUMNS.iter().chain([&NEIGHBOUR_ADDRESSES]) {
@@ -123,7 +127,7 @@ impl Agent {
         Ok(Self { socket, access, patience, until, id, room, plain: Vec::new(), left: MOST_BYTES })
     }
 
-    fn walk(&mut self, column: &Column, told: &mut Told) -> Result<(), Fault> {
+    fn walk(&mut self, column: &Column, told: &mut AgentReport) -> Result<(), Fault> {
         let mut walk = Walk::new(column.name, MOST_ROWS);
         loop {
             let question = walk.question().clone();

@@ -4,13 +4,13 @@
 
 use std::net::IpAddr;
 
-use ringtap_rootcause::topology::lldp::{Told, address, clean};
+use ringtap_rootcause::topology::lldp::{AgentReport, address, clean};
 use ringtap_snmp::varbind::Value;
 
 /// A column (or an object, whose instance is 0) and what is done with a value of it: the arcs behind the column come with it.
 pub(super) struct Column {
     pub(super) name: &'static [u32],
-    pub(super) put: fn(&mut Told, &[u32], Value<'_>),
+    pub(super) put: fn(&mut AgentReport, &[u32], Value<'_>),
 }
 
 /// sysName (RFC 3418): the first question, by which it is seen who is answered.
@@ -150,19 +150,27 @@ fn address_of(family: u32, arcs: &[u32]) -> Option<IpAddr> {
     address(u8::try_from(family).ok()?, &bytes?)
 }
 
-fn of_interface(told: &mut Told, index: &[u32], put: impl FnOnce(&mut ringtap_rootcause::topology::lldp::Interface)) {
+fn of_interface(
+    told: &mut AgentReport,
+    index: &[u32],
+    put: impl FnOnce(&mut ringtap_rootcause::topology::lldp::Interface),
+) {
     if let &[index] = index {
         put(told.interfaces.entry(index).or_default());
     }
 }
 
-fn of_port(told: &mut Told, index: &[u32], put: impl FnOnce(&mut ringtap_rootcause::topology::lldp::Port)) {
+fn of_port(told: &mut AgentReport, index: &[u32], put: impl FnOnce(&mut ringtap_rootcause::topology::lldp::Port)) {
     if let &[number] = index {
         put(told.ports.entry(number).or_default());
     }
 }
 
-fn of_neighbour(told: &mut Told, index: &[u32], put: impl FnOnce(&mut ringtap_rootcause::topology::lldp::Neighbour)) {
+fn of_neighbour(
+    told: &mut AgentReport,
+    index: &[u32],
+    put: impl FnOnce(&mut ringtap_rootcause::topology::lldp::Neighbour),
+) {
     if let &[mark, port, number] = index {
         put(told.neighbours.entry([mark, port, number]).or_default());
     }

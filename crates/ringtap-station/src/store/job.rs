@@ -9,7 +9,7 @@ use ringtap_snmp::usm::EngineClock;
 
 use crate::act::Entry;
 use crate::alarm::{Alarm, Judgement};
-use crate::outputs::Told;
+use crate::outputs::News;
 use crate::spool::{Head, Kept};
 use crate::store::IncidentChanges;
 
@@ -118,7 +118,7 @@ pub struct Job {
     /// What was done with alarms; the requests of operators among it are done with then.
     pub history: Vec<Entry>,
     /// What was announced and is to be posted.
-    pub told: Vec<Told>,
+    pub told: Vec<News>,
     /// Incidents that changed.
     pub incidents: IncidentChanges,
     /// Clocks of SNMP engines that went on.

@@ -96,7 +96,7 @@ fn a_sleeping_engine_is_woken_once() {
     with_outbox(|outbox| {
         engines.iter_mut().for_each(|engine| engine.cycle_end(outbox));
         // Pairs of both engines.
-        for number in 0..16 {
+        for number in 0..48 {
             engines[0].packet(&packet(&frame((1, number), number.into(), false), 1), outbox);
         }
         engines[0].cycle_end(outbox);
@@ -161,14 +161,14 @@ fn all_that_are_left_share_out_what_engines_handled_that_left() {
 /// Its own thread is gone, and the program may go on for days.
 #[test]
 fn what_waits_for_an_engine_that_left_is_handled_in_its_time() {
-    let mut engines = engines(2, Duration::from_millis(20));
+    let mut engines = engines(2, Duration::from_millis(200));
     let end = (2..).find(|&end| owner_of(&engines, end) == 1).unwrap();
     with_outbox(|outbox| {
         engines[0].packet(&packet(&frame((1, end), 1, false), clock::monotonic_ns()), outbox);
         engines[1].cycle_end(outbox);
         engines[1].retired(outbox);
         assert!(engines[1].inner.0.is_empty(), "what belongs before it may still come");
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(200));
         engines[1].retired(outbox);
         assert_eq!(engines[1].inner.0.len(), 1);
         // The inner handler has its turns, too.

@@ -66,7 +66,7 @@ pub struct Hybrid {
     pub rungs: Vec<Rung>,
 }
 
-/// The defaults are the outcome of a recorded sweep (`benchmarks/record/forecast-sweep.md`, made by
+/// The defaults are the outcome of a recorded sweep (`benchmarks/record/2026-11-21-forecast`, made by
 /// `examples/forecast_sweep.rs`): 600 simulated scenarios scored against an oracle that knows the traffic.
 impl Hybrid {
     /// Default weight for cycles of few packets. 1/16 switched 36 times in 1000 poll periods at the threshold instead

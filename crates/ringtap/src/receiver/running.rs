@@ -98,7 +98,12 @@ impl<H: Handler + Send + 'static> Running<H> {
     /// that serve it beside another interface are that one's.
     pub fn is_finished(&self) -> bool {
         let have_ended = || !self.threads.is_empty() && self.threads.iter().all(JoinHandle::is_finished);
-        self.has_panicked.load(Ordering::Relaxed) || have_ended()
+        self.has_panicked() || have_ended()
+    }
+
+    /// Whether the handler of one of its engines panicked.
+    pub(super) fn has_panicked(&self) -> bool {
+        self.has_panicked.load(Ordering::Relaxed)
     }
 
     /// What happened to the interface that ended the engines, if anything did.
@@ -187,9 +192,11 @@ impl<H: Handler + Send + 'static> Running<H> {
         let panicked = Error::failed("run engine on", &self.interface.name, "the engine thread panicked")
             .way_out("report this as a bug");
         let join = |thread: JoinHandle<Finished<H>>| thread.join().map_err(|_| panicked.clone());
-        let mut engines = self.threads.drain(..).map(join).collect::<Result<Vec<_>>>()?;
+        // All of them, also behind one that panicked: none goes on when this is done.
+        let mut joined: Vec<_> = self.threads.drain(..).map(join).collect();
         self.ringless.stop.pull();
-        engines.extend(self.ringless.threads.drain(..).map(join).collect::<Result<Vec<_>>>()?);
+        joined.extend(self.ringless.threads.drain(..).map(join));
+        let engines = joined.into_iter().collect::<Result<Vec<_>>>()?;
         let snapshots: Vec<_> = self.meters.iter().map(|meters| meters.snapshot()).collect();
         let counters = EngineSnapshot::sum(&snapshots).unwrap_or_else(|| EngineMeters::default().snapshot());
         let ledger = self.ledger_with(&counters);

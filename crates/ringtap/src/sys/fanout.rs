@@ -37,7 +37,8 @@ pub(crate) fn secret() -> u32 {
     RandomState::new().build_hasher().finish() as u32
 }
 
-/// The program; with a `secret` no sender can aim at the socket of somebody else's flow. What has no IP addresses, or has them behind more than two tags, goes to the first socket.
+/// The program; with a `secret` no sender can aim at the socket of somebody else's flow. What has no IP addresses, or has them behind
+/// more than two tags, goes to the first socket.
 pub(super) fn by_addresses(secret: u32) -> Vec<Instruction> {
     let behind_a_tag =
         [&[(LOAD_HALF, 0, 0, NETWORK + 2)][..], &by_ether_type(TAG_BYTES, secret), &[(RETURN, 0, 0, 0)]].concat();

@@ -158,7 +158,8 @@ impl Rule {
         let counts = [self.threshold.map(|it| it.track), self.rate.map(|it| it.track)];
         let by_host =
             |bit: &BitRule| matches!(bit.owner, BitOwner::Source | BitOwner::Destination | BitOwner::BothHosts);
-        counts.into_iter().flatten().any(is_split) || self.bits.iter().any(by_host)
+        let tags_host = self.tag.is_some_and(|tag| tag.owner != TagOwner::Session);
+        counts.into_iter().flatten().any(is_split) || self.bits.iter().any(by_host) || tags_host
     }
 
     /// Whether it asks for nothing that other rules write.

@@ -44,6 +44,8 @@ pub enum DeviceEnd {
     Departed(Departure),
     /// Its engines ended for no known reason.
     Failed,
+    /// One of its engines' handlers panicked, so that nobody handles its flows.
+    Panicked,
 }
 
 /// That a device came to its end.
@@ -92,6 +94,7 @@ impl fmt::Display for DeviceEnd {
         match self {
             Self::Departed(departure) => departure.fmt(f),
             Self::Failed => f.write_str("the device stopped answering"),
+            Self::Panicked => f.write_str("an engine thread panicked"),
         }
     }
 }
@@ -102,6 +105,7 @@ impl DeviceEnd {
         match self {
             Self::Departed(end) => Error::failed(operation, device, end).way_out(end.way_out()),
             Self::Failed => Error::failed(operation, device, self).way_out("what was captured before is complete"),
+            Self::Panicked => Error::failed(operation, device, self).way_out("report this as a bug"),
         }
     }
 }
@@ -336,6 +340,9 @@ impl<H: Handler + Send + 'static> State<H> {
 
 /// Why a device has come to its end by itself, if it has.
 fn end_of<H: Handler + Send + 'static>(running: &Running<H>) -> Option<DeviceEnd> {
+    if running.has_panicked() {
+        return Some(DeviceEnd::Panicked);
+    }
     if let Some(departure) = running.departure() {
         return Some(DeviceEnd::Departed(departure));
     }
