@@ -362,20 +362,16 @@ fn a_handler_that_panics_ends_its_device_with_a_ring_or_without() {
     }
 }
 
-/// What the others hand over is handled by those that stay.
+/// What comes after it is told is handled by those that stay. A panic may print its stack for long.
 #[test]
 fn a_handler_that_panics_leaves_its_flows_to_the_other_device() {
-    const PACKETS: u32 = 20_000;
     let configs = [config(interrupts()), config(interrupts())];
     // Nobody knows which of these are the first engine's; only its handler minds them.
     let doomed: Vec<_> = (200..240).map(|pair| Arrival::there(numbered(pair, 1))).collect();
     let doomed = Script { ending: Ending::Silence, ..Script::of(doomed) };
     let now_ns = monotonic_ns();
-    // Behind the panic and what is told of it.
-    let arrivals: Vec<_> = (0..PACKETS)
-        .map(|number| {
-            Arrival::at(now_ns + 500_000_000 + u64::from(number) * 20_000, numbered((number % 50) as u8, number))
-        })
+    let arrivals: Vec<_> = (0..15_000)
+        .map(|number| Arrival::at(now_ns + u64::from(number) * 200_000, numbered((number % 50) as u8, number)))
         .collect();
     give(&configs[0].interface, vec![Box::new(memory(doomed))]).unwrap();
     give(&configs[1].interface, vec![Box::new(memory(Script::of(arrivals)))]).unwrap();
@@ -384,20 +380,25 @@ fn a_handler_that_panics_leaves_its_flows_to_the_other_device() {
     let handled = Arc::new(AtomicU64::new(0));
     let handlers = [true, false].map(|is_fragile| Counts { handled: Arc::clone(&handled), is_fragile }).into();
     let handlers = devices.join_flows(handlers, demand, &mut Vec::new()).unwrap();
-    let counts: Vec<_> = handlers.iter().map(HandOver::counts).collect();
     let mut running = devices.start(handlers).unwrap();
     let (patience, mut told) = (Instant::now() + Duration::from_secs(60), Vec::new());
+    let mut then = (0, 0);
     while !running.have_ended() {
         assert!(Instant::now() < patience, "it never came to that");
         std::thread::sleep(Duration::from_millis(1));
+        let was_told = !told.is_empty();
         told.extend(running.take_ended());
+        if !was_told && !told.is_empty() {
+            then = (handled.load(Ordering::Relaxed), running.counters().packets);
+        }
     }
     assert_eq!(told[0].end, DeviceEnd::Panicked);
     let line = told[0].line("watch", &["b"]);
     assert!(line.contains("an engine thread panicked") && !line.contains("complete"), "{line}");
+    let received = running.counters().packets;
     assert!(running.finish().is_err());
-    let full: u64 = counts.iter().map(|counts| counts.full()).sum();
-    assert_eq!((handled.load(Ordering::Relaxed), full), (PACKETS.into(), 0));
+    let handled = handled.load(Ordering::Relaxed);
+    assert!(handled - then.0 >= received - then.1, "{handled} handled, {received} received, {then:?} when it was told");
 }
 
 /// Counts packets of pairs below 200; those above may make it panic.
