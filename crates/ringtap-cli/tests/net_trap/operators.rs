@@ -75,6 +75,11 @@ fn net_trap_alarms_are_acknowledged_commented_and_cleared_many_at_once() {
     assert_eq!(history, [("acknowledged", "alice"), ("commented", "bob")]);
     let (table, _) = alarms(TEST, &store, &["list", "--acknowledged"]);
     assert!(table.contains("[acknowledged by alice]") && table.lines().count() == 2, "{table}");
+    let (header, row) = table.trim_end().split_once('\n').unwrap();
+    let heads: Vec<&str> = header.split_whitespace().collect();
+    assert_eq!(heads, ["ID", "STATE", "SEVERITY", "COUNT", "SINCE", "LAST", "SEEN", "SOURCE,", "WHAT"]);
+    assert_eq!(header.find("STATE"), row.find("raised"), "{table}");
+    assert_eq!(row.split_whitespace().next(), Some(first.as_str()), "{table}");
     alarms(TEST, &store, &["ack", &first, "--undo", "--by", "alice"]);
     assert_eq!(alarms(TEST, &store, &["list", "--acknowledged", "--json"]).0, "");
     assert!(refused(TEST, &store, &["ack", &first, "--undo"]).contains("not acknowledged"));
