@@ -31,8 +31,8 @@ use crate::words::{self, Words, one_of, unused_beside};
 
 /// Find attacks: Suricata's rules against an interface or capture files.
 ///
-/// One real-time thread per queue (or --handlers) takes packets, follows flows and streams, matches rules and sends alerts, with bounded
-/// work for each packet. Alerts are EVE JSON with Suricata's field names. The rules' drop and reject are told, not done.
+/// One real-time thread per queue, or more (--handlers), takes packets, follows flows and streams, matches rules and sends
+/// alerts, with bounded work for each packet. Alerts are EVE JSON with Suricata's field names. The rules' drop and reject are told, not done.
 ///
 /// SIGHUP opens the output files again and loads the rules again, without losing a packet; rules that can't be used, or far fewer
 /// than before, leave those in use where they are. Ctrl-C and SIGTERM end it.
@@ -210,8 +210,8 @@ pub struct Args {
     pcap: PcapLogArgs,
     #[command(flatten)]
     live: LiveArgs,
-    /// Threads that handle each interface's packets, 1 to 64: those beyond its queues share out by flow what these receive
-    /// [default: one for each queue]
+    /// Threads that handle each interface's packets, 1 to 64: those beyond its queues share out by flow what these receive, on the
+    /// CPUs behind those of all queues [default: one for each queue]
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true, value_parser = clap::value_parser!(u8).range(1..=64), help_heading = "Threads")]
     handlers: u8,
     #[command(flatten)]

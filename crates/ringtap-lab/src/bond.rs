@@ -10,7 +10,7 @@ use ringtap::receiver::{Backend, Devices, ReceiverConfig, RunningDevices};
 use ringtap::{Error, Result};
 
 use crate::cell::{Cell, Numbers, RECEIVER, SENDER, Traffic, settle, timer, wait_for_carrier};
-use crate::host_use::{ADDRESSES, FAR_HOST, ip};
+use crate::host_use::{ADDRESSES, at_the_far_end, ip};
 use crate::outcome::Outcome;
 
 /// Not bond0, which the kernel's module makes by itself.
@@ -107,27 +107,12 @@ pub(crate) fn bond_that_asks(cell: &Cell) -> Result<Outcome> {
     if let Err(error) = ip(&format!("link add {BOND} {kind}")) {
         return Ok(Outcome::absent(format!("this kernel makes no bond: {error}")));
     }
-    let checked = with_target(target, || answers_are_left(cell));
+    let answering = format!("address add {target}/24 dev {SENDER}");
+    let checked = at_the_far_end(&[answering], || answers_are_left(cell));
     let _ = ip(&format!("link del {BOND}"));
-    for card in [SENDER, RECEIVER] {
-        ip(&format!("link set {card} up"))?;
-        wait_for_carrier(card)?;
-    }
+    ip(&format!("link set {RECEIVER} up"))?;
+    wait_for_carrier(RECEIVER)?;
     checked
-}
-
-/// Has `work` done with a host of this address at the other end; it sends nothing by itself.
-fn with_target<T>(target: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    ip(&format!("netns add {FAR_HOST}"))?;
-    let there = |line: &str| ip(&format!("-n {FAR_HOST} {line}"));
-    let set_up = ip(&format!("link set {SENDER} netns {FAR_HOST}"))
-        .and_then(|()| there(&format!("address add {target}/24 dev {SENDER}")))
-        .and_then(|()| there(&format!("link set {SENDER} up")));
-    let done = set_up.and_then(|()| work());
-    let _ = there(&format!("address flush dev {SENDER}"));
-    there(&format!("link set {SENDER} netns 1"))?;
-    ip(&format!("netns del {FAR_HOST}"))?;
-    done
 }
 
 /// For two seconds, which is twenty questions.

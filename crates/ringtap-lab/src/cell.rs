@@ -18,6 +18,7 @@ use ringtap_testbed::{
     FrameSpec, Generator, GeneratorBackend, GeneratorConfig, Pattern, Profile, SequenceChecker, SequenceReport, Stamp,
 };
 
+use crate::host_use::address_of;
 use crate::interrupts;
 
 /// The card that sends.
@@ -338,8 +339,7 @@ pub(crate) fn wait_for_carrier(interface: &str) -> Result<()> {
 }
 
 fn mac(interface: &str) -> Result<[u8; 6]> {
-    let text = std::fs::read_to_string(format!("/sys/class/net/{interface}/address"))
-        .map_err(|error| Error::os("read the address of", interface, &error))?;
-    let bytes: Vec<u8> = text.trim().split(':').filter_map(|part| u8::from_str_radix(part, 16).ok()).collect();
+    let text = address_of(interface)?;
+    let bytes: Vec<u8> = text.split(':').filter_map(|part| u8::from_str_radix(part, 16).ok()).collect();
     bytes.try_into().map_err(|_| Error::failed("read the address of", interface, format!("{text:?}")))
 }

@@ -161,20 +161,14 @@ fn made(lines: &[&str]) -> Result<bool> {
     ip(&format!("link set {RECEIVER} down"))?;
     let (index, address) = (Interface::find(RECEIVER)?.index.to_string(), address_of(RECEIVER)?);
     let filled = |line: &str| line.replace("CARD", RECEIVER).replace("INDEX", &index).replace("HWADDR", &address);
-    let mut made = true;
-    for line in lines {
-        match make(&filled(line)) {
-            Ok(()) => {}
-            Err(_) if line.contains(" type ") => made = false,
-            Err(error) => {
-                unmake()?;
-                return Err(error);
-            }
-        }
-        if !made {
-            break;
-        }
+    let failed = lines.iter().find_map(|line| Some((line, make(&filled(line)).err()?)));
+    if let Some((line, error)) = &failed
+        && !line.contains(" type ")
+    {
+        unmake()?;
+        return Err(error.clone());
     }
+    let made = failed.is_none();
     ip(&format!("link set {RECEIVER} up"))?;
     if made {
         ip(&format!("link set {UPPER} up"))?;
@@ -194,24 +188,36 @@ fn unmake() -> Result<()> {
 /// Has `work` done with an address at `near`, and another host at the other end.
 fn with_far_host<T>(near: &str, far: &[&str], work: impl FnOnce() -> Result<T>) -> Result<T> {
     ip(&format!("address add {}/24 dev {near}", ADDRESSES[1]))?;
+    let lines: Vec<String> = far
+        .iter()
+        .map(|line| line.replace("CARD", SENDER))
+        .chain([format!("address add {}/24 dev {FAR}", ADDRESSES[0]), format!("link set {FAR} up")])
+        .collect();
+    at_the_far_end(&lines, work)
+}
+
+/// Has `work` done while the other end of the wire is another host's, set up there by these lines for ip(8).
+pub(crate) fn at_the_far_end<T>(lines: &[String], work: impl FnOnce() -> Result<T>) -> Result<T> {
     ip(&format!("netns add {FAR_HOST}"))?;
     ip(&format!("link set {SENDER} netns {FAR_HOST}"))?;
-    let there = |line: &str| ip(&format!("-n {FAR_HOST} {}", line.replace("CARD", SENDER)));
     let set_up = || {
-        there("link set CARD up")?;
-        far.iter().try_for_each(|line| there(line))?;
-        there(&format!("address add {}/24 dev {FAR}", ADDRESSES[0]))?;
-        there(&format!("link set {FAR} up"))
+        there(&format!("link set {SENDER} up"))?;
+        lines.iter().try_for_each(|line| there(line))
     };
     let done = set_up().and_then(|()| work());
     // Back where the other checks need it, whatever came of it.
     let _ = there(&format!("link del {FAR}"));
-    let _ = there("address flush dev CARD");
-    ip(&format!("-n {FAR_HOST} link set {SENDER} netns 1"))?;
+    let _ = there(&format!("address flush dev {SENDER}"));
+    there(&format!("link set {SENDER} netns 1"))?;
     ip(&format!("netns del {FAR_HOST}"))?;
     ip(&format!("link set {SENDER} up"))?;
     wait_for_carrier(SENDER)?;
     done
+}
+
+/// Has ip(8) do something at the far host.
+fn there(line: &str) -> Result<()> {
+    ip(&format!("-n {FAR_HOST} {line}"))
 }
 
 /// As many pings from the far host as [`PINGS`], each of which must be answered.

@@ -45,7 +45,7 @@ impl Changes {
             queues: interface.queues,
             has_new_queues: Arc::clone(has_new_queues),
             spread: reader.map_or_else(Vec::new, read),
-            table: Some(interface).filter(|_| relies_on_card).map_or_else(Vec::new, |it| table_of(it.index)),
+            table: if relies_on_card { table_of(interface.index) } else { Vec::new() },
             ports: interface.port_of.map_or_else(Vec::new, bond::indices),
         }
     }
