@@ -19,7 +19,6 @@ mod report;
 mod summary;
 mod supervise;
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,6 +30,7 @@ use ringtap_run::filter::Filter;
 use ringtap_run::live::Live;
 use ringtap_run::process::Process;
 use ringtap_run::sandbox::Needs;
+use ringtap_web::Places;
 
 pub use accounts::Tally;
 pub use last::KeepLast;
@@ -75,8 +75,8 @@ pub struct Capture {
     pub stats: Option<Duration>,
     /// Reports at intervals are JSON objects.
     pub objects: bool,
-    /// Of interfaces: serve metrics for Prometheus here.
-    pub metrics: Option<SocketAddr>,
+    /// Of interfaces: what is shown while it runs, and where.
+    pub places: Places,
 }
 
 /// A capture that came to its end.
@@ -102,7 +102,7 @@ impl Capture {
             fail_on_loss: false,
             stats: None,
             objects: false,
-            metrics: None,
+            places: Places::default(),
         }
     }
 

@@ -16,11 +16,11 @@ use ringtap::receiver::{
 use ringtap::record::{InterfaceInfo, Recent, RecordSummary, Recorder, SpoolProducer};
 use ringtap::source::StampClock;
 use ringtap::{Error, Result};
-use ringtap_output::metrics as serve;
 use ringtap_run::filter::{Filter, Filtered};
 use ringtap_run::live::{Configured, Live};
 use ringtap_run::process::Process;
 use ringtap_run::units::shown_rate;
+use ringtap_web::View;
 
 use crate::Capture;
 use crate::accounts::{Counters, Unwritten, final_counts};
@@ -70,7 +70,7 @@ impl Job for RunningDevices<Whole> {
 /// Runs a capture from interfaces.
 pub(crate) fn run(capture: &Capture, lives: &[Live], process: &Process, streams: &mut Streams) -> Result<crate::Ended> {
     let lives: Vec<Live> = lives.iter().map(|live| Live { kept_bytes: capture.kept_bytes(), ..live.clone() }).collect();
-    let metrics = capture.metrics.map(serve::bind).transpose()?;
+    let places = capture.places.bind()?;
     let Opened { devices, kinds, policy, steal, mut warnings } = open(capture, &lives)?;
     let mut recording = process.with_file_rights(|| start_recording(capture, &devices, &kinds))?;
     let events = EngineEvents::new(process);
@@ -86,7 +86,10 @@ pub(crate) fn run(capture: &Capture, lives: &[Live], process: &Process, streams:
         sources: running.descriptions().to_vec(),
         filter: kinds.first().and_then(|kind| Some(kind.filter.as_ref()?.text().to_owned())),
     };
-    let shown = metrics.map(|listener| Shown::begin(listener, &facts.interfaces)).transpose()?;
+    let shown = (!capture.places.is_empty()).then(|| Arc::new(Shown::new(&facts.interfaces)));
+    if let Some(shown) = &shown {
+        places.start(Arc::clone(shown) as Arc<dyn View>)?;
+    }
     let mut reporter = Reporter::new(capture, &facts, streams, "timer");
     say_start(capture, &facts, &mut warnings, &mut reporter);
     let (recorder, asked) = (recording.recorder.as_ref(), recording.asked.as_deref());

@@ -1,17 +1,17 @@
 //! The account for Prometheus, in OpenMetrics text.
 //!
-//! Owns the names of the capture's metrics; they are served by `ringtap_output::metrics`.
+//! Owns the names of the capture's metrics; `ringtap-web` serves them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use ringtap::Result;
 use ringtap::ledger::Ledger;
-use ringtap_output::metrics::{Labels, Listener, encoded, engines, labelled, labels, ledgers, start};
+use ringtap_output::metrics::{Labels, encoded, engines, labelled, labels, ledgers};
+use ringtap_web::{Figures, View, down};
 
 use crate::accounts::Tally;
 use crate::supervise::Look;
@@ -38,31 +38,15 @@ struct Now {
 }
 
 impl Shown {
-    /// Begins to answer.
-    ///
-    /// # Errors
-    /// There is no thread to be had.
-    pub(crate) fn begin(listener: Listener, names: &[String]) -> Result<Arc<Self>> {
-        let shown = Arc::new(Self { names: names.to_vec(), now: Mutex::default() });
-        let asked = Arc::clone(&shown);
-        start(listener, move || asked.text())?;
-        Ok(shown)
+    /// Nothing yet of these interfaces.
+    pub(crate) fn new(names: &[String]) -> Self {
+        Self { names: names.to_vec(), now: Mutex::default() }
     }
 
     /// Shows a look; `up` are the names of the interfaces that are.
     pub(crate) fn show(&self, look: Look, engine_cpu: Vec<Option<Duration>>, up: &[&str]) {
         let up = self.names.iter().map(|name| up.contains(&name.as_str())).collect();
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(Now { look, engine_cpu, up });
-    }
-
-    fn text(&self) -> String {
-        let mut registry = Registry::with_prefix("ringtap_capture");
-        if let Some(now) = &*self.now.lock().unwrap_or_else(PoisonError::into_inner) {
-            self.interfaces(&mut registry, now);
-            recording(&mut registry, &now.look);
-            engines(&mut registry, &now.look.counters, &now.engine_cpu);
-        }
-        encoded(&registry)
     }
 
     fn interfaces(&self, registry: &mut Registry, now: &Now) {
@@ -89,6 +73,30 @@ impl Shown {
         registry.register("up", "1 while an interface is up and has a carrier", up);
         let help = "Offered packets that are neither handled nor lost by a known cause; below 0: more were handled";
         registry.register("unaccounted", help, unaccounted);
+    }
+}
+
+impl View for Shown {
+    fn program(&self) -> &'static str {
+        "capture"
+    }
+
+    fn object(&self) -> String {
+        self.names.join(", ")
+    }
+
+    fn metrics(&self) -> String {
+        let mut registry = Registry::with_prefix("ringtap_capture");
+        if let Some(now) = &*self.now.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.interfaces(&mut registry, now);
+            recording(&mut registry, &now.look);
+            engines(&mut registry, &now.look.counters, &now.engine_cpu);
+        }
+        encoded(&registry)
+    }
+
+    fn faults(&self, figures: &Figures) -> Vec<String> {
+        down(figures)
     }
 }
 

@@ -22,7 +22,7 @@ use ringtap_run::units;
 use ringtap_run::waiting::{How, Waiting};
 
 use crate::live::{DPDK, DpdkArgs, LiveArgs, ReportArgs, TuningArgs, of_interfaces_alone, tell};
-use crate::outputs;
+use crate::outputs::{self, PlacesArgs};
 use crate::words::{Words, one_of};
 
 /// Capture packets, to a file or just to measure, and account for every one.
@@ -147,9 +147,8 @@ pub struct Args {
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = arguments::serve_at, conflicts_with_all = ["read", "keep"],
         help_heading = "Recording")]
     pcap_over_ip: Option<SocketAddr>,
-    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "read", help_heading = "Reports")]
-    metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    places: PlacesArgs,
 
     /// Keep the packets of this time in memory, and write them only on SIGUSR1
     #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "write", conflicts_with = "read",
@@ -367,7 +366,7 @@ impl Args {
             fail_on_loss: self.fail_on_loss,
             stats: self.report.stats,
             objects: self.report.json,
-            metrics: self.metrics,
+            places: self.places.clone().into(),
             ..Capture::new(origin)
         }
     }

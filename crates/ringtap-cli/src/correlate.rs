@@ -258,7 +258,7 @@ impl Args {
                 age_ns: self.keep.map(|keep| i64::try_from(keep.as_nanos()).unwrap_or(i64::MAX)),
                 bytes: self.keep_size,
             },
-            metrics: self.service.metrics,
+            places: self.service.places.into(),
             config: self.config,
             outputs,
             user: self.service.user,

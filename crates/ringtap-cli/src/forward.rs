@@ -2,7 +2,6 @@
 //!
 //! Owns the options and where the summary goes. Forwarding is `ringtap-forward`'s.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use ringtap_forward::forward::{self, Options};
 use ringtap_run::units;
 
 use crate::live::{DpdkArgs, LiveArgs, ReportArgs, TuningArgs, WITH_DPDK, tell};
+use crate::outputs::PlacesArgs;
 use crate::words::one_of;
 
 /// Make one wire of two interfaces: what comes by the first leaves by the second, with --both also the other way.
@@ -48,9 +48,8 @@ pub struct Args {
     /// Take options that are not given here from [forward] of this file (see `ringtap config show`)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
-    #[arg(long, value_name = "ADDR:PORT")]
-    metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    places: PlacesArgs,
 
     #[command(flatten)]
     live: LiveArgs,
@@ -111,7 +110,7 @@ fn options(args: Args) -> Options {
         duration: args.duration,
         stats: args.report.stats,
         objects: args.report.json,
-        metrics: args.metrics,
+        places: args.places.into(),
         user: args.live.user,
         no_sandbox: args.live.no_sandbox,
         ..Options::new(first, args.second)

@@ -93,10 +93,10 @@ impl DpdkArgs {
     }
 }
 
-/// Options that say how an interface's packets are waited for and taken, and by which threads: a file has no use for them.
+/// Options that say how an interface's packets are waited for and taken, by which threads, and where it may be looked at: a file has no use for them.
 pub fn of_interfaces_alone(option: &Arg) -> bool {
     let id = option.get_id().as_str();
-    option.get_help_heading().is_some_and(|heading| ["Waiting", "Taking packets"].contains(&heading))
+    option.get_help_heading().is_some_and(|heading| ["Waiting", "Taking packets", "Being looked at"].contains(&heading))
         || ["cpu", "handlers", "priority"].contains(&id)
 }
 

@@ -22,6 +22,7 @@ mod pcap_run;
 mod plan;
 mod sensor;
 mod split;
+mod top;
 mod topology;
 mod trap;
 mod words;
@@ -75,6 +76,7 @@ enum Command {
     Trap(trap::Args),
     Alarms(alarms::Args),
     Topology(topology::Args),
+    Top(top::Args),
     Correlate(correlate::Args),
     Config(config::Args),
     Split(split::Args),
@@ -106,6 +108,7 @@ fn main() -> ExitCode {
         Command::Trap(args) => trap::run(args),
         Command::Alarms(args) => alarms::run(args),
         Command::Topology(args) => topology::run(args),
+        Command::Top(args) => top::run(args),
         Command::Correlate(args) => correlate::run(args),
         Command::Config(args) => config::run(args),
         Command::Sensor(args) => sensor::run(args),

@@ -11,6 +11,7 @@ use ringtap_correlator::options::Brokers;
 use ringtap_output::announce::LineOutputs;
 use ringtap_output::{LogServer, kafka_topic};
 use ringtap_run::units;
+use ringtap_web::{PageAt, Places};
 
 use crate::kafka;
 use crate::words;
@@ -25,12 +26,32 @@ pub fn rotate_packets() -> impl Fn(&str) -> Result<u64, String> + Clone + Send +
     units::size_from(4 << 10, "would begin a new file with each packet or two")
 }
 
+/// Where a running program may be looked at.
+#[derive(Debug, Clone, clap::Args)]
+pub struct PlacesArgs {
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT", help_heading = "Being looked at")]
+    metrics: Option<SocketAddr>,
+    /// Serve a page for people, and the metrics, at http://ADDR:PORT/: an address of loopback, or one beyond it with --web-token
+    #[arg(long, value_name = "ADDR:PORT", help_heading = "Being looked at")]
+    web: Option<SocketAddr>,
+    /// The page opens for who has the token in this file, which nobody else may read
+    #[arg(long, value_name = "FILE", requires = "web", help_heading = "Being looked at")]
+    web_token: Option<PathBuf>,
+}
+
+impl From<PlacesArgs> for Places {
+    fn from(args: PlacesArgs) -> Self {
+        let token = args.web_token;
+        Self { metrics: args.metrics, page: args.web.map(|address| PageAt { address, token }) }
+    }
+}
+
 /// How it runs.
 #[derive(Debug, clap::Args)]
 pub struct ServiceArgs {
-    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    pub places: PlacesArgs,
     /// Once all is set up, go on as this user; the store is made with that user's rights
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,

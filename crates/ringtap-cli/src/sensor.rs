@@ -25,7 +25,7 @@ use ringtap_sensor::{
 use crate::correlate::{self, ended};
 use crate::kafka;
 use crate::live::{DpdkArgs, LiveArgs, WITH_DPDK, of_interfaces_alone, put, tell};
-use crate::outputs;
+use crate::outputs::{self, PlacesArgs};
 use crate::pcap_log::PcapLogArgs;
 use crate::words::{self, Words, one_of, unused_beside};
 
@@ -199,9 +199,8 @@ pub struct Args {
     /// Alerts of each engine that wait for the output thread, and as many other events, with 512 bytes each; more are lost, and counted
     #[arg(long, value_name = "N", default_value = "16384", value_parser = units::count, help_heading = "Outputs")]
     queue: u64,
-    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics
-    #[arg(long, value_name = "ADDR:PORT", requires = "interface", help_heading = "Outputs")]
-    metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    places: PlacesArgs,
     /// Write statistics at this interval
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = units::duration, conflicts_with = "replay", help_heading = "Outputs")]
     stats: Duration,
@@ -430,7 +429,7 @@ fn options(args: Args) -> Result<Options> {
             stats: args.stats,
         },
         config: args.config,
-        metrics: args.metrics,
+        places: args.places.into(),
         profile: args.profile,
         user: args.live.user,
         no_sandbox: args.live.no_sandbox,

@@ -228,7 +228,7 @@ impl Args {
             spool: self.spool,
             buffer: self.buffer,
             retention: Retention { age: self.keep, bytes: self.keep_size },
-            metrics: self.service.metrics,
+            places: self.service.places.into(),
             user: self.service.user,
             keeps_privileges: self.service.no_sandbox,
             duration: self.service.duration,

@@ -112,6 +112,15 @@ fn started(folder: &Path, at: SocketAddr, more: &[&str]) -> Running {
     Running::start(&[&arguments, more].concat(), || TcpStream::connect(at).is_ok())
 }
 
+/// What is served at this path.
+fn served(at: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(at).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {at}\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
 /// Heartbeats of both sensors, as time goes on, until a thing is told.
 fn beat_until(correlator: &mut Running, sensors: &[Sensor], event: &str) -> Value {
     std::thread::scope(|scope| {
@@ -132,8 +141,9 @@ fn beat_until(correlator: &mut Running, sensors: &[Sensor], event: &str) -> Valu
 #[test]
 fn an_attack_seen_by_two_sensors_is_found_by_their_promises() {
     let folder = tempfile::tempdir().unwrap();
-    let (at, metrics) = (free(), free());
-    let mut correlator = started(folder.path(), at, &["--metrics", &metrics.to_string()]);
+    let (at, metrics, page) = (free(), free(), free());
+    let more = ["--metrics", &metrics.to_string(), "--web", &page.to_string()];
+    let mut correlator = started(folder.path(), at, &more);
     let mut sensors = [Sensor::new(0, at), Sensor::new(1, at)];
     let start = now_ns() - 500 * MS;
     let scan = sensors[0].alert(1, start);
@@ -153,11 +163,20 @@ fn an_attack_seen_by_two_sensors_is_found_by_their_promises() {
     let members: Vec<&str> =
         opened["members"].as_array().unwrap().iter().map(|it| it["sensor"].as_str().unwrap()).collect();
     assert_eq!(members, ["a", "b"]);
-    let mut stream = TcpStream::connect(metrics).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
+    let text = served(metrics, "/metrics");
     assert!(text.contains("ringtap_correlate_sensor_heartbeats_total{sensor=\"a\"}"), "{text}");
+    // The page: the incident, once it is stored, and its timeline.
+    let id = opened["id"].as_str().unwrap();
+    let until = Instant::now() + PATIENCE;
+    while !served(page, "/").contains(&format!("href=\"/incident/{id}\"")) {
+        assert!(Instant::now() < until, "{}", served(page, "/"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(served(page, "/").contains("<td><span>heard</span></td>"));
+    let timeline = served(page, &format!("/incident/{id}"));
+    assert!(timeline.contains("Timeline") && timeline.contains("192.0.2.1"), "{timeline}");
+    assert_eq!(timeline.matches("<tr><td>").count(), 2, "{timeline}");
+    assert!(served(page, "/incident/nobody").starts_with("HTTP/1.1 404"));
     let summary = correlator.end().0;
     let of =
         |name: &str| summary["registered"].as_array().unwrap().iter().find(|it| it["sensor"] == name).unwrap().clone();

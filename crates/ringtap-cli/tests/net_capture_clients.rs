@@ -5,7 +5,7 @@ mod capture_support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use capture_support::{Capture, assert_clean, folder, packets_in, send_numbered, testbed, tool};
@@ -53,7 +53,8 @@ fn net_capture_serves_its_account_to_prometheus() {
     testbed.enable_receiver_napi().unwrap();
     let host = testbed.receiver();
     let (_folder, file) = folder();
-    let more = ["--backend", "xdp", "--metrics", "127.0.0.1:9189", "-w", file.to_str().unwrap()];
+    let more =
+        ["--backend", "xdp", "--metrics", "127.0.0.1:9189", "--web", "127.0.0.1:9190", "-w", file.to_str().unwrap()];
     let capture = Capture::start(&testbed, &more);
     send_numbered(&testbed, 50e3, 1000);
     let interface = host.interface().to_owned();
@@ -86,10 +87,22 @@ fn net_capture_serves_its_account_to_prometheus() {
     };
     assert!(text.contains("application/openmetrics-text; version=1.0.0") && text.ends_with("# EOF\n"), "{text}");
     assert!(text.contains("ringtap_capture_engine_cpu_seconds_total{engine=\"0\"}"), "{text}");
+    // The same of its page, on a terminal that is none.
+    let top =
+        || Command::new(capture_support::RINGTAP).args(["top", "127.0.0.1:9190", "--count", "2"]).output().unwrap();
+    let shown = host.run(top).unwrap();
+    let text = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.status.success() && text.matches(&format!("ringtap capture  {interface}")).count() == 2, "{text}");
+    assert!(text.contains("Nothing lost: 1,000 packets came.") && text.contains("lost: ring_full"), "{text}");
     assert_eq!(capture.interrupt().code(), 0);
     // A file is read before anybody would ask.
-    let output = std::process::Command::new(capture_support::RINGTAP);
-    let refused = { output }.args(["capture", "-r", "a.pcap", "--metrics", "127.0.0.1:9189"]).output().unwrap();
-    assert_eq!(refused.status.code(), Some(2));
+    for option in ["--metrics", "--web"] {
+        let mut command = Command::new(capture_support::RINGTAP);
+        let refused = command.args(["capture", "-r", "a.pcap", option, "127.0.0.1:9189"]).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{option}");
+    }
+    // Nobody answers any more.
+    let gone = host.run(top).unwrap();
+    assert!(gone.status.code() == Some(1) && String::from_utf8_lossy(&gone.stderr).contains("127.0.0.1:9190"));
     assert_clean(&testbed);
 }

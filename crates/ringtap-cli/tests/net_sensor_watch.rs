@@ -17,11 +17,13 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(60);
 const METRICS: &str = "127.0.0.1:9187";
 
+const PAGE: &str = "127.0.0.1:9188";
+
 /// What the sensor serves, asked for in its network namespace.
-fn metrics(host: &Host) -> String {
+fn served(host: &Host, at: &str, path: &str) -> String {
     let ask = || {
-        let mut stream = TcpStream::connect(METRICS).unwrap();
-        write!(stream, "GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut stream = TcpStream::connect(at).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {at}\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
@@ -50,13 +52,13 @@ fn net_sensor_says_that_it_is_being_blinded_and_serves_metrics() {
     let testbed = testbed(TEST, TestbedConfig::default());
     let folder = tempfile::tempdir().unwrap();
     let [rules, eve, config] = ["my.rules", "eve.json", "ringtap.toml"].map(|name| folder.path().join(name));
-    std::fs::write(&rules, "alert udp any any -> any any (content:\"EVIL\"; sid:77;)\n").unwrap();
+    std::fs::write(&rules, "alert udp any any -> any any (msg:\"<b>evil</b>\"; content:\"EVIL\"; sid:77;)\n").unwrap();
     std::fs::write(&config, "[blinding]\ninterval = 1\nbad-checksums = 20.0\n").unwrap();
     let host = testbed.receiver();
     ip(host, "link set lo up");
     let mut command = host.command(RINGTAP);
     command.args(["sensor", "-i", host.interface(), "--json", "--backend", "packet", "--flows", "4096"]);
-    command.args(["--metrics", METRICS, "--events", "alert"]);
+    command.args(["--metrics", METRICS, "--web", PAGE, "--events", "alert"]);
     for (option, path) in [("-S", &rules), ("--eve", &eve), ("--config", &config)] {
         command.arg(option).arg(path);
     }
@@ -83,13 +85,18 @@ fn net_sensor_says_that_it_is_being_blinded_and_serves_metrics() {
     ];
     let until = Instant::now() + PATIENCE;
     loop {
-        let text = metrics(host);
+        let text = served(host, METRICS, "/metrics");
         let missing = lines.iter().find(|line| !text.lines().any(|of| of == **line));
         let Some(missing) = missing else { break };
         assert!(Instant::now() < until, "{missing} in {text}");
         std::thread::sleep(Duration::from_millis(100));
     }
+    // The page tells the same, and rules' texts are texts.
+    let page = served(host, PAGE, "/");
+    assert!(page.contains("<td><span>&lt;b&gt;evil&lt;/b&gt;</span></td>") && page.contains("1:77:"), "{page}");
+    assert!(page.contains("198.51.100.7:5000 → 203.0.113.9:9999") && page.contains("Nothing lost"), "{page}");
     let ended = sensor.interrupt();
+    assert!(ended.stderr.contains("the page is at http://127.0.0.1:9188/"), "{}", ended.stderr);
     assert!(ended.stderr.contains("being blinded (bad-checksums): "), "{}", ended.stderr);
     assert_eq!(ended.summary()["alerts"], 1);
 }

@@ -38,6 +38,7 @@ pub mod run;
 pub mod said;
 pub mod status;
 pub mod store;
+mod view;
 
 pub use ringtap_event::{alarm, event, fields, identity, logsource, sensors};
 

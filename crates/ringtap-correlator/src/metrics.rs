@@ -1,5 +1,5 @@
 //! Owns: the names of the correlator's metrics.
-//! Does not: serve them; `ringtap_output::metrics` does.
+//! Does not: serve them; `ringtap-web` does.
 
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;

@@ -1,6 +1,6 @@
 //! What a correlator is asked to do.
 
-use std::net::SocketAddr;
+use ringtap_web::Places;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -72,8 +72,8 @@ pub struct Options {
     pub retention: Retention,
     /// Configuration: a webhook, and registered sensors.
     pub config: Option<PathBuf>,
-    /// Serve metrics here.
-    pub metrics: Option<SocketAddr>,
+    /// What is shown, and where.
+    pub places: Places,
     /// Announcements as lines.
     pub outputs: LineOutputs,
     /// Go on as this user once all is set up.
@@ -106,7 +106,7 @@ impl Options {
             log_size: LOG_SIZE,
             retention: Retention::default(),
             config: None,
-            metrics: None,
+            places: Places::default(),
             outputs: LineOutputs::default(),
             user: None,
             keeps_privileges: false,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use ringtap::clock;
 use ringtap::{Error, Result};
 use ringtap_output::announce::{self, Outputs};
-use ringtap_output::{Announced, Severity, metrics, printable};
+use ringtap_output::{Announced, Severity, printable};
 use ringtap_run::beside;
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
@@ -19,6 +19,7 @@ use ringtap_run::sandbox::Needs;
 use ringtap_run::service_manager::Notifier;
 use ringtap_run::signals::{Hangup, Heard, Signals};
 use ringtap_sigma::Automaton;
+use ringtap_web::Bound;
 
 use crate::config::{self, Config};
 use crate::correlator::{Correlator, Report, SensorCounts, Settings, Way};
@@ -37,12 +38,13 @@ use crate::render;
 use crate::rules::Rules;
 use crate::sensors::{Now, Timing};
 use crate::status::Status;
+use crate::view::Page;
 
 /// How long to wait for an event before signals are looked at.
 const LOOK: Duration = Duration::from_millis(20);
 /// What came in is on the disk after this.
 const SYNC: Duration = Duration::from_millis(100);
-/// How old metrics may be.
+/// How old may be what is shown.
 const SHARED: Duration = Duration::from_secs(1);
 /// From one progress line to the next.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -252,9 +254,9 @@ struct Running {
     explainer: Option<Explainer>,
     /// The store could not be written when it was tried last: said once.
     is_failing: bool,
-    /// Where metrics are asked for, until somebody answers.
-    metrics: Option<metrics::Listener>,
-    /// As of the last second, for whoever asks for metrics.
+    /// Where it is looked at, until somebody answers.
+    places: Option<Bound>,
+    /// As of the last second, for whoever looks.
     shared: Option<Arc<Mutex<Status>>>,
 }
 
@@ -268,7 +270,7 @@ impl Running {
     ) -> Result<Self> {
         let rules = Rules::read_for_use(&options.rules)?;
         say_rejected(&rules);
-        let metrics = options.metrics.map(metrics::bind).transpose()?;
+        let places = (!options.places.is_empty()).then(|| options.places.bind()).transpose()?;
         let automaton = rules.automaton;
         let explainer = options.explain.then(|| Explainer::new(&automaton, settings.bounds, settings.disorder_ns));
         let open = || Correlator::open(automaton, settings, options.store.as_deref(), now());
@@ -293,18 +295,16 @@ impl Running {
             reopen,
             explainer,
             is_failing,
-            metrics,
+            places,
             shared,
         })
     }
 
     fn go(mut self, options: &Options, asked: Asked<'_>, show: &mut impl FnMut(Event<'_>)) -> Result<()> {
-        if let Some(listener) = self.metrics.take() {
-            let shared = Arc::new(Mutex::new(self.status(options)));
-            self.shared = Some(Arc::clone(&shared));
-            metrics::start(listener, move || {
-                crate::metrics::text(&shared.lock().unwrap_or_else(PoisonError::into_inner))
-            })?;
+        if let Some(places) = self.places.take() {
+            let status = Arc::new(Mutex::new(self.status(options)));
+            self.shared = Some(Arc::clone(&status));
+            places.start(Arc::new(Page { status, store: options.store.clone() }))?;
         }
         let ended = self.watch(options, asked, show);
         let is_live = self.source.is_live();

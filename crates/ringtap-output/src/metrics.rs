@@ -1,7 +1,6 @@
-//! Owns: `/metrics` for Prometheus: one small HTTP thread, and what metrics of all programs share.
-//! Does not: know any program's metrics. Meant for loopback; who binds it elsewhere shows the account to whoever asks.
+//! Owns: what metrics of all programs share, as text for Prometheus.
+//! Does not: know any program's metrics, or serve them (`ringtap-web`).
 
-use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -15,55 +14,6 @@ use prometheus_client::registry::{Registry, Unit};
 use ringtap::histogram::HistogramSnapshot;
 use ringtap::ledger::Ledger;
 use ringtap::meters::EngineSnapshot;
-use ringtap::{Error, Result};
-
-/// A listening HTTP server.
-pub struct Listener(tiny_http::Server);
-
-/// Listens.
-///
-/// # Errors
-/// The address is taken or not ours.
-pub fn bind(address: SocketAddr) -> Result<Listener> {
-    let server = tiny_http::Server::http(address).map_err(|error| match error.downcast_ref::<std::io::Error>() {
-        Some(error) => Error::os("serve metrics at", address.to_string(), error),
-        None => Error::failed("serve metrics at", address.to_string(), error),
-    })?;
-    if !address.ip().is_loopback() {
-        eprintln!("ringtap: metrics at {address} are open to whoever can reach this address");
-    }
-    Ok(Listener(server))
-}
-
-/// Starts the thread, which asks for the `text` of each answer; it ends with the process.
-///
-/// # Errors
-/// There is no thread to be had.
-pub fn start(listener: Listener, text: impl Fn() -> String + Send + 'static) -> Result<()> {
-    let serve = move || {
-        for request in listener.0.incoming_requests() {
-            let path = request.url().split('?').next().unwrap_or_default();
-            let response = if path == "/metrics" {
-                tiny_http::Response::from_string(text())
-            } else {
-                tiny_http::Response::from_string("the metrics are at /metrics\n").with_status_code(404)
-            };
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            let header = tiny_http::Header::from_bytes("Content-Type", kind);
-            let response = match header {
-                Ok(header) if path == "/metrics" => response.with_header(header),
-                _ => response,
-            };
-            // Whoever asked may have gone.
-            let _ = request.respond(response);
-        }
-    };
-    std::thread::Builder::new()
-        .name("ringtap-metrics".to_owned())
-        .spawn(serve)
-        .map(drop)
-        .map_err(|error| Error::os("start the thread of", "the metrics", &error))
-}
 
 /// Upper edges of the buckets of latencies, nanoseconds; one more is open.
 const EDGES_NS: [u64; 9] =

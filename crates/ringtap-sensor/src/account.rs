@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ringtap::histogram::HistogramSnapshot;
@@ -14,6 +14,7 @@ use ringtap_detect::Counters;
 use crate::record::RuleKey;
 use crate::rules::Used;
 use crate::session::Surroundings;
+use crate::view::Latest;
 
 /// How often an engine tells, nanoseconds, and how often what it told is looked at.
 const INTERVAL_NS: u64 = 1_000_000_000;
@@ -202,11 +203,12 @@ impl Account {
     }
 }
 
-/// What whoever asks for metrics is shown.
+/// What whoever looks is shown.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     pub(crate) account: Mutex<Account>,
-    pub(crate) by_rule: Arc<ByRule>,
+    pub(crate) by_rule: ByRule,
+    pub(crate) latest: Latest,
 }
 
 #[cfg(test)]

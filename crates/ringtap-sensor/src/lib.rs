@@ -51,6 +51,7 @@ mod statistics;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod view;
 
 pub use catalogue::{Catalogue, RuleText};
 pub use community::community_id;

@@ -13,7 +13,6 @@ use ringtap::meters::EngineSnapshot;
 use ringtap::receiver::{Device, DeviceOutcome, Devices, Ended as DeviceEnded, Outcome, PortOutcome, RunningDevices};
 use ringtap::source::StampClock;
 use ringtap::{Error, Result};
-use ringtap_output::metrics as serve;
 use ringtap_run::live::{Configured, Live};
 use ringtap_run::notes;
 use ringtap_wire::LinkType;
@@ -22,11 +21,11 @@ use crate::account::{self, NotInspected};
 use crate::alarms::{self, Plain, Sender, Way};
 use crate::correlating::Correlate;
 use crate::inspector::Inspector;
-use crate::metrics;
 use crate::options::Options;
 use crate::session::{EngineFeed, Engines, Feed, FromInterfaces, Session};
 use crate::shedding::Waits;
 use crate::summary::{Ended, Ending, InterfaceAccount, Run};
+use crate::view::Page;
 
 /// The engines, and the last device to end where that ended all of them.
 struct Watched {
@@ -65,7 +64,7 @@ impl Engines for Watched {
 pub(crate) fn run(options: &Options, lives: &[Live], correlate: Option<Correlate>) -> Result<Run> {
     lives.iter().try_for_each(Live::check)?;
     let mut session = Session::begin(options, correlate)?;
-    let metrics = options.metrics.map(serve::bind).transpose()?;
+    let places = options.places.bind()?;
     let Opened { mut devices, feed, demand, beats, mut warnings } = open(&session, lives)?;
     let stamps: Vec<StampClock> = feed.engines.iter().map(|engine| engine.stamps).collect();
     let (mut around, inspectors) = session.surround(feed)?;
@@ -75,10 +74,8 @@ pub(crate) fn run(options: &Options, lives: &[Live], correlate: Option<Correlate
     let reaches = asked.iter_mut().zip(stamps).map(|(handler, stamps)| handler.reach(stamps)).collect::<Result<_>>()?;
     let handed: Vec<Arc<hand_over::Counts>> = handlers.iter().map(HandOver::counts).collect();
     let running = session.process.start(devices, handlers, session.needs(), &mut warnings)?;
-    if let Some(listener) = metrics {
-        let shown = Arc::clone(&around.shown);
-        serve::start(listener, move || metrics::text(&shown))?;
-    }
+    let page = Page { shown: Arc::clone(&around.shown), interfaces: running.names().join(", ") };
+    places.start(Arc::new(page))?;
     session.begin_heart(&mut around, reaches, beats)?;
     for warning in &warnings {
         notes::warn(warning);

@@ -1,6 +1,6 @@
 //! The account for Prometheus, in OpenMetrics text.
 //!
-//! Owns the names of the sensor's metrics; they are served by `ringtap_output::metrics`.
+//! Owns the names of the sensor's metrics; `ringtap-web` serves them.
 
 use std::sync::PoisonError;
 

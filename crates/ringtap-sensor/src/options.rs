@@ -11,6 +11,7 @@ use ringtap_datagram::SensorId;
 use ringtap_detect::Policy;
 use ringtap_output::{KafkaTarget, LogServer};
 use ringtap_run::live::Live;
+use ringtap_web::Places;
 
 /// Everything a sensor can be told.
 #[derive(Debug, Clone)]
@@ -25,8 +26,8 @@ pub struct Options {
     pub outputs: OutputOptions,
     /// `ringtap.toml` (docs/sensor.md); what is said here goes before it.
     pub config: Option<PathBuf>,
-    /// Serve metrics here; of interfaces alone.
-    pub metrics: Option<SocketAddr>,
+    /// What is shown, and where; of interfaces alone.
+    pub places: Places,
     /// Measure what each rule costs.
     pub profile: bool,
     /// User to go on as once all is set up.
@@ -47,7 +48,7 @@ impl Options {
             bounds: Bounds::default(),
             outputs: OutputOptions::default(),
             config: None,
-            metrics: None,
+            places: Places::default(),
             profile: false,
             user: None,
             no_sandbox: false,

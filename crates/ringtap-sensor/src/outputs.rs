@@ -10,7 +10,7 @@ use ringtap::clock;
 use ringtap_datagram::{Listener, Message, Stamps};
 use ringtap_output::{Announced, Counts, KafkaTarget, Output, Severity, Work};
 
-use crate::account::ByRule;
+use crate::account::Shown;
 use crate::alarms::{self, Plain};
 use crate::blinding::Change;
 use crate::catalogue::Catalogue;
@@ -125,7 +125,7 @@ pub(crate) struct Outputs {
     line: Vec<u8>,
     counts: Arc<Counts>,
     wishes: Arc<Wishes>,
-    by_rule: Arc<ByRule>,
+    shown: Arc<Shown>,
     started: Instant,
     /// Records taken from the queue.
     pub(crate) taken: u64,
@@ -143,7 +143,7 @@ impl Outputs {
         (to_correlator, own): (Option<ToCorrelator>, Option<Box<dyn Listener>>),
         counts: Arc<Counts>,
         wishes: Arc<Wishes>,
-        by_rule: Arc<ByRule>,
+        shown: Arc<Shown>,
     ) -> Result<Self> {
         let (mut lines, mut alerts) = (Vec::new(), Vec::new());
         if let Some(path) = &options.eve {
@@ -167,7 +167,7 @@ impl Outputs {
             line: Vec::with_capacity(4096),
             counts,
             wishes,
-            by_rule,
+            shown,
             started: Instant::now(),
             taken: 0,
         })
@@ -251,7 +251,8 @@ impl Work<Record> for Outputs {
             }
         }
         if let Record::Alert(alert) = &record {
-            self.by_rule.count(alert.rule);
+            self.shown.by_rule.count(alert.rule);
+            self.shown.latest.keep(alert, &self.writer.catalogue);
             if let Some(to) = &mut self.to_correlator {
                 to.tell(&alarms::message(alert, &to.who));
             }
@@ -279,7 +280,7 @@ impl Work<Record> for Outputs {
 }
 
 /// A rule's priority as a severity.
-fn severity(priority: u8) -> Severity {
+pub(crate) fn severity(priority: u8) -> Severity {
     match priority {
         0 | 1 => Severity::Critical,
         2 => Severity::Major,

@@ -47,6 +47,7 @@ use crate::rules::in_use::RulesInUse;
 use crate::rules::{self, Loaded};
 use crate::shedding::{Shedding, Waits};
 use crate::summary::Ending;
+use crate::view::Latest;
 
 /// How often to look at what wakes nobody: the interface, an engine's end, programs that came back.
 const LOOK: Duration = Duration::from_millis(100);
@@ -192,7 +193,8 @@ impl<'o> Session<'o> {
         let (recorder, packet_logs) = log.unzip();
         let mut packet_logs = packet_logs.into_iter().flatten();
         let (counts, line_counts, wishes) = (Arc::default(), Arc::<Counts>::default(), Arc::<Wishes>::default());
-        let shown = Arc::<Shown>::default();
+        let has_page = self.options.places.page.is_some();
+        let shown = Arc::new(Shown { latest: Latest::wanted(has_page), ..Shown::default() });
         let who = self.identity.as_ref().map(|identity| Arc::clone(&identity.who));
         let writer = Writer {
             interface: live.as_ref().and_then(|live| live.name.clone()),
@@ -206,15 +208,22 @@ impl<'o> Session<'o> {
             ..Writer::default()
         };
         let own = self.teller.take();
-        // Alerts are counted by rule for metrics.
-        let others = self.config.snmp.is_some() || plain.is_some() || own.is_some() || self.options.metrics.is_some();
+        // Alerts are counted by rule for metrics, and kept for the page.
+        let others = self.config.snmp.is_some() || plain.is_some() || own.is_some() || !self.options.places.is_empty();
         let wanted = Wanted::by(outputs, others);
         let (queue, ends, heartbeats) = self.process.with_file_rights(|| {
             let snmp = self.config.snmp.as_ref();
-            let by_rule = Arc::clone(&shown.by_rule);
             let told = who.map(|who| ToCorrelator::open(who, &outputs.alarms, plain, Arc::clone(&line_counts)));
             let told = (told.transpose()?, own);
-            let work = Outputs::open(outputs, snmp, writer, told, Arc::clone(&counts), Arc::clone(&wishes), by_rule)?;
+            let work = Outputs::open(
+                outputs,
+                snmp,
+                writer,
+                told,
+                Arc::clone(&counts),
+                Arc::clone(&wishes),
+                Arc::clone(&shown),
+            )?;
             // Of each engine, for alerts and for all else, where that is wanted.
             let room = Room { slots: outputs.queue, bytes: (outputs.queue * SLOT_BYTES).max(MOST_BYTES) };
             let of_logs = if wanted.logs() { room } else { Room { slots: 1, bytes: 0 } };

@@ -9,6 +9,7 @@ use ringtap::{Error, Result};
 use ringtap_output::{Severity, printable, printable_json};
 use ringtap_rootcause::Step;
 use ringtap_run::units;
+use ringtap_web::{Branch, Cell};
 use serde_json::Value as Json;
 
 use crate::rootcause::{RULE, json, member};
@@ -79,7 +80,7 @@ pub(crate) fn show(out: &mut impl Write, store: &Store, id: &str, json: bool) ->
                 "rule {RULE}, {closed}; {seen} of {expected} symptoms seen, confidence {confidence:.3}{revised}"
             )?;
         }
-        Tree::of(&it).print(out, "")?;
+        print(out, &Tree::of(&it).branches(), "")?;
         out.flush()
     };
     Ok(print())
@@ -132,13 +133,13 @@ fn row(out: &mut impl Write, it: &StoredIncident, members: u64) -> io::Result<()
 
 /// An element, what it makes fail, and the alarms that say so.
 #[derive(Default)]
-struct Tree<'a> {
+pub(crate) struct Tree<'a> {
     alarms: Vec<&'a StoredMember>,
     below: Vec<(&'a Step, Self)>,
 }
 
 impl<'a> Tree<'a> {
-    fn of(it: &'a StoredIncident) -> Self {
+    pub(crate) fn of(it: &'a StoredIncident) -> Self {
         let mut this = Self::default();
         for member in &it.members {
             let mut at = &mut this;
@@ -155,26 +156,28 @@ impl<'a> Tree<'a> {
         this
     }
 
-    fn print(&self, out: &mut impl Write, indent: &str) -> io::Result<()> {
-        let count = self.alarms.len() + self.below.len();
-        let mut at = 0;
-        let mut branch = || {
-            at += 1;
-            if at == count { ("└─ ", "   ") } else { ("├─ ", "│  ") }
-        };
-        for it in &self.alarms {
+    /// As texts: alarms before what lies below, each with the page that it leads to.
+    pub(crate) fn branches(&self) -> Vec<Branch> {
+        let alarms = self.alarms.iter().map(|it| {
             let (what, since) = (format!("{} {}", it.condition, it.object), units::shown_time(it.since_ns));
-            let what = format!("{} of {}", what.trim_end(), it.resource);
-            writeln!(out, "{indent}{}{}  (alarm {}, {since})", branch().0, printable(&what), it.alarm)?;
-        }
-        for (step, below) in &self.below {
-            let (turn, rest) = branch();
+            let text = format!("{} of {}  (alarm {}, {since})", what.trim_end(), it.resource, it.alarm);
+            Branch { what: Cell::from(text).to(format!("/alarm/{}", it.alarm)), below: Vec::new() }
+        });
+        let below = self.below.iter().map(|(step, below)| {
             let because = if step.because.is_empty() { String::new() } else { format!(": {}", step.because) };
-            writeln!(out, "{indent}{turn}{}{because}", printable(&step.element.0))?;
-            below.print(out, &format!("{indent}{rest}"))?;
-        }
-        Ok(())
+            Branch { what: format!("{}{because}", step.element.0).into(), below: below.branches() }
+        });
+        alarms.chain(below).collect()
     }
+}
+
+fn print(out: &mut impl Write, branches: &[Branch], indent: &str) -> io::Result<()> {
+    for (at, branch) in branches.iter().enumerate() {
+        let (turn, rest) = if at + 1 == branches.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        writeln!(out, "{indent}{turn}{}", printable(&branch.what.text))?;
+        print(out, &branch.below, &format!("{indent}{rest}"))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -214,7 +217,7 @@ mod tests {
             ],
         };
         let mut out = Vec::new();
-        Tree::of(&it).print(&mut out, "").unwrap();
+        print(&mut out, &Tree::of(&it).branches(), "").unwrap();
         let expected = "\
 ├─ linkDown of core\u{fffd}  (alarm 4, TIME)
 └─ power:p

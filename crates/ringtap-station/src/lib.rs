@@ -58,4 +58,5 @@ mod text;
 mod tls;
 pub mod top;
 pub mod topology;
+mod view;
 pub mod waker;

@@ -34,7 +34,7 @@ pub struct Form<'a> {
 /// # Errors
 /// There is none, or the store can't be read.
 pub fn find(store: &Store, id: u64) -> Result<Alarm> {
-    store.alarms()?.into_iter().find(|alarm| alarm.id == id).ok_or_else(|| {
+    store.alarm(id)?.ok_or_else(|| {
         Error::failed("find", format!("alarm {id}"), "there is none with this number")
             .way_out("`ringtap alarms list --all` shows the numbers")
     })

@@ -1,6 +1,6 @@
 //! The account for Prometheus, in OpenMetrics text.
 //!
-//! Owns the names of the station's metrics; they are served by `ringtap_output::metrics`.
+//! Owns the names of the station's metrics; `ringtap-web` serves them.
 
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ringtap::receiver::Backend;
 use ringtap_run::dpdk::DpdkOptions;
+use ringtap_web::Places;
 
 use crate::store::Retention;
 pub use ringtap_output::announce::LineOutputs;
@@ -45,8 +46,8 @@ pub struct Options {
     pub buffer: u64,
     /// What the store keeps.
     pub retention: Retention,
-    /// Serve metrics here.
-    pub metrics: Option<SocketAddr>,
+    /// What is shown, and where.
+    pub places: Places,
     /// Go on as this user once all is set up.
     pub user: Option<String>,
     /// Keep all privileges.

@@ -6,13 +6,12 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ringtap::receiver::{Backend, Departure, DeviceEnd, Devices};
 use ringtap::{Error, Result};
-use ringtap_output::metrics as serve;
 use ringtap_rootcause::Topology;
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
@@ -20,6 +19,7 @@ use ringtap_run::sandbox::Needs;
 use ringtap_run::service_manager::Notifier;
 use ringtap_run::signals::{Hangup, Heard, Signals};
 use ringtap_snmp::names::Names;
+use ringtap_web::Bound;
 
 use crate::admission::Senders;
 use crate::cause::CauseCounts;
@@ -37,8 +37,9 @@ use crate::spool::{self, Service, SpoolConsumer};
 use crate::status::{Sources, Status};
 use crate::store::Store;
 use crate::terms::TermsFile;
+use crate::view::Page;
 use crate::waker::Waker;
-use crate::{metrics, mibs, topology};
+use crate::{mibs, topology};
 
 /// How often signals and the end are looked for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -82,7 +83,7 @@ struct Opened {
     bound: Vec<sockets::Bound>,
     answers: Vec<UdpSocket>,
     listeners: Vec<stream::Listener>,
-    metrics: Option<serve::Listener>,
+    shown: Bound,
 }
 
 impl Opened {
@@ -113,8 +114,8 @@ impl Opened {
                 listeners.push(stream::listen(address, Some(Arc::clone(&tls)))?);
             }
         }
-        let metrics = options.metrics.map(serve::bind).transpose()?;
-        Ok(Self { devices, bound, answers, listeners, metrics })
+        let shown = options.places.bind()?;
+        Ok(Self { devices, bound, answers, listeners, shown })
     }
 }
 
@@ -166,7 +167,7 @@ struct Receiving {
 }
 
 impl Receiving {
-    /// Starts them; gives what is left of `opened`: sockets for answers and the metrics' listener.
+    /// Starts them; gives what is left of `opened`: sockets for answers, and where it is looked at.
     fn start(
         opened: Opened,
         senders: &Arc<RwLock<Senders>>,
@@ -174,8 +175,8 @@ impl Receiving {
         waker: &Arc<Waker>,
         sources: &mut Sources,
         stop: &Arc<AtomicBool>,
-    ) -> Result<(Self, Vec<UdpSocket>, Option<serve::Listener>)> {
-        let Opened { devices, bound, answers, listeners, metrics } = opened;
+    ) -> Result<(Self, Vec<UdpSocket>, Bound)> {
+        let Opened { devices, bound, answers, listeners, shown } = opened;
         let (copied, framing) = (Arc::<Copied>::default(), Arc::default());
         let mut this = Self { threads: Vec::new(), ring: None, copied, own: None, consumers: Vec::new(), framing };
         let mut beside = spool_bytes;
@@ -203,7 +204,7 @@ impl Receiving {
             let parts = stream::Parts { listeners, senders: Arc::clone(senders), producer, framing, stop };
             this.threads.push(stream::start(parts, sources)?);
         }
-        Ok((this, answers, metrics))
+        Ok((this, answers, shown))
     }
 }
 
@@ -271,7 +272,7 @@ impl Station {
         let managers = config.managers(&names)?.into_iter().chain(of_options).collect();
         let forward = forward::Opened::open(managers, &options.snmp)?;
         let senders = Arc::new(RwLock::new(config.senders()));
-        let (receiving, sockets, listener) =
+        let (receiving, sockets, shown) =
             Receiving::start(opened, &senders, options.spool as usize, &waker, &mut sources, &stop)?;
         let Receiving { threads, ring, copied, own, consumers, framing } = receiving;
         let judge = config.judge(&store, &names)?;
@@ -294,10 +295,14 @@ impl Station {
         let pipeline = Pipeline::start(parts)?;
         sources.attach(&pipeline, framing);
         let sources = Arc::new(sources);
-        if let Some(listener) = listener {
-            let sources = Arc::clone(&sources);
-            serve::start(listener, move || metrics::text(&sources.status()))?;
-        }
+        let page = Page {
+            sources: Arc::clone(&sources),
+            places: places(options),
+            names: Arc::clone(&names),
+            folder: options.store.clone(),
+            store: Mutex::default(),
+        };
+        shown.start(Arc::new(page))?;
         let spool = options.outputs.kafka.as_ref().map(|target| &target.spool);
         let needs = Needs {
             rings: ring.is_some(),

@@ -14,12 +14,12 @@ use ringtap::receiver::{
 use ringtap::source::StampClock;
 use ringtap::transmit::TransmitRing;
 use ringtap::{Error, Result};
-use ringtap_output::metrics as serve;
 use ringtap_run::live::{Configured, Live};
 use ringtap_run::notes;
 use ringtap_run::process::{Process, Terms};
 use ringtap_run::sandbox::Needs;
 use ringtap_run::signals::{Hangup, Heard};
+use ringtap_web::View;
 
 use super::accounts::{LaneCounts, Tally};
 use super::handler::{Forwarder, Lane, Limit};
@@ -78,7 +78,7 @@ pub(super) fn run(options: &Options) -> Result<Done> {
         user: options.user.as_deref(),
         keeps_privileges: options.no_sandbox,
     })?;
-    let metrics = options.metrics.map(serve::bind).transpose()?;
+    let places = options.places.bind()?;
     let Opened { devices, forwarders, counts, limit, health, facts, indices, mut warnings } = open(options)?;
     let dropped = indices.map(dropped_by);
     let needs = Needs { rings: true, removes: options.first.dpdk.socket_folders().collect(), ..Needs::default() };
@@ -86,16 +86,12 @@ pub(super) fn run(options: &Options) -> Result<Done> {
     warnings.iter().for_each(|warning| notes::warn(warning));
     notes::say(&format!("forwarding {} ({}, {})", facts.wire(), facts.backend(), facts.manner()));
     let started = Instant::now();
-    let shown = metrics.map(|listener| begin_to_show(listener, &facts)).transpose()?;
+    let shown = (!options.places.is_empty()).then(|| Arc::new(Shown::new(facts.clone())));
+    if let Some(shown) = &shown {
+        places.start(Arc::clone(shown) as Arc<dyn View>)?;
+    }
     let run = Run { options, facts, running, counts, limit, health, indices, dropped, started, shown };
     run.complete(&process, warnings)
-}
-
-fn begin_to_show(listener: serve::Listener, facts: &Facts) -> Result<Arc<Shown>> {
-    let shown = Arc::new(Shown::new(facts.clone()));
-    let asked = Arc::clone(&shown);
-    serve::start(listener, move || asked.text())?;
-    Ok(shown)
 }
 
 /// Both interfaces, which have to be two ends of different wires.

@@ -1,6 +1,6 @@
 //! The account for Prometheus, in OpenMetrics text.
 //!
-//! Owns the names of the forwarder's metrics; they are served by `ringtap_output::metrics`.
+//! Owns the names of the forwarder's metrics; `ringtap-web` serves them.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use prometheus_client::registry::{Registry, Unit};
 use ringtap::histogram::HistogramSnapshot;
 use ringtap::meters::{EngineMeters, EngineSnapshot};
 use ringtap_output::metrics::{Labels, Latency, encoded, engines, labelled, labels, ledgers};
+use ringtap_web::{Figures, View, down};
 
 use super::report::{Facts, Look};
 use crate::counts::Cause;
@@ -40,8 +41,22 @@ impl Shown {
     pub(crate) fn show(&self, now: Now) {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
+}
 
-    pub(crate) fn text(&self) -> String {
+impl View for Shown {
+    fn program(&self) -> &'static str {
+        "forward"
+    }
+
+    fn object(&self) -> String {
+        self.facts.wire()
+    }
+
+    fn faults(&self, figures: &Figures) -> Vec<String> {
+        down(figures)
+    }
+
+    fn metrics(&self) -> String {
         let mut registry = Registry::with_prefix("ringtap_forward");
         if let Some(now) = &*self.now.lock().unwrap_or_else(PoisonError::into_inner) {
             directions(&mut registry, &self.facts, &now.look);

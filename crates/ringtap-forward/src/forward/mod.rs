@@ -12,12 +12,12 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use ringtap::receiver::Backend;
 use ringtap::{Error, Result};
 use ringtap_run::live::Live;
+use ringtap_web::Places;
 use serde::Serialize;
 
 pub use report::Summary;
@@ -41,8 +41,8 @@ pub struct Options {
     pub stats: Option<Duration>,
     /// Reports are JSON objects.
     pub objects: bool,
-    /// Address and port to serve metrics at.
-    pub metrics: Option<SocketAddr>,
+    /// What is shown, and where.
+    pub places: Places,
     /// User to go on as.
     pub user: Option<String>,
     /// Keep all privileges.
@@ -61,7 +61,7 @@ impl Options {
             duration: None,
             stats: None,
             objects: false,
-            metrics: None,
+            places: Places::default(),
             user: None,
             no_sandbox: false,
         }

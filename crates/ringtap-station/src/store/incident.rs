@@ -168,6 +168,32 @@ impl Store {
         read().map_err(|error| self.wrong("read the store", &error))
     }
 
+    /// Open incidents, at most `limit`, the latest first, each with how many alarms it has; and how many are open.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn open_incidents(&self, limit: u64) -> Result<(Vec<(StoredIncident, u64)>, u64)> {
+        if !self.has_incidents()? {
+            return Ok((Vec::new(), 0));
+        }
+        let read = || -> rusqlite::Result<_> {
+            let open = "closed_ns IS NULL";
+            let all = self
+                .connection
+                .query_row(&format!("SELECT count(*) FROM incident WHERE {open}"), [], |row| row.get(0))?;
+            let mut members = self.connection.prepare_cached("SELECT count(*) FROM member WHERE incident = ?")?;
+            let mut found =
+                self.connection.prepare_cached(&format!("{INCIDENT} WHERE {open} ORDER BY id DESC LIMIT ?"))?;
+            let counted = found.query_map([limit], incident)?.map(|it| {
+                let it = it?;
+                let count = members.query_row([it.id], |row| row.get(0))?;
+                Ok((it, count))
+            });
+            Ok((counted.collect::<rusqlite::Result<_>>()?, all))
+        };
+        read().map_err(|error| self.wrong("read the store", &error))
+    }
+
     /// The incident with this number, with its members in the order in which they were raised.
     ///
     /// # Errors

@@ -60,13 +60,48 @@ impl Store {
     /// # Errors
     /// The database can't be read, or holds what is no alarm.
     pub fn alarms(&self) -> Result<Vec<Alarm>> {
+        self.select_alarms("1 ORDER BY id LIMIT ?", i64::MAX as u64)
+    }
+
+    /// The alarm with this number.
+    ///
+    /// # Errors
+    /// As of [`Store::alarms`].
+    pub fn alarm(&self, id: u64) -> Result<Option<Alarm>> {
+        Ok(self.select_alarms("id = ?", id)?.pop())
+    }
+
+    /// Raised alarms, at most `limit`: the gravest first, of these the latest.
+    ///
+    /// # Errors
+    /// As of [`Store::alarms`].
+    pub fn raised_alarms(&self, limit: u64) -> Result<Vec<Alarm>> {
+        self.select_alarms(
+            "NOT cleared ORDER BY CASE severity WHEN 'critical' THEN 0 WHEN 'major' THEN 1 WHEN 'minor' THEN 2
+             WHEN 'warning' THEN 3 ELSE 4 END, changed_ns DESC, id LIMIT ?",
+            limit,
+        )
+    }
+
+    /// How many alarms are raised.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn raised_count(&self) -> Result<u64> {
+        self.connection
+            .query_row("SELECT count(*) FROM alarm WHERE NOT cleared", [], |row| row.get(0))
+            .map_err(|error| self.wrong("read the store", &error))
+    }
+
+    /// Those of a condition with one value in it.
+    fn select_alarms(&self, which: &str, value: u64) -> Result<Vec<Alarm>> {
         let read = || -> rusqlite::Result<Vec<Alarm>> {
-            let mut statement = self.connection.prepare_cached(
+            let mut statement = self.connection.prepare_cached(&format!(
                 "SELECT id, resource, condition, object, severity, cleared, count, changes, first_ns, last_ns, changed_ns,
                  last_notification, flapping, penalty, suppressed, operator, event_type, probable_cause, origin, security, known,
-                 expired, acknowledged_by, acknowledged_ns, maintenance FROM alarm ORDER BY id",
-            )?;
-            let alarms = statement.query_map([], |row| {
+                 expired, acknowledged_by, acknowledged_ns, maintenance FROM alarm WHERE {which}"
+            ))?;
+            let alarms = statement.query_map([value], |row| {
                 Ok(Alarm {
                     id: row.get(0)?,
                     key: Key { resource: row.get(1)?, condition: row.get(2)?, object: row.get(3)? },

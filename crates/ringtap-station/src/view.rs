@@ -1,0 +1,228 @@
+//! Owns: what a running station shows to whoever looks at its page: its account, incidents and alarms, as its store has them.
+//! Does not: serve it, or draw it (`ringtap-web`); change anything. It reads beside the station and never delays it.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ringtap::{Result, clock};
+use ringtap_output::Severity;
+use ringtap_run::units::{grouped, shown_age, shown_time};
+use ringtap_snmp::names::Names;
+use ringtap_web::{Branch, Cell, Figures, Item, Part, Table, View};
+
+use crate::alarm::Alarm;
+use crate::incidents::Tree;
+use crate::status::Sources;
+use crate::store::{Store, StoredIncident};
+use crate::{metrics, render};
+
+/// Rows of each list.
+const ROWS: u64 = 200;
+/// Notifications on an alarm's page.
+const NOTIFICATIONS: u64 = 20;
+
+/// A running station's page.
+pub(crate) struct Page {
+    pub(crate) sources: Arc<Sources>,
+    pub(crate) places: String,
+    pub(crate) names: Arc<Names>,
+    pub(crate) folder: PathBuf,
+    /// Open as long as it can be read.
+    pub(crate) store: Mutex<Option<Store>>,
+}
+
+impl Page {
+    fn read<T>(&self, ask: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
+        let mut open = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = match open.take() {
+            Some(store) => store,
+            None => Store::open_beside(&self.folder)?,
+        };
+        let answer = ask(&store)?;
+        *open = Some(store);
+        Ok(answer)
+    }
+
+    fn alarms(&self, store: &Store) -> Result<Table> {
+        let (alarms, all) = (store.raised_alarms(ROWS)?, store.raised_count()?);
+        let now_ns = clock::realtime_ns();
+        let row = |alarm: &Alarm| {
+            vec![
+                Cell::from(alarm.id.to_string()).to(format!("/alarm/{}", alarm.id)),
+                alarm.severity.into(),
+                Cell::from(alarm.key.resource.clone()),
+                format!("{} {}", render::condition(alarm, &self.names), alarm.key.object).into(),
+                grouped(alarm.count).into(),
+                shown_time(alarm.changed_ns).into(),
+                shown_age(alarm.last_ns, now_ns).into(),
+                alarm.acknowledged.as_ref().map_or_else(String::new, |it| format!("acknowledged by {}", it.by)).into(),
+            ]
+        };
+        Ok(Table {
+            id: "alarms",
+            title: "Raised alarms, the gravest first".to_owned(),
+            columns: &["Alarm", "Severity", "Source", "What", "Count", "Since", "Last seen", ""],
+            rows: alarms.iter().map(row).collect(),
+            note: note(alarms.len(), all, "ringtap alarms list"),
+        })
+    }
+
+    fn incidents(store: &Store) -> Result<Table> {
+        let (incidents, all) = store.open_incidents(ROWS)?;
+        let row = |(it, alarms): &(StoredIncident, u64)| {
+            vec![
+                Cell::from(it.id.to_string()).to(format!("/incident/{}", it.id)),
+                level(&it.level),
+                it.title.clone().into(),
+                grouped(*alarms).into(),
+                shown_time(it.opened_ns).into(),
+            ]
+        };
+        Ok(Table {
+            id: "incidents",
+            title: "Open incidents: what broke".to_owned(),
+            columns: &["Incident", "Level", "What", "Alarms", "Since"],
+            rows: incidents.iter().map(row).collect(),
+            note: note(incidents.len(), all, "ringtap alarms list --incidents"),
+        })
+    }
+
+    fn alarm(&self, store: &Store, id: u64) -> Result<Option<Item>> {
+        let Some(alarm) = store.alarm(id)? else { return Ok(None) };
+        let state = if alarm.cleared { "cleared" } else { "raised" };
+        let mut facts = vec![
+            ("State", Cell::from(if alarm.flapping { format!("{state}, flapping") } else { state.to_owned() })),
+            ("Severity", alarm.severity.into()),
+            ("Source", alarm.key.resource.clone().into()),
+            ("Condition", render::condition(&alarm, &self.names).into()),
+            ("Object", alarm.key.object.clone().into()),
+            ("Notifications", grouped(alarm.count).into()),
+            ("First", shown_time(alarm.first_ns).into()),
+            ("Changed", shown_time(alarm.changed_ns).into()),
+            ("Last seen", shown_time(alarm.last_ns).into()),
+        ];
+        if let Some(incident) = store.incident_of(id)? {
+            facts
+                .push(("Explained by", Cell::from(format!("incident {incident}")).to(format!("/incident/{incident}"))));
+        }
+        if let Some(it) = &alarm.acknowledged {
+            facts.push(("Acknowledged by", it.by.clone().into()));
+        }
+        if alarm.maintenance {
+            facts.push(("Maintenance", "its source is in a maintenance window".into()));
+        }
+        let acts = store.history(id)?.into_iter().map(|entry| {
+            let what = serde_json::to_value(&entry.act).ok().and_then(|act| act.as_str().map(str::to_owned));
+            vec![
+                Cell::from(shown_time(entry.at_ns)),
+                what.unwrap_or_default().into(),
+                entry.operator.unwrap_or_else(|| "by time".to_owned()).into(),
+                entry.comment.unwrap_or_default().into(),
+            ]
+        });
+        let history = Table {
+            id: "history",
+            title: "What was done".to_owned(),
+            columns: &["Time", "What", "By", "Comment"],
+            rows: acts.collect(),
+            note: None,
+        };
+        let told = store.latest(id, NOTIFICATIONS)?.into_iter().rev().map(|stored| {
+            let said = render::notification(&stored, &self.names, false);
+            vec![Cell::from(shown_time(stored.at_ns)), stored.source.into(), said.to_string().into()]
+        });
+        let told = Table {
+            id: "notifications",
+            title: format!("Latest notifications, {NOTIFICATIONS} at most"),
+            columns: &["Time", "From", "What it says"],
+            rows: told.collect(),
+            note: None,
+        };
+        let parts = [history, told].into_iter().filter(|table| !table.rows.is_empty()).map(Part::Table).collect();
+        Ok(Some(Item { title: format!("Alarm {id}"), facts, parts }))
+    }
+
+    fn incident(store: &Store, id: u64) -> Result<Option<Item>> {
+        let Some(it) = store.incident(id)? else { return Ok(None) };
+        let cause = &it.cause;
+        let state = match (it.closed_ns, it.merged_into) {
+            (None, _) => "open".into(),
+            (Some(at), None) => Cell::from(format!("over since {}", shown_time(at))),
+            (Some(_), Some(into)) => {
+                Cell::from(format!("its alarms belong to incident {into}")).to(format!("/incident/{into}"))
+            }
+        };
+        let mut facts = vec![
+            ("State", state),
+            ("Level", level(&it.level)),
+            ("Since", shown_time(it.opened_ns).into()),
+            ("Alarms", grouped(it.members.len() as u64).into()),
+        ];
+        if cause.class.is_empty() {
+            facts.push(("Cause", "nothing in the topology explains it".into()));
+        } else {
+            facts.push(("Symptoms", format!("{} seen of {} expected", cause.seen, cause.expected).into()));
+            facts.push(("Confidence", format!("{:.3}", f64::from(cause.confidence) / 1000.0).into()));
+        }
+        if cause.revisions > 0 {
+            facts.push(("Revised", format!("{} times", cause.revisions).into()));
+        }
+        let tree: Vec<Branch> = Tree::of(&it).branches();
+        let parts = vec![Part::Tree("What explains what", tree)];
+        Ok(Some(Item { title: format!("Incident {id}: {}", it.title), facts, parts }))
+    }
+}
+
+impl View for Page {
+    fn program(&self) -> &'static str {
+        "trap"
+    }
+
+    fn object(&self) -> String {
+        self.places.clone()
+    }
+
+    fn metrics(&self) -> String {
+        metrics::text(&self.sources.status())
+    }
+
+    fn faults(&self, figures: &Figures) -> Vec<String> {
+        let is_failing = figures.sum("store_failing").is_some_and(|value| value > 0.0);
+        let fault = is_failing.then(|| self.sources.status().error).flatten();
+        fault.map(|error| format!("The store can't be written: {error}")).into_iter().collect()
+    }
+
+    fn lists(&self) -> Vec<Table> {
+        let read = |store: &Store| Ok([Self::incidents(store)?, self.alarms(store)?]);
+        match self.read(read) {
+            Ok(tables) => tables.into(),
+            Err(error) => {
+                let (id, title) = ("alarms", "Alarms".to_owned());
+                vec![Table { id, title, note: Some(error.to_string()), ..Table::default() }]
+            }
+        }
+    }
+
+    fn item(&self, kind: &str, id: &str) -> Option<Item> {
+        let id = id.parse().ok()?;
+        let read = |store: &Store| match kind {
+            "alarm" => self.alarm(store, id),
+            "incident" => Self::incident(store, id),
+            _ => Ok(None),
+        };
+        // What can't be read is said on the first page.
+        self.read(read).ok().flatten()
+    }
+}
+
+fn level(level: &str) -> Cell {
+    Cell { severity: Severity::from_level(level), ..level.into() }
+}
+
+fn note(shown: usize, all: u64, command: &str) -> Option<String> {
+    match all {
+        0 => Some("none".to_owned()),
+        all if all > shown as u64 => Some(format!("{shown} of {}; all of them: {command}", grouped(all))),
+        _ => None,
+    }
+}

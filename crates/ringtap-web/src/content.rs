@@ -1,0 +1,102 @@
+//! Owns: what a program hands to the page beside its metrics: tables, trees, and what a row leads to.
+//! Does not: know markup; texts are texts.
+
+use ringtap_output::Severity;
+use serde_json::{Value, json};
+
+/// A list, and what was left out of it.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    /// Its name within the page: small letters.
+    pub id: &'static str,
+    /// Its heading.
+    pub title: String,
+    /// Headings of the columns.
+    pub columns: &'static [&'static str],
+    /// As many cells each as there are columns.
+    pub rows: Vec<Vec<Cell>>,
+    /// Said below it: what is not shown, or why there is nothing.
+    pub note: Option<String>,
+}
+
+impl Table {
+    /// As an object.
+    pub(crate) fn json(&self) -> Value {
+        let cell = |cell: &Cell| {
+            let mut object = json!({"text": cell.text});
+            if let Some(severity) = cell.severity {
+                object["severity"] = severity.name().into();
+            }
+            object
+        };
+        let rows: Vec<Vec<Value>> = self.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+        json!({"id": self.id, "title": self.title, "columns": self.columns, "rows": rows, "note": self.note})
+    }
+}
+
+/// A text in a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// The text.
+    pub text: String,
+    /// Path within the page that it leads to.
+    pub link: Option<String>,
+    /// How grave what it says is.
+    pub severity: Option<Severity>,
+}
+
+impl Cell {
+    /// It leads to this path, such as `/alarm/7`.
+    #[must_use]
+    pub fn to(mut self, path: String) -> Self {
+        self.link = Some(path);
+        self
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl From<Severity> for Cell {
+    fn from(severity: Severity) -> Self {
+        Self { severity: Some(severity), ..severity.name().into() }
+    }
+}
+
+/// An element of a tree.
+#[derive(Debug, Clone, Default)]
+pub struct Branch {
+    /// What it is.
+    pub what: Cell,
+    /// What follows from it.
+    pub below: Vec<Branch>,
+}
+
+/// What a row leads to: a page of its own.
+#[derive(Debug, Clone, Default)]
+pub struct Item {
+    /// Its heading.
+    pub title: String,
+    /// What is known of it: name and value.
+    pub facts: Vec<(&'static str, Cell)>,
+    /// What follows.
+    pub parts: Vec<Part>,
+}
+
+/// A part of such a page.
+#[derive(Debug, Clone)]
+pub enum Part {
+    /// A tree below a heading.
+    Tree(&'static str, Vec<Branch>),
+    /// A table, or a timeline.
+    Table(Table),
+}
