@@ -7,10 +7,10 @@
 
 use std::sync::atomic::Ordering;
 
-use ringtap::burst::BURST_MAX;
 use ringtap::clock;
 use ringtap::pacer::{Pacer, Wait};
-use ringtap::source::{AnySource, Source, StampClock};
+use ringtap::receiver::Intake;
+use ringtap::source::{AnySource, Source};
 
 use crate::abi::PacketHeader;
 use crate::live::{End, Live};
@@ -19,42 +19,19 @@ use crate::wait::{Signal, Woken};
 
 /// Timer waits longer than this also listen to pcap_breakloop; shorter ones end soon enough by themselves.
 const LONG_WAIT_NS: u64 = 50_000_000;
-/// How often the two clocks are compared, for sources that stamp by CLOCK_MONOTONIC.
-const CLOCKS_NS: u64 = 1_000_000_000;
 /// The most one dispatch handles before it returns, as a bufferful is to libpcap.
 const BUFFERFUL: u64 = 16_384;
 
 /// The rings, and how far they were shown.
-pub struct Intake {
-    sources: Vec<AnySource>,
+pub struct Rings {
+    intake: Intake,
     pacer: Pacer,
-    /// The source whose burst is shown, its packets, and how many of them were.
-    turn: usize,
-    burst: Vec<Shown>,
+    /// How many packets of the burst were shown.
     shown: usize,
     /// Packets since the pacer was last asked.
     handled: u64,
     /// Until when nobody needs to look (CLOCK_MONOTONIC, ns); 0: no such instant.
     not_before_ns: u64,
-    /// What to add to CLOCK_MONOTONIC for CLOCK_REALTIME, and when that was found out.
-    offset_ns: i64,
-    offset_at_ns: u64,
-}
-
-/// A packet of a burst that its source keeps.
-pub struct Shown {
-    start: *const u8,
-    pub len: u32,
-    pub wire_len: u32,
-    pub arrival_ns: u64,
-}
-
-impl Shown {
-    /// The captured bytes.
-    pub fn data(&self) -> &[u8] {
-        // SAFETY: its source holds the frame as long as the burst is not ended, which empties the list this is in.
-        unsafe { std::slice::from_raw_parts(self.start, self.len as usize) }
-    }
 }
 
 /// Where a call stands: plain data, so that it may vanish with the stack.
@@ -99,59 +76,14 @@ impl Sleep {
     }
 }
 
-impl Intake {
+impl Rings {
     pub fn new(sources: Vec<AnySource>, pacer: Pacer) -> Self {
-        Self {
-            sources,
-            pacer,
-            turn: 0,
-            burst: Vec::with_capacity(BURST_MAX),
-            shown: 0,
-            handled: 0,
-            not_before_ns: 0,
-            offset_ns: clock::monotonic_to_realtime_ns(),
-            offset_at_ns: clock::monotonic_ns(),
-        }
+        Self { intake: Intake::new(sources), pacer, shown: 0, handled: 0, not_before_ns: 0 }
     }
 
     /// Gives back what was shown; what was not stays with its source.
     fn end_burst(&mut self) {
-        if !self.burst.is_empty() {
-            self.burst.clear();
-            self.sources[self.turn].receive().end_after(std::mem::take(&mut self.shown));
-        }
-    }
-
-    /// Takes the next burst of the sources from this one on; `false`: the round is over.
-    fn take_burst(&mut self, from: usize) -> bool {
-        for (turn, source) in self.sources.iter_mut().enumerate().skip(from) {
-            let burst = source.receive();
-            self.burst.extend(burst.iter().map(|packet| Shown {
-                start: packet.data.as_ptr(),
-                len: packet.data.len() as u32,
-                wire_len: packet.wire_len,
-                arrival_ns: packet.arrival_ns,
-            }));
-            burst.end_after(0);
-            if !self.burst.is_empty() {
-                (self.turn, self.shown) = (turn, 0);
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Arms every source; whether packets are there.
-    fn arm(&mut self) -> bool {
-        // Each one, also after the first that is ready.
-        self.sources.iter_mut().fold(false, |ready, source| source.arm() | ready)
-    }
-
-    fn compare_clocks(&mut self, now_ns: u64) {
-        if now_ns.saturating_sub(self.offset_at_ns) > CLOCKS_NS {
-            self.offset_ns = clock::monotonic_to_realtime_ns();
-            self.offset_at_ns = now_ns;
-        }
+        self.intake.end_burst(std::mem::take(&mut self.shown));
     }
 }
 
@@ -175,23 +107,22 @@ impl Live {
 
     /// The next packet of the burst at hand that passes.
     pub fn next_packet(&self, call: &mut Call) -> Option<(PacketHeader, *const u8)> {
-        let mut intake = self.intake.try_borrow_mut().ok()?;
-        let intake = &mut *intake;
+        let mut rings = self.rings.try_borrow_mut().ok()?;
+        let rings = &mut *rings;
         if call.limit == Some(call.delivered) {
             return None;
         }
         self.enters();
-        let is_monotonic = |source: &AnySource| source.stamp_clock() == StampClock::Monotonic;
+        let offset_ns = rings.intake.offset_ns();
         let mut found = None;
-        while let Some(packet) = intake.burst.get(intake.shown) {
+        while let Some(packet) = rings.intake.burst().get(rings.shown) {
             if self.breaking.load(Ordering::Acquire) {
                 break;
             }
-            intake.shown += 1;
-            intake.handled += 1;
+            rings.shown += 1;
+            rings.handled += 1;
             call.round += 1;
-            let offset_ns = if is_monotonic(&intake.sources[intake.turn]) { intake.offset_ns } else { 0 };
-            if let Some(header) = self.judge(intake.turn, packet, offset_ns) {
+            if let Some(header) = self.judge(rings.intake.turn(), packet, offset_ns) {
                 call.delivered += 1;
                 found = Some((header, packet.start));
                 break;
@@ -206,69 +137,69 @@ impl Live {
     /// # Errors
     /// pcap_breakloop was called; the interface is gone; another call on this capture is interrupted by this one.
     pub fn proceed(&self, call: &mut Call) -> Result<Next, End> {
-        let Ok(mut intake) = self.intake.try_borrow_mut() else {
+        let Ok(mut rings) = self.rings.try_borrow_mut() else {
             return Err(End::Failed("packets can't be read from within another reading of this capture".to_owned()));
         };
         self.enters();
-        let next = self.step(call, &mut intake);
+        let next = self.step(call, &mut rings);
         if !matches!(next, Ok(Next::Packets | Next::Sleep(_))) {
-            intake.end_burst();
+            rings.end_burst();
             if self.waiting.has_descriptor() {
-                self.set_signal(&mut intake);
+                self.set_signal(&mut rings);
             }
         }
-        drop(intake);
+        drop(rings);
         self.leaves();
         next
     }
 
-    fn step(&self, call: &mut Call, intake: &mut Intake) -> Result<Next, End> {
+    fn step(&self, call: &mut Call, rings: &mut Rings) -> Result<Next, End> {
         if let Some((sleep, woken)) = call.woken.take() {
-            if let Some(ended) = self.awake(call, intake, sleep, woken)? {
+            if let Some(ended) = self.awake(call, rings, sleep, woken)? {
                 return Ok(ended);
             }
-        } else if call.found == 0 && call.round == 0 && call.blocking && intake.not_before_ns > clock::monotonic_ns() {
+        } else if call.found == 0 && call.round == 0 && call.blocking && rings.not_before_ns > clock::monotonic_ns() {
             // The pacer's last word holds between two calls as well: looking earlier would find less for the same price.
-            let sleep = Sleep { instant_ns: Some(intake.not_before_ns), deadline_ns: None };
-            intake.not_before_ns = 0;
+            let sleep = Sleep { instant_ns: Some(rings.not_before_ns), deadline_ns: None };
+            rings.not_before_ns = 0;
             return Ok(Next::Sleep(sleep));
         }
         loop {
             if call.limit == Some(call.delivered) {
-                intake.not_before_ns = 0;
+                rings.not_before_ns = 0;
                 return Ok(Next::Done(call.delivered));
             }
             if self.has_broken() {
                 return Err(End::Broken);
             }
-            let from = if intake.burst.is_empty() { 0 } else { intake.turn + 1 };
-            intake.end_burst();
-            if intake.take_burst(from) {
+            let from = if rings.intake.burst().is_empty() { 0 } else { rings.intake.turn() + 1 };
+            rings.end_burst();
+            if rings.intake.take_burst(from) {
                 return Ok(Next::Packets);
             }
             // All sources were looked at.
             let round = std::mem::take(&mut call.round);
             call.found += round;
             if !call.endless && call.found >= BUFFERFUL && call.delivered > 0 {
-                intake.not_before_ns = 0;
+                rings.not_before_ns = 0;
                 return Ok(Next::Done(call.delivered));
             }
             if round == 0 {
-                return self.wait(call, intake);
+                return self.wait(call, rings);
             }
-            if intake.handled >= BUFFERFUL {
+            if rings.handled >= BUFFERFUL {
                 self.keep_counts(clock::monotonic_ns());
             }
         }
     }
 
     /// The rings are empty: how to wait, unless the call is done.
-    fn wait(&self, call: &Call, intake: &mut Intake) -> Result<Next, End> {
+    fn wait(&self, call: &Call, rings: &mut Rings) -> Result<Next, End> {
         let now_ns = clock::monotonic_ns();
-        intake.compare_clocks(now_ns);
+        rings.intake.compare_clocks(now_ns);
         self.keep_counts(now_ns);
-        let wait = intake.pacer.next(now_ns, std::mem::take(&mut intake.handled));
-        intake.not_before_ns = if let Wait::Timer(instant_ns) = wait { instant_ns } else { 0 };
+        let wait = rings.pacer.next(now_ns, std::mem::take(&mut rings.handled));
+        rings.not_before_ns = if let Wait::Timer(instant_ns) = wait { instant_ns } else { 0 };
         if !call.endless && call.delivered > 0 {
             return Ok(Next::Done(call.delivered));
         }
@@ -302,13 +233,13 @@ impl Live {
     /// Arms the devices' interrupts; whether there is something to look at all the same.
     fn is_ready(&self) -> bool {
         self.enters();
-        let ready = self.intake.try_borrow_mut().is_ok_and(|mut intake| intake.arm());
+        let ready = self.rings.try_borrow_mut().is_ok_and(|mut rings| rings.intake.arm());
         self.leaves();
         ready || self.breaking.load(Ordering::Acquire)
     }
 
     /// What a sleep's end means to the call; `Some`: it is done.
-    fn awake(&self, call: &mut Call, intake: &mut Intake, sleep: Sleep, woken: Woken) -> Result<Option<Next>, End> {
+    fn awake(&self, call: &mut Call, rings: &mut Rings, sleep: Sleep, woken: Woken) -> Result<Option<Next>, End> {
         match woken {
             Woken::Link => self.check_link()?,
             Woken::Failed(source) => self.clear_error(source)?,
@@ -317,7 +248,7 @@ impl Live {
         let mut timed_out = woken == Woken::TimedOut;
         if let Some(instant_ns) = sleep.instant_ns {
             self.check_news()?;
-            intake.sources.iter_mut().for_each(Source::poll_device);
+            rings.intake.sources_mut().iter_mut().for_each(Source::poll_device);
             // The pacer's instant is no end of the client's patience.
             timed_out = sleep
                 .deadline_ns
@@ -334,11 +265,11 @@ impl Live {
     }
 
     /// Sets the client's descriptor to what the pacer said, or to "now" where packets are left.
-    fn set_signal(&self, intake: &mut Intake) {
-        let instant_ns = intake.not_before_ns;
+    fn set_signal(&self, rings: &mut Rings) {
+        let instant_ns = rings.not_before_ns;
         let signal = if instant_ns > 0 {
             Signal::At(instant_ns)
-        } else if intake.arm() {
+        } else if rings.intake.arm() {
             Signal::Now
         } else {
             Signal::Interrupt

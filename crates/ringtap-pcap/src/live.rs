@@ -16,11 +16,11 @@ use libc::{c_int, timeval};
 use ringtap::clock;
 use ringtap::ledger::Cause;
 use ringtap::pacer::Pacer;
-use ringtap::receiver::{Attachment, Departure};
+use ringtap::receiver::{Attachment, Departure, Shown};
 use ringtap::source::{AnySource, Backend, Source};
 
 use crate::abi::{Instruction, PCAP_D_IN, PCAP_D_INOUT, PCAP_D_OUT, PacketHeader, Stat};
-use crate::call::{Intake, Shown};
+use crate::call::Rings;
 use crate::filter::{self, Program};
 use crate::wait::Waiting;
 
@@ -66,7 +66,7 @@ pub struct Parts {
 /// One activated capture.
 pub struct Live {
     // Dropped in this order: sources before what they are attached by.
-    pub(crate) intake: RefCell<Intake>,
+    pub(crate) rings: RefCell<Rings>,
     /// Only ever tried: it may be a signal handler that asks, on the thread that has it.
     attachment: Mutex<Attachment>,
     pub(crate) waiting: Waiting,
@@ -162,7 +162,7 @@ impl Live {
             since_ns: 0,
         };
         Ok(Self {
-            intake: RefCell::new(Intake::new(sources, pacer)),
+            rings: RefCell::new(Rings::new(sources, pacer)),
             link_events: attachment.link_events().as_raw_fd(),
             is_loopback: attachment.interface().is_loopback(),
             attachment: Mutex::new(attachment),
@@ -222,7 +222,7 @@ impl Live {
         }
         let program = verdict.incoming.as_ref().filter(|_| kind == Kind::Incoming).unwrap_or(&verdict.program);
         let whole = verdict.speaks_of_tags;
-        verdict.takes_all || program.takes(packet.data(), packet.wire_len, whole, &mut verdict.scratch)
+        verdict.takes_all || program.takes(data_of(packet), packet.wire_len, whole, &mut verdict.scratch)
     }
 
     fn header(&self, packet: &Shown, offset_ns: i64) -> PacketHeader {
@@ -506,6 +506,12 @@ impl Counts {
         // The structure's counters are 32 bits wide and wrap, as libpcap's do.
         Some(Stat { received: received as u32, dropped: dropped as u32, dropped_by_interface: before as u32 })
     }
+}
+
+/// The captured bytes.
+fn data_of(packet: &Shown) -> &[u8] {
+    // SAFETY: its source holds the frame as long as the burst is not ended, which empties the list this is borrowed from.
+    unsafe { std::slice::from_raw_parts(packet.start, packet.len as usize) }
 }
 
 /// What an interface's leaving is to a call.

@@ -40,6 +40,23 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// All of them, in the order of a packet's way.
+    pub const ALL: [Self; 13] = [
+        Self::Nic,
+        Self::DriverQueue,
+        Self::Softnet,
+        Self::NoSocket,
+        Self::RingFull,
+        Self::FillRingEmpty,
+        Self::Oversize,
+        Self::InvalidDescriptor,
+        Self::LeftAtLimit,
+        Self::HandOverFull,
+        Self::Shed,
+        Self::SlowOutput,
+        Self::OutputFailed,
+    ];
+
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -215,6 +232,13 @@ mod tests {
         let mut ledger = ledger();
         ledger.undeliver(Cause::Shed, 30);
         assert_eq!((ledger.delivered, ledger.lost(), ledger.unaccounted()), (50, 42, Some(3)));
+    }
+
+    #[test]
+    fn all_causes_are_listed_in_their_order() {
+        assert!(Cause::ALL.is_sorted_by(|a, b| a < b));
+        // The last one; a new one has its place before this check.
+        assert_eq!(Cause::ALL.len(), Cause::OutputFailed as usize + 1);
     }
 
     #[test]

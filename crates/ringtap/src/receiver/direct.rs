@@ -66,6 +66,14 @@ impl Attachment {
         self.lookout.look(self.shared.yields.as_deref())
     }
 
+    /// Leaves all packets to the host from now on, where steering takes them; when it returns, AF_XDP rings stand still. What they
+    /// hold is still the caller's. The other queues are ended by [`Source::quiesce`](crate::Source::quiesce).
+    pub fn shut(&self) {
+        if let Some(steering) = &self.shared.steering {
+            steering.shut();
+        }
+    }
+
     /// The ledger as of now, `delivered` being what the caller took off the rings; off by what they hold at the moment.
     pub fn ledger(&mut self, delivered: u64) -> Ledger {
         self.shared.ledger(delivered)
