@@ -7,6 +7,7 @@ MANDIR     ?= $(PREFIX)/share/man/man1
 # Rules of the correlator, each with its test.
 RULESDIR   ?= $(PREFIX)/share/ringtap/rules/correlation
 LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
 # Apart from the system's libpcap: nothing finds this folder unless it is told to.
 PCAPDIR    ?= $(PREFIX)/lib/ringtap
 PCAPMANDIR ?= $(PREFIX)/share/man/man7
@@ -20,13 +21,15 @@ RINGTAP    := $(TARGET_DIR)/release/ringtap
 MAN_OUT    := $(TARGET_DIR)/man
 COMPLETIONS_OUT := $(TARGET_DIR)/completions
 PCAP_BUILT := $(TARGET_DIR)/release/libringtap_pcap.so
+C_BUILT    := $(TARGET_DIR)/release/libringtap_c.so
+C_STATIC   := $(TARGET_DIR)/release/libringtap_c.a
 DPDK_BUILT := $(TARGET_DIR)/release/libringtap-dpdk.so
 
 export CARGO
 
 LINTS := lint-format lint-clippy lint-doc lint-deny lint-shell lint-links lint-sizes lint-alerts
 
-.PHONY: help setup build demo test test-long fuzz miri conformance wasm flink scale-demo lab lab-ci lint $(LINTS) man completions licences sbom install uninstall install-services deb deb-test rpm build-pcap install-pcap uninstall-pcap leak-pcap build-dpdk install-dpdk uninstall-dpdk bench clean
+.PHONY: help setup build demo test test-long fuzz miri conformance wasm flink scale-demo lab lab-ci lint $(LINTS) man completions licences sbom install uninstall install-services deb deb-test rpm build-pcap install-pcap uninstall-pcap leak-pcap build-c install-c uninstall-c build-dpdk install-dpdk uninstall-dpdk bench clean
 
 help: ## this list
 	@echo 'make TARGET, where TARGET is one of:'
@@ -173,6 +176,23 @@ install-pcap: ## copy libpcap, headers, pkg-config file and manual under PREFIX,
 
 uninstall-pcap: ## remove what install-pcap copied (same PREFIX)
 	rm -rf $(DESTDIR)$(PCAPDIR) $(DESTDIR)$(PCAPMANDIR)/ringtap-pcap.7
+
+build-c: ## libringtap, the C library (docs/c-api.md)
+	$(CARGO) build --release -p ringtap-c
+
+install-c: ## copy it with header and pkg-config file under PREFIX (after: make build-c)
+	@test -f $(C_BUILT) && test -f $(C_STATIC) || { echo 'Nothing built yet: run "make build-c" as yourself, then "make install-c" as root.' >&2; exit 1; }
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)
+	install -m 644 $(C_BUILT) $(DESTDIR)$(LIBDIR)/libringtap.so.0
+	ln -sf libringtap.so.0 $(DESTDIR)$(LIBDIR)/libringtap.so
+	install -m 644 $(C_STATIC) $(DESTDIR)$(LIBDIR)/libringtap.a
+	install -m 644 crates/ringtap-c/include/ringtap.h $(DESTDIR)$(INCLUDEDIR)/ringtap.h
+	sed -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e "s|@VERSION@|$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)|" packaging/ringtap.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/ringtap.pc
+	test -n "$(DESTDIR)" || ldconfig
+
+uninstall-c: ## remove what install-c copied (same PREFIX)
+	rm -f $(DESTDIR)$(LIBDIR)/libringtap.so.0 $(DESTDIR)$(LIBDIR)/libringtap.so $(DESTDIR)$(LIBDIR)/libringtap.a
+	rm -f $(DESTDIR)$(LIBDIR)/pkgconfig/ringtap.pc $(DESTDIR)$(INCLUDEDIR)/ringtap.h
 
 build-dpdk: ## what --backend dpdk loads, against the DPDK that pkg-config finds (docs/dpdk.md)
 	scripts/dpdk $(dir $(DPDK_BUILT))
