@@ -28,7 +28,8 @@ Examples:
 
 [trap] is the station's table, [correlate] the correlator's; [variables], [rules], [iprep], [bounds], [overlap], [snmp], [alarms] and
 [blinding] are the sensor's, [kafka] is for all three. [discover] is for `ringtap topology discover`. The keys of [capture], [split]
-and [forward] are the names of these commands' options; an option that is given on the command line goes before the key.
+and [forward] are the names of these commands' options, most keys of [correlate] those of its command's; an option that is given on
+the command line goes before the key.
 
 A program reads the file that is named by --config, and none unless told. Files with secrets must be readable by their owner alone.
 docs/configuration.md has all tables and keys.")]
@@ -72,8 +73,11 @@ const PROGRAMS: [Program; 8] = [
     Program { name: "ringtap sensor", keys: ringtap_sensor::config::keys, check: ringtap_sensor::config::check },
     Program {
         name: "ringtap correlate",
-        keys: ringtap_correlator::config::keys,
-        check: ringtap_correlator::config::check,
+        keys: || options::keys("correlate").and(ringtap_correlator::config::keys()),
+        check: |path| match options::check("correlate", path) {
+            faults if faults.is_empty() => ringtap_correlator::config::check(path),
+            faults => faults,
+        },
     },
     Program { name: "outputs to Kafka, and inputs from there", keys: kafka::keys, check: kafka::check },
     Program {

@@ -53,7 +53,8 @@ pub struct Args {
     #[arg(long, value_name = "HOST:PORT[,…]", conflicts_with_all = ["read", "listen", "sensors"])]
     kafka: Option<Brokers>,
     /// Topic to read (may be given several times)
-    #[arg(long, value_name = "TOPIC", default_value = kafka::ALARMS, value_parser = kafka_topic, requires = "kafka")]
+    #[arg(long, value_name = "TOPIC", default_value = kafka::ALARMS, value_parser = kafka_topic, requires = "kafka",
+        conflicts_with_all = ["read", "listen", "sensors"])]
     kafka_topic: Vec<String>,
     /// Say of each rule whether it is used, or why not, with file and line, and end
     #[arg(long)]
@@ -71,7 +72,8 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = words::time(DISORDER), value_parser = units::duration)]
     disorder: Duration,
     /// How long to wait for alarms that a sensor's heartbeat has counted; then they are lost
-    #[arg(long, value_name = "TIME", default_value = words::time(GAP_WAIT), value_parser = units::duration, requires = "of_sensors")]
+    #[arg(long, value_name = "TIME", default_value = words::time(GAP_WAIT), value_parser = units::duration, requires = "of_sensors",
+        conflicts_with = "read")]
     gap_wait: Duration,
     /// Without an event at the sockets for this long, the clock decides what is certain; a sensor without a heartbeat for this
     /// long is no longer waited for
@@ -92,7 +94,8 @@ pub struct Args {
     /// Tell near misses too: what came too late for a rule, and by how much
     #[arg(long)]
     explain: bool,
-    /// Configuration: where to post incidents, and registered sensors; readable by its owner only
+    /// Configuration: where to post incidents, registered sensors, and options by their names, which those that are given here go
+    /// before; readable by its owner only
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -120,6 +123,10 @@ Examples:
   ringtap alarms list --incidents --store ./incidents                   what was found
 
 Configuration (TOML), optional:
+  [correlate]                            # any option above but --config, --check-rules and --test; typed ones go before these
+  rules = \"/etc/ringtap/correlation\"
+  sensors = [\"192.0.2.1:5171\"]
+  store = \"/var/lib/ringtap/incidents\"
   [correlate.webhook]
   url = \"http://127.0.0.1:8080/incidents\"
   [[correlate.sensor]]

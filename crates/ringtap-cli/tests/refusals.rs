@@ -244,7 +244,7 @@ fn options_that_belong_to_another_one_ask_for_it() {
     asks("sensor -i lo --correlate-memory 1GiB", "--correlate <RULES>");
     asks("sensor -i lo --correlate rules --correlate-log-size 1GiB", "--correlate-store");
     asks("correlate --rules x --listen 127.0.0.1:0 --gap-wait 1s", "--sensors");
-    asks("correlate --rules x --sensors 127.0.0.1:0 --config x --format eve", "--read <FILE>...|--listen");
+    asks("correlate --rules x --sensors 127.0.0.1:0 --config /dev/null --format eve", "--read <FILE>...|--listen");
     asks("bench --out x --soak-rate 1M", "--soak <COUNT>");
     for option in ["--events flow", "--with-alerts packet"] {
         asks(&format!("sensor -i lo -S x {option}"), "--eve <FILE>|--eve-socket <PATH>");

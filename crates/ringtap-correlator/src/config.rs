@@ -1,5 +1,6 @@
 //! Owns: the `[correlate]` table of ringtap.toml: a webhook, and the registered sensors with their key files.
-//! Does not: show a secret; the file may hold those of others.
+//! Does not: show a secret; the file may hold those of others. Nor judge the table's other keys, which are options of
+//! `ringtap correlate`: the command does, and here are only their names.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use ringtap_run::one_file::{self, Keys};
 use ringtap_run::secrets::read_private;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::input::keyring::{Sensor, Texts};
 
@@ -25,11 +27,74 @@ struct File {
 /// The correlator: who is told of incidents, and whose alarms are believed
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[expect(dead_code, reason = "options are judged by the command")]
 struct Correlate {
     webhook: Option<Webhook>,
     /// Sensors that are registered. Files that it names lie beside the configuration where they have no folder of their own
     #[serde(default)]
     sensor: Vec<Registration>,
+    #[schemars(skip)]
+    disorder: Option<IgnoredAny>,
+    #[schemars(skip)]
+    duration: Option<IgnoredAny>,
+    #[schemars(skip)]
+    explain: Option<IgnoredAny>,
+    #[schemars(skip)]
+    format: Option<IgnoredAny>,
+    #[schemars(skip)]
+    gap_wait: Option<IgnoredAny>,
+    #[schemars(skip)]
+    json: Option<IgnoredAny>,
+    #[schemars(skip)]
+    kafka: Option<IgnoredAny>,
+    #[schemars(skip)]
+    kafka_topic: Option<IgnoredAny>,
+    #[schemars(skip)]
+    keep: Option<IgnoredAny>,
+    #[schemars(skip)]
+    keep_size: Option<IgnoredAny>,
+    #[schemars(skip)]
+    listen: Option<IgnoredAny>,
+    #[schemars(skip)]
+    log_size: Option<IgnoredAny>,
+    #[schemars(skip)]
+    memory: Option<IgnoredAny>,
+    #[schemars(skip)]
+    metrics: Option<IgnoredAny>,
+    #[schemars(skip)]
+    no_sandbox: Option<IgnoredAny>,
+    #[schemars(skip)]
+    output: Option<IgnoredAny>,
+    #[schemars(skip)]
+    output_kafka: Option<IgnoredAny>,
+    #[schemars(skip)]
+    output_kafka_spool: Option<IgnoredAny>,
+    #[schemars(skip)]
+    output_kafka_spool_size: Option<IgnoredAny>,
+    #[schemars(skip)]
+    output_kafka_topic: Option<IgnoredAny>,
+    #[schemars(skip)]
+    output_keep: Option<IgnoredAny>,
+    #[schemars(skip)]
+    output_rotate: Option<IgnoredAny>,
+    #[schemars(skip)]
+    output_socket: Option<IgnoredAny>,
+    #[schemars(skip)]
+    output_syslog: Option<IgnoredAny>,
+    #[schemars(skip)]
+    read: Option<IgnoredAny>,
+    #[schemars(skip)]
+    rules: Option<IgnoredAny>,
+    #[schemars(skip)]
+    sensors: Option<IgnoredAny>,
+    #[schemars(skip)]
+    silence: Option<IgnoredAny>,
+    #[schemars(skip)]
+    stats: Option<IgnoredAny>,
+    #[schemars(skip)]
+    store: Option<IgnoredAny>,
+    #[schemars(skip)]
+    user: Option<IgnoredAny>,
 }
 
 /// Incidents are posted there
@@ -67,7 +132,7 @@ pub struct Config {
     pub files: Vec<PathBuf>,
 }
 
-/// The keys of `[correlate]`.
+/// The keys of `[correlate]` that are no options.
 #[must_use]
 pub fn keys() -> Keys {
     Keys::of::<File>()

@@ -1,4 +1,4 @@
-//! Owns: tables of `ringtap.toml` whose keys are a command's options: `[capture]`, `[split]`, `[forward]`.
+//! Owns: tables of `ringtap.toml` whose keys are a command's options: `[capture]`, `[split]`, `[forward]`, `[correlate]`.
 //! Does not: say what an option means; the command's own definitions do, and judge each value.
 //!
 //! What the file says is put before what was typed, without options that were typed or that contradict these.
@@ -18,10 +18,15 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// Commands with a table.
-const COMMANDS: [&str; 3] = ["capture", "split", "forward"];
+const COMMANDS: [&str; 4] = ["capture", "split", "forward", "correlate"];
 
 /// Options that are of one run, and no setting.
-const NOT_KEYS: [&str; 3] = ["config", "help", "version"];
+const NOT_KEYS: [&str; 5] = ["config", "help", "version", "check_rules", "test"];
+
+/// What else may be in the table of a command. Whoever reads that judges it.
+fn tables(command: &str) -> &'static [&'static str] {
+    if command == "correlate" { &["sensor", "webhook"] } else { &[] }
+}
 
 /// An option of a table, as it is typed, with its line.
 struct Said {
@@ -41,24 +46,30 @@ pub fn with_configuration(arguments: Vec<OsString>) -> Result<(Vec<OsString>, Op
     let lenient = command.clone().ignore_errors(true).try_get_matches_from(&arguments[1..]);
     let Ok(typed) = lenient else { return Ok((arguments, None)) };
     let Some(path) = typed.get_one::<PathBuf>("config") else { return Ok((arguments, None)) };
+    let is_typed = |arg: &&Arg| {
+        typed.try_contains_id(arg.get_id().as_str()).unwrap_or(false)
+            && typed.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+    };
+    let all_typed: Vec<&Arg> = command.get_arguments().filter(is_typed).collect();
+    let excludes = |arg: &Arg| all_typed.iter().any(|typed| exclude(&command, typed, arg));
+    // Refused as what was typed.
+    if command.get_arguments().any(|arg| arg.get_id() == "config" && excludes(arg)) {
+        return Ok((arguments, None));
+    }
     let file = path.display().to_string();
     let text = read_options(path)?;
     one_file::parse::<toml::Table>(&file, &text, &way_out(&name))?;
     let said = said(&command, &file, &text).map_err(|faults| {
         faults.into_iter().next().unwrap_or_else(|| Error::usage("read the configuration", &file, "it has a fault"))
     })?;
-    let is_typed = |arg: &&Arg| {
-        typed.try_contains_id(arg.get_id().as_str()).unwrap_or(false)
-            && typed.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
-    };
-    let typed: Vec<&Arg> = command.get_arguments().filter(is_typed).collect();
     let goes_before = |said: &Said| {
         let arg = command.get_arguments().find(|arg| arg.get_id() == said.id.as_str());
-        arg.is_some_and(|arg| typed.iter().any(|typed| typed.get_id() == arg.get_id() || exclude(&command, typed, arg)))
+        arg.is_some_and(|arg| all_typed.iter().any(|typed| typed.get_id() == arg.get_id()) || excludes(arg))
     };
-    let kept = said.into_iter().filter(|said| !goes_before(said)).map(|said| said.typed);
+    let kept: Vec<OsString> = said.into_iter().filter(|said| !goes_before(said)).map(|said| said.typed).collect();
+    let table = (!kept.is_empty()).then(|| format!("[{name}] of {file}"));
     let whole = arguments[..2].iter().cloned().chain(kept).chain(arguments[2..].iter().cloned()).collect();
-    Ok((whole, Some(format!("[{name}] of {file}"))))
+    Ok((whole, table))
 }
 
 /// Whether two options contradict each other.
@@ -186,9 +197,10 @@ fn said(command: &Command, file: &str, text: &str) -> std::result::Result<Vec<Sa
         return Err(vec![fault(table.span().start, format!("{name} is no table"))]);
     };
     let options = options(command);
-    let known: Vec<&str> = options.keys().copied().collect();
+    let tables = tables(name);
+    let known: Vec<&str> = options.keys().chain(tables).copied().collect();
     let (mut all, mut faults) = (Vec::new(), Vec::new());
-    for (key, value) in table {
+    for (key, value) in table.iter().filter(|(key, _)| !tables.contains(&key.get_ref().as_ref())) {
         let long: &str = key.get_ref();
         let Some(arg) = options.get(long) else {
             let shown = ringtap_output::printable(long);
@@ -256,4 +268,27 @@ fn judge(command: &Command, arg: &Arg, typed: Vec<OsString>) -> std::result::Res
         }
     }
     Ok(typed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_correlator_knows_the_names_of_its_command_s_options() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ringtap.toml");
+        let faults = |key: &str| {
+            std::fs::write(&path, format!("[correlate]\n{key} = \"x\"\n")).unwrap();
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+            ringtap_correlator::config::check(&path)
+        };
+        let correlate = command("correlate");
+        let names = options(&correlate);
+        assert!(names.len() > 25 && names.contains_key("output-kafka-spool-size"), "{names:?}");
+        for name in names.keys() {
+            assert!(faults(name).is_empty(), "{name}: {:?}", faults(name));
+        }
+        assert!(!faults("check-rules").is_empty() && !faults("rulez").is_empty());
+    }
 }

@@ -35,6 +35,23 @@ impl Keys {
         Self(Map::from_iter([(name.to_owned(), schema)]))
     }
 
+    /// These and those of `other`, which may be keys of the same tables.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        for (name, schema) in other.0 {
+            let Some(ours) = self.0.get_mut(&name) else {
+                self.0.insert(name, schema);
+                continue;
+            };
+            let words = [text_of(ours, "description"), text_of(&schema, "description")].join(". ");
+            ours["description"] = words.into();
+            if let (Value::Object(ours), Some(theirs)) = (&mut ours["properties"], schema["properties"].as_object()) {
+                ours.extend(theirs.clone());
+            }
+        }
+        self
+    }
+
     /// Names of the tables.
     pub fn tables(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
@@ -341,6 +358,20 @@ mod tests {
         assert_eq!(table["additionalProperties"], false);
         assert_eq!(table["properties"]["inner"]["required"], json!(["must", "labels"]));
         assert_eq!(table["properties"]["password"]["writeOnly"], true);
+    }
+
+    #[test]
+    fn two_readers_of_a_table_have_one_schema() {
+        let option = json!({"type": "string", "default": "5s"});
+        let one = Keys::of_table("other", json!({"description": "Options", "properties": {"wait": option}}));
+        let both = one.and(Keys::of::<File>());
+        assert_eq!(both.tables().collect::<Vec<_>>(), ["names", "other", "table"]);
+        let page = both.page();
+        for line in ["Options. Within.\n", "| `wait` | text | `\"5s\"` |", "| `must` | text |"] {
+            assert!(page.contains(line), "{line}\n{page}");
+        }
+        let text = both.in_effect(&"[other]\nmust = \"x\"\n".parse().unwrap());
+        assert!(text.starts_with("[other]\nmust = \"x\"\nwait = \"5s\"  # default\n"), "{text}");
     }
 
     #[test]
