@@ -1,45 +1,14 @@
 //! What a sender can make the correlator spend: memory and work, counted by the allocator.
-#![allow(unsafe_code)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting;
+
 use std::sync::Arc;
 
+use counting::{CALLS, LIVE};
 use ringtap_correlator::engine::{Bounds, Engine};
 use ringtap_correlator::event::Event;
 use ringtap_correlator::input::parse::{Parser, Wanted};
 use ringtap_sigma::{Automaton, Limits, RuleSet};
-
-thread_local! {
-    static LIVE: Cell<i64> = const { Cell::new(0) };
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-fn note(bytes: i64, calls: u64) {
-    // A thread that ends has no counter any more.
-    let _ = LIVE.try_with(|live| live.set(live.get() + bytes));
-    let _ = CALLS.try_with(|all| all.set(all.get() + calls));
-}
-
-// SAFETY: each call is handed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note(layout.size() as i64, 1);
-        // SAFETY: as the caller promised.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        note(-(layout.size() as i64), 0);
-        // SAFETY: as the caller promised.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
 
 const START: i64 = 1_700_000_000_000_000_000;
 const SECOND: i64 = 1_000_000_000;
