@@ -2,7 +2,7 @@
 //!
 //! Owns the names of the capture's metrics; `ringtap-web` serves them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::ConstCounter;
@@ -11,7 +11,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use ringtap::ledger::Ledger;
 use ringtap_output::metrics::{Labels, encoded, engines, labelled, labels, ledgers};
-use ringtap_web::{Figures, View, down};
+use ringtap_run::units::grouped;
+use ringtap_web::View;
 
 use crate::accounts::Tally;
 use crate::supervise::Look;
@@ -24,7 +25,7 @@ pub(crate) const LOOK: Duration = Duration::from_secs(1);
 pub(crate) struct Shown {
     /// Of the interfaces.
     names: Vec<String>,
-    now: Mutex<Option<Now>>,
+    now: Mutex<Option<Arc<Now>>>,
 }
 
 /// One look.
@@ -46,7 +47,12 @@ impl Shown {
     /// Shows a look; `up` are the names of the interfaces that are.
     pub(crate) fn show(&self, look: Look, engine_cpu: Vec<Option<Duration>>, up: &[&str]) {
         let up = self.names.iter().map(|name| up.contains(&name.as_str())).collect();
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(Now { look, engine_cpu, up });
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(Now { look, engine_cpu, up }));
+    }
+
+    /// Whoever reads it holds up nobody.
+    fn latest(&self) -> Option<Arc<Now>> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn interfaces(&self, registry: &mut Registry, now: &Now) {
@@ -87,16 +93,27 @@ impl View for Shown {
 
     fn metrics(&self) -> String {
         let mut registry = Registry::with_prefix("ringtap_capture");
-        if let Some(now) = &*self.now.lock().unwrap_or_else(PoisonError::into_inner) {
-            self.interfaces(&mut registry, now);
+        if let Some(now) = self.latest() {
+            self.interfaces(&mut registry, &now);
             recording(&mut registry, &now.look);
             engines(&mut registry, &now.look.counters, &now.engine_cpu);
         }
         encoded(&registry)
     }
 
-    fn faults(&self, figures: &Figures) -> Vec<String> {
-        down(figures)
+    fn now(&self) -> ringtap_web::Now {
+        let Some(now) = self.latest() else { return ringtap_web::Now { what: "Packets", ..Default::default() } };
+        let down = self.names.iter().zip(&now.up).filter(|(_, is_up)| !**is_up);
+        let written = now.look.written.map(|(packets, _)| ("Written", grouped(packets)));
+        ringtap_web::Now {
+            what: "Packets",
+            count: now.look.ledger.delivered,
+            latencies: vec![("handled", now.look.counters.latency.clone())],
+            engine_cpu: now.engine_cpu.iter().copied().sum::<Option<Duration>>(),
+            faults: down.map(|(name, _)| format!("{name} is down.")).collect(),
+            facts: written.into_iter().collect(),
+            ledger: Some(now.look.ledger.clone()),
+        }
     }
 }
 

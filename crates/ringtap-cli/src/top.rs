@@ -11,18 +11,18 @@ use ringtap_run::units;
 
 /// Show a running program on the terminal: what was lost, its ledger, rates, latency, and what it found.
 ///
-/// Asks what `--web ADDR:PORT` of capture, sensor, trap, correlate or forward serves; of `--metrics` alone it shows all but the lists.
-/// Losses stand first. Without a terminal each look is printed as text.
+/// Asks the page that `--web ADDR:PORT` of capture, sensor, trap, correlate or forward serves. Losses stand first. Without a terminal, or
+/// on a dumb one, each look is printed as text.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Address and port of the running program's --web, or --metrics
+    /// Address and port of the running program's --web
     #[arg(value_name = "HOST:PORT")]
     address: String,
     /// The file with the token, where the page asks for one
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
-    /// Time between two looks
+    /// Time between two looks, 1s at least
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
     every: Duration,
     /// End after so many looks [default: on q or Ctrl-C]

@@ -174,7 +174,7 @@ fn an_attack_seen_by_two_sensors_is_found_by_their_promises() {
     }
     assert!(served(page, "/").contains("<td><span>heard</span></td>"));
     let timeline = served(page, &format!("/incident/{id}"));
-    assert!(timeline.contains("Timeline") && timeline.contains("192.0.2.1"), "{timeline}");
+    assert!(timeline.contains("&quot;Scan&quot;") && timeline.contains("<td><span>+300.000ms"), "{timeline}");
     assert_eq!(timeline.matches("<tr><td>").count(), 2, "{timeline}");
     assert!(served(page, "/incident/nobody").starts_with("HTTP/1.1 404"));
     let summary = correlator.end().0;

@@ -62,6 +62,10 @@ struct Correlate {
     #[schemars(skip)]
     metrics: Option<IgnoredAny>,
     #[schemars(skip)]
+    web: Option<IgnoredAny>,
+    #[schemars(skip)]
+    web_token: Option<IgnoredAny>,
+    #[schemars(skip)]
     no_sandbox: Option<IgnoredAny>,
     #[schemars(skip)]
     output: Option<IgnoredAny>,

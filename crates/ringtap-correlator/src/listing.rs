@@ -20,22 +20,10 @@ use ringtap_output::{Severity, printable, printable_json};
 /// What an event says, in a timeline, characters.
 const SHOWN: usize = 160;
 
-/// An event of a timeline, as texts.
-pub(crate) struct Line {
-    pub(crate) time_ns: i64,
-    /// Since the first event.
-    pub(crate) since_start_ns: i64,
-    /// Rule and number of the step that it fills.
-    pub(crate) step: String,
-    pub(crate) sensor: String,
-    /// What it says, cut.
-    pub(crate) text: String,
-}
-
 /// A store as it is read.
 pub struct Listing {
-    pub(crate) listed: Listed,
-    pub(crate) parents: Vec<Option<usize>>,
+    listed: Listed,
+    parents: Vec<Option<usize>>,
     sensors: HashMap<u64, String>,
 }
 
@@ -82,7 +70,7 @@ impl Listing {
     fn tree(&self, out: &mut impl Write, at: usize, depth: usize) -> io::Result<()> {
         let (it, members) = &self.listed[at];
         let state = if it.closed_ns.is_some() { "closed" } else { "open" };
-        let what = format!("{}{} {}", "  ".repeat(depth), it.title, self.whose(at));
+        let what = format!("{}{} {}", "  ".repeat(depth), it.title, whose(it));
         let (id, since, count) = (&it.id.to_string()[..12], shown_time(it.opened_ns), members.len());
         writeln!(out, "{id} {since:<20} {state:<6} {:<13} {count:>6} {}", it.level, printable(what.trim_end()))?;
         if depth >= 8 {
@@ -91,12 +79,6 @@ impl Listing {
         (0..self.listed.len())
             .filter(|below| self.parents[*below] == Some(at))
             .try_for_each(|below| self.tree(out, below, depth + 1))
-    }
-
-    /// The names and values of an incident's key.
-    pub(crate) fn whose(&self, at: usize) -> String {
-        let keys = self.listed[at].0.key.iter();
-        keys.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default())).collect::<Vec<_>>().join(" ")
     }
 
     /// The incident whose id begins like this.
@@ -163,40 +145,22 @@ impl Listing {
             printable(&it.rule),
             it.matches
         )?;
-        for Line { time_ns, since_start_ns, step, sensor, text } in self.lines(rows, texts) {
-            let (time, since) = (shown_time(time_ns), shown_span(since_start_ns));
-            writeln!(out, "  {time} +{since:<10} {:<24} {}: {text}", printable(&step), printable(&sensor))?;
+        let start = rows.first().map_or(0, |(_, row)| row.time_ns);
+        for (of, row) in rows {
+            let since = shown_span(row.time_ns.saturating_sub(start));
+            let text = find(row).map_or_else(|| "no longer in the log".to_owned(), |event| shown(&event.line()));
+            let sensor = self.sensors.get(&row.identity.sensor).map_or("", String::as_str);
+            let rule = &self.listed[*of].0.rule;
+            let step = format!("{rule} {}", row.step + 1);
+            writeln!(
+                out,
+                "  {} +{since:<10} {:<24} {}: {text}",
+                shown_time(row.time_ns),
+                printable(&step),
+                printable(sensor)
+            )?;
         }
         out.flush()
-    }
-
-    fn lines(
-        &self,
-        rows: &[(usize, MemberRow)],
-        texts: &HashMap<(i64, Identity), Event>,
-    ) -> impl Iterator<Item = Line> {
-        let start_ns = rows.first().map_or(0, |(_, row)| row.time_ns);
-        rows.iter().map(move |(of, row)| {
-            let event = texts.get(&(row.time_ns, row.identity));
-            Line {
-                time_ns: row.time_ns,
-                since_start_ns: row.time_ns.saturating_sub(start_ns),
-                step: format!("{} {}", self.listed[*of].0.rule, row.step + 1),
-                sensor: self.sensors.get(&row.identity.sensor).cloned().unwrap_or_default(),
-                text: event.map_or_else(|| "no longer in the log".to_owned(), |event| shown(&event.line())),
-            }
-        })
-    }
-
-    /// The first events of an incident's timeline, at most so many, and how many there are; they are read from the log in `folder`.
-    ///
-    /// # Errors
-    /// The log can't be read.
-    pub(crate) fn timeline_lines(&self, folder: &Path, at: usize, most: usize) -> Result<(Vec<Line>, usize)> {
-        let rows = self.timeline(at);
-        let shown = &rows[..rows.len().min(most)];
-        let texts = events(folder, shown)?;
-        Ok((self.lines(shown, &texts).collect(), rows.len()))
     }
 
     /// The members of an incident and of those beneath it, each event once, in the order of time.
@@ -260,21 +224,32 @@ impl Listing {
     }
 }
 
-/// The events of a timeline, as far as the log still has them.
-fn events(folder: &Path, rows: &[(usize, MemberRow)]) -> Result<HashMap<(i64, Identity), Event>> {
+/// The names and values of an incident's key.
+pub(crate) fn whose(it: &Incident) -> String {
+    let keys = it.key.iter().map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()));
+    keys.collect::<Vec<_>>().join(" ")
+}
+
+/// The events of a timeline, as far as the log still has them. It is read until all are found.
+pub(crate) fn events(folder: &Path, rows: &[(usize, MemberRow)]) -> Result<HashMap<(i64, Identity), Event>> {
     let mut wanted: HashMap<(i64, Identity), Option<Event>> =
         rows.iter().map(|(_, row)| ((row.time_ns, row.identity), None)).collect();
+    let mut missing = wanted.len();
     for (_, record) in log::read_beside(folder)? {
         if let Record::Event { event, .. } = record
             && let Some(place) = wanted.get_mut(&(event.mark.time_ns, event.mark.identity))
         {
+            missing -= usize::from(place.is_none());
             *place = Some(event);
+            if missing == 0 {
+                break;
+            }
         }
     }
     Ok(wanted.into_iter().filter_map(|(key, event)| Some((key, event?))).collect())
 }
 
-fn shown(line: &str) -> String {
+pub(crate) fn shown(line: &str) -> String {
     let mut text: String = printable(line).chars().take(SHOWN).collect();
     if text.len() < line.len() {
         text.push('…');

@@ -257,7 +257,7 @@ struct Running {
     /// Where it is looked at, until somebody answers.
     places: Option<Bound>,
     /// As of the last second, for whoever looks.
-    shared: Option<Arc<Mutex<Status>>>,
+    shared: Option<Arc<Mutex<Arc<Status>>>>,
 }
 
 impl Running {
@@ -302,7 +302,7 @@ impl Running {
 
     fn go(mut self, options: &Options, asked: Asked<'_>, show: &mut impl FnMut(Event<'_>)) -> Result<()> {
         if let Some(places) = self.places.take() {
-            let status = Arc::new(Mutex::new(self.status(options)));
+            let status = Arc::new(Mutex::new(Arc::new(self.status(options))));
             self.shared = Some(Arc::clone(&status));
             places.start(Arc::new(Page { status, store: options.store.clone() }))?;
         }
@@ -376,7 +376,7 @@ impl Running {
             }
             if now >= next_shared && self.shared.is_some() {
                 next_shared = now + SHARED;
-                let status = self.status(options);
+                let status = Arc::new(self.status(options));
                 if let Some(shared) = &self.shared {
                     *shared.lock().unwrap_or_else(PoisonError::into_inner) = status;
                 }

@@ -1,32 +1,38 @@
 //! Owns: what a running correlator shows to whoever looks at its page: its account, its sensors, open incidents and their timelines.
 //! Does not: serve it, or draw it (`ringtap-web`). It reads beside the correlator and never delays it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ringtap::Result;
 use ringtap_output::Severity;
-use ringtap_run::units::grouped;
-use ringtap_web::{Cell, Figures, Item, Part, Table, View};
+use ringtap_run::units::{grouped, shown_size};
+use ringtap_sigma::IncidentId;
+use ringtap_web::{Cell, Item, Now, Part, Table, View};
 
-use crate::listing::Listing;
+use crate::listing::{events, shown, whose};
 use crate::metrics;
 use crate::render::{shown_span, shown_time};
 use crate::status::Status;
+use crate::store::{Incident, MemberRow, Store};
 
 /// Incidents and events of one that are shown.
 const ROWS: usize = 200;
 
+/// Lines of what went wrong that are shown.
+const MOST_FAULTS: usize = 50;
+
 /// A running correlator's page.
 pub(crate) struct Page {
-    /// As of the last second.
-    pub(crate) status: Arc<Mutex<Status>>,
+    /// As of the last second. Whoever reads it holds up nobody.
+    pub(crate) status: Arc<Mutex<Arc<Status>>>,
     /// Folder of the incidents; `None`: none are kept.
     pub(crate) store: Option<PathBuf>,
 }
 
 impl Page {
-    fn status(&self) -> Status {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn status(&self) -> Arc<Status> {
+        Arc::clone(&self.status.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn sensors(&self) -> Table {
@@ -62,27 +68,146 @@ impl Page {
     }
 
     fn incidents(&self) -> Table {
-        let (id, title) = ("incidents", "Open incidents".to_owned());
-        let columns = &["Incident", "Since", "Level", "What", "Whose", "Events"];
+        let table = Table { id: "incidents", title: "Open incidents".to_owned(), columns: COLUMNS, ..Table::default() };
         let Some(folder) = &self.store else {
-            return Table { id, title, note: Some("none are kept: name a --store".to_owned()), ..Table::default() };
+            return Table { note: Some("none are kept: name a --store".to_owned()), ..table };
         };
-        match Listing::read(folder) {
-            Err(error) => Table { id, title, note: Some(error.to_string()), ..Table::default() },
-            Ok(listing) => {
-                let (rows, all) = listing.open_rows(ROWS);
-                let note = match (rows.len(), all) {
-                    (_, 0) => Some("none".to_owned()),
-                    (shown, all) if shown < all => Some(format!(
-                        "{shown} of {}; all of them: ringtap alarms list --incidents",
-                        grouped(all as u64)
-                    )),
+        match Store::open_beside(folder).and_then(|store| store.open_incidents(ROWS)) {
+            Err(error) => Table { note: Some(error.to_string()), ..table },
+            Ok((incidents, all)) => {
+                let note = match incidents.len() as u64 {
+                    0 => Some("none".to_owned()),
+                    shown if shown < all => {
+                        Some(format!("{shown} of {}; all of them: ringtap alarms list --incidents", grouped(all)))
+                    }
                     _ => None,
                 };
-                Table { id, title, columns, rows, note }
+                Table { rows: incidents.iter().map(|(it, members)| row(it, *members)).collect(), note, ..table }
             }
         }
     }
+}
+
+const COLUMNS: &[&str] = &["Incident", "Since", "Level", "What", "Whose", "Events"];
+
+fn row(it: &Incident, members: u64) -> Vec<Cell> {
+    let id = it.id.to_string();
+    vec![
+        Cell::from(&id[..12]).to(format!("/incident/{id}")),
+        shown_time(it.opened_ns).into(),
+        level(it),
+        it.title.clone().into(),
+        whose(it).into(),
+        grouped(members).into(),
+    ]
+}
+
+fn level(it: &Incident) -> Cell {
+    Cell { severity: Severity::from_level(&it.level), ..it.level.clone().into() }
+}
+
+/// What an incident is made of.
+struct Inside {
+    /// Its first events and those of the incidents beneath it, in the order of time, each with the place of its incident below.
+    events: Vec<(usize, MemberRow)>,
+    /// Itself, and those beneath it, as far as they were looked at.
+    incidents: Vec<Incident>,
+    /// There is more.
+    is_cut: bool,
+}
+
+impl Inside {
+    fn of(store: &Store, top: Incident) -> Result<Self> {
+        let (mut events, mut incidents, mut is_cut, mut at) = (Vec::new(), vec![top], false, 0);
+        while at < incidents.len() {
+            let rows = store.first_members(incidents[at].id, ROWS + 1)?;
+            is_cut |= rows.len() > ROWS;
+            for row in rows.into_iter().take(ROWS) {
+                // Its own members say more than that it was hit.
+                match row.via {
+                    None => events.push((at, row)),
+                    Some(via) if incidents.iter().any(|it| it.id == via) => {}
+                    Some(_) if incidents.len() >= ROWS => is_cut = true,
+                    Some(via) => match store.incident(via)? {
+                        Some(below) => incidents.push(below),
+                        None => events.push((at, row)),
+                    },
+                }
+            }
+            at += 1;
+        }
+        events.sort_by_key(|(of, row)| (row.time_ns, *row, *of));
+        is_cut |= events.len() > ROWS;
+        events.truncate(ROWS);
+        Ok(Self { events, incidents, is_cut })
+    }
+}
+
+/// One incident with its timeline.
+fn item(folder: &Path, id: &str) -> Result<Option<Item>> {
+    let bytes = data_encoding::HEXLOWER.decode(id.as_bytes()).ok().and_then(|bytes| bytes.try_into().ok());
+    let Some(id) = bytes.map(IncidentId) else { return Ok(None) };
+    let store = Store::open_beside(folder)?;
+    let Some(it) = store.incident(id)? else { return Ok(None) };
+    let (inside, sensors) = (Inside::of(&store, it)?, store.sensors()?);
+    let texts = events(folder, &inside.events)?;
+    let start_ns = inside.events.first().map_or(0, |(_, row)| row.time_ns);
+    let line = |(of, row): &(usize, MemberRow)| {
+        let event = texts.get(&(row.time_ns, row.identity));
+        let step = format!("{} {}", inside.incidents[*of].rule, row.step + 1);
+        vec![
+            Cell::from(shown_time(row.time_ns)),
+            format!("+{}", shown_span(row.time_ns.saturating_sub(start_ns))).into(),
+            step.into(),
+            sensors.get(&row.identity.sensor).cloned().unwrap_or_default().into(),
+            event.map_or_else(|| "no longer in the log".to_owned(), |event| shown(&event.line())).into(),
+        ]
+    };
+    let timeline = Table {
+        id: "timeline",
+        title: "Timeline".to_owned(),
+        columns: &["Time", "Since the first", "Step", "Sensor", "Event"],
+        rows: inside.events.iter().map(line).collect(),
+        note: inside
+            .is_cut
+            .then(|| format!("the first ones; all: ringtap alarms show {} --incidents", &id.to_string()[..12])),
+    };
+    let below = inside.incidents[1..].iter().map(|it| Ok(row(it, store.member_count(it.id)?)));
+    let beneath = Table {
+        id: "beneath",
+        title: "Incidents beneath it".to_owned(),
+        columns: COLUMNS,
+        rows: below.collect::<Result<_>>()?,
+        note: None,
+    };
+    let it = &inside.incidents[0];
+    let parts = [timeline, beneath].into_iter().filter(|table| !table.rows.is_empty()).map(Part::Table).collect();
+    Ok(Some(Item { title: it.title.clone(), facts: facts(it), parts }))
+}
+
+fn facts(it: &Incident) -> Vec<(&'static str, Cell)> {
+    let proven = match (it.order_proven, it.timespan_proven) {
+        (true, true) => "order and timespan are proven by the clocks",
+        (false, _) => "the clocks do not prove the order",
+        (true, false) => "the clocks do not prove that it lies within the timespan",
+    };
+    let closed = it.closed_ns.map_or_else(|| "open".to_owned(), |at| format!("closed {}", shown_time(at)));
+    let mut facts = vec![
+        ("Rule", Cell::from(it.rule.clone())),
+        ("Level", level(it)),
+        ("Whose", whose(it).into()),
+        ("Since", shown_time(it.opened_ns).into()),
+        ("State", closed.into()),
+        ("Matches", grouped(it.matches).into()),
+        ("Proof", proven.into()),
+    ];
+    if it.late {
+        facts.push(("Late", "found when a late event was judged again".into()));
+    }
+    if it.incomplete {
+        facts.push(("Incomplete", "events may be missing".into()));
+    }
+    facts
 }
 
 impl View for Page {
@@ -91,27 +216,34 @@ impl View for Page {
     }
 
     fn object(&self) -> String {
-        let inputs: Vec<String> = self.status().inputs.into_iter().map(|input| input.name).collect();
-        inputs.join(", ")
+        let status = self.status();
+        status.inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
     fn metrics(&self) -> String {
-        metrics::text(&self.status.lock().unwrap_or_else(PoisonError::into_inner))
+        metrics::text(&self.status())
     }
 
-    fn counter(&self) -> &'static str {
-        "events"
-    }
-
-    fn faults(&self, figures: &Figures) -> Vec<String> {
-        let above = |name: &str| figures.sum(name).filter(|value| *value > 0.0).map(|value| value as u64);
-        let says = [
-            above("sensors_left_out").map(|count| format!("{count} sensors are silent or in quarantine.")),
-            above("sensor_lost").map(|count| format!("{} alarms of sensors never came.", grouped(count))),
-            above("forgotten").map(|count| format!("{} keys were forgotten for want of memory.", grouped(count))),
-            above("not_stored").map(|count| format!("{} changes of incidents are not stored.", grouped(count))),
+    fn now(&self) -> Now {
+        let status = self.status();
+        let silent = status.registered.iter().filter(|(_, it)| it.is_silent || it.is_quarantined);
+        let silent = silent.map(|(name, _)| format!("Sensor {name} is silent or in quarantine."));
+        let (keys, bytes, waiting) = status.now;
+        let facts = vec![
+            ("Open incidents", grouped(status.counts.open)),
+            ("Keys", format!("{} in {}", grouped(keys as u64), shown_size(bytes as u64))),
+            ("Waiting", grouped(waiting as u64)),
         ];
-        says.into_iter().flatten().collect()
+        let missed = status.could_not_have_seen();
+        Now {
+            ledger: None,
+            what: "Events",
+            count: status.counts.events,
+            latencies: Vec::new(),
+            engine_cpu: None,
+            faults: silent.chain(missed).take(MOST_FAULTS).collect(),
+            facts,
+        }
     }
 
     fn lists(&self) -> Vec<Table> {
@@ -120,86 +252,6 @@ impl View for Page {
 
     fn item(&self, kind: &str, id: &str) -> Option<Item> {
         let folder = self.store.as_deref().filter(|_| kind == "incident")?;
-        let listing = Listing::read(folder).ok()?;
-        listing.item(folder, listing.find(id).ok()?, ROWS).ok()
-    }
-}
-
-impl Listing {
-    /// The latest open incidents that are told by themselves, each with those beneath it; at most so many rows; and how many there are.
-    fn open_rows(&self, most: usize) -> (Vec<Vec<Cell>>, usize) {
-        let is_told = |at: &usize| {
-            let it = &self.listed[*at].0;
-            self.parents[*at].is_none() && it.announces && it.closed_ns.is_none()
-        };
-        let tops: Vec<usize> = (0..self.listed.len()).rev().filter(is_told).collect();
-        let rows = tops.iter().take(most).map(|&at| self.row(at)).collect();
-        (rows, tops.len())
-    }
-
-    fn row(&self, at: usize) -> Vec<Cell> {
-        let (it, members) = &self.listed[at];
-        let id = it.id.to_string();
-        vec![
-            Cell::from(&id[..12]).to(format!("/incident/{id}")),
-            shown_time(it.opened_ns).into(),
-            Cell { severity: Severity::from_level(&it.level), ..it.level.clone().into() },
-            it.title.clone().into(),
-            self.whose(at).into(),
-            grouped(members.len() as u64).into(),
-        ]
-    }
-
-    /// One incident with its timeline, at most so many events of it.
-    fn item(&self, folder: &std::path::Path, at: usize, most: usize) -> ringtap::Result<Item> {
-        let it = &self.listed[at].0;
-        let proven = match (it.order_proven, it.timespan_proven) {
-            (true, true) => "order and timespan are proven by the clocks",
-            (false, _) => "the clocks do not prove the order",
-            (true, false) => "the clocks do not prove that it lies within the timespan",
-        };
-        let mut facts = vec![
-            ("Rule", Cell::from(it.rule.clone())),
-            ("Level", Cell { severity: Severity::from_level(&it.level), ..it.level.clone().into() }),
-            ("Whose", self.whose(at).into()),
-            ("Since", shown_time(it.opened_ns).into()),
-            ("State", it.closed_ns.map_or_else(|| "open".to_owned(), |at| format!("closed {}", shown_time(at))).into()),
-            ("Matches", grouped(it.matches).into()),
-            ("Proof", proven.into()),
-        ];
-        if it.late {
-            facts.push(("Late", "found when a late event was judged again".into()));
-        }
-        if it.incomplete {
-            facts.push(("Incomplete", "events may be missing".into()));
-        }
-        let below = (0..self.listed.len()).filter(|below| self.parents[*below] == Some(at)).take(most);
-        let below: Vec<Vec<Cell>> = below.map(|below| self.row(below)).collect();
-        let (lines, all) = self.timeline_lines(folder, at, most)?;
-        let rows = lines.into_iter().map(|line| {
-            vec![
-                Cell::from(shown_time(line.time_ns)),
-                format!("+{}", shown_span(line.since_start_ns)).into(),
-                line.step.into(),
-                line.sensor.into(),
-                line.text.into(),
-            ]
-        });
-        let timeline = Table {
-            id: "timeline",
-            title: "Timeline".to_owned(),
-            columns: &["Time", "Since the first", "Step", "Sensor", "Event"],
-            rows: rows.collect(),
-            note: (all > most).then(|| format!("the first {most} of {}", grouped(all as u64))),
-        };
-        let beneath = Table {
-            id: "beneath",
-            title: "Incidents beneath it".to_owned(),
-            columns: &["Incident", "Since", "Level", "What", "Whose", "Events"],
-            rows: below,
-            note: None,
-        };
-        let parts = [timeline, beneath].into_iter().filter(|table| !table.rows.is_empty()).map(Part::Table).collect();
-        Ok(Item { title: it.title.clone(), facts, parts })
+        item(folder, id).ok().flatten()
     }
 }

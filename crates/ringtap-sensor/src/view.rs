@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ringtap_output::Severity;
 use ringtap_run::units::{grouped, shown_time};
-use ringtap_web::{Cell, Figures, Table, View};
+use ringtap_web::{Cell, Now, Table, View};
 
 use crate::account::Shown;
 use crate::catalogue::Catalogue;
@@ -21,7 +21,7 @@ const KEPT: usize = 200;
 /// The latest alerts.
 #[derive(Debug, Default)]
 pub(crate) struct Latest {
-    /// Nothing is kept until somebody may look.
+    /// Nobody may look: nothing is kept.
     is_wanted: bool,
     alerts: Mutex<(VecDeque<Alert>, u64)>,
 }
@@ -120,11 +120,30 @@ impl View for Page {
         metrics::text(&self.shown)
     }
 
-    fn faults(&self, figures: &Figures) -> Vec<String> {
-        let conditions = figures.family("blinded").into_iter().flat_map(|family| &family.samples);
-        let raised = conditions.filter(|sample| sample.value > 0.0);
-        let named = raised.flat_map(|sample| &sample.labels).map(|(_, condition)| condition);
-        named.map(|condition| format!("The sensor is being blinded: {condition}.")).collect()
+    fn now(&self) -> Now {
+        let account = self.shown.account.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let blinded = account.conditions.iter().filter(|(_, is_raised)| *is_raised);
+        let blinded = blinded.map(|(condition, _)| format!("The sensor is being blinded: {condition}."));
+        let lost = [
+            (account.records_lost, "events were lost, as the queue to the outputs was full"),
+            (account.failed, "lines and notifications could not be written"),
+            (account.pcap_log.as_ref().map_or(0, |log| log.lost), "packets of flows with alerts could not be written"),
+        ];
+        let lost = lost.into_iter().filter(|(count, _)| *count > 0);
+        let lost = lost.map(|(count, what)| format!("{} {what}.", grouped(count)));
+        let latencies = [("handled", &account.latency), ("alert told", &account.detection)];
+        Now {
+            what: "Packets",
+            count: account.ledger.as_ref().map_or(0, |ledger| ledger.delivered),
+            latencies: latencies.into_iter().filter_map(|(name, values)| Some((name, values.clone()?))).collect(),
+            engine_cpu: None,
+            faults: blinded.chain(lost).collect(),
+            facts: vec![
+                ("Alerts", grouped(account.sum(|counters| counters.alerts))),
+                ("Flows", grouped(account.sum(|counters| counters.flows_now))),
+            ],
+            ledger: account.ledger,
+        }
     }
 
     fn lists(&self) -> Vec<Table> {

@@ -6,7 +6,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -300,7 +300,7 @@ impl Station {
             places: places(options),
             names: Arc::clone(&names),
             folder: options.store.clone(),
-            store: Mutex::default(),
+            store: Default::default(),
         };
         shown.start(Arc::new(page))?;
         let spool = options.outputs.kafka.as_ref().map(|target| &target.spool);

@@ -126,6 +126,8 @@ impl Store {
         let wrong = |error: rusqlite::Error| explain("open the store", directory, &error, FREE_SPACE);
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(wrong)?;
         connection.busy_timeout(BUSY).map_err(wrong)?;
+        // A page's thread is as confined as the station.
+        connection.pragma_update(None, "temp_store", "MEMORY").map_err(wrong)?;
         let version = layout(&connection).map_err(wrong)?;
         if version != VERSION && Self::open(directory).is_err() {
             return Err(

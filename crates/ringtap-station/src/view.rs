@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ringtap::{Result, clock};
+use ringtap::{Error, Result, clock};
 use ringtap_output::Severity;
 use ringtap_run::units::{grouped, shown_age, shown_time};
 use ringtap_snmp::names::Names;
-use ringtap_web::{Branch, Cell, Figures, Item, Part, Table, View};
+use ringtap_web::{Branch, Cell, Item, Now, Part, Table, View};
 
 use crate::alarm::Alarm;
 use crate::incidents::Tree;
@@ -18,6 +18,8 @@ use crate::{metrics, render};
 
 /// Rows of each list.
 const ROWS: u64 = 200;
+/// Of this many notifications, up to an alarm's last one, those of the alarm are looked for: there is no index over them.
+const LOOKED_AT: u64 = 100_000;
 /// Notifications on an alarm's page.
 const NOTIFICATIONS: u64 = 20;
 
@@ -27,13 +29,17 @@ pub(crate) struct Page {
     pub(crate) places: String,
     pub(crate) names: Arc<Names>,
     pub(crate) folder: PathBuf,
-    /// Open as long as it can be read.
-    pub(crate) store: Mutex<Option<Store>>,
+    /// Open as long as it can be read; of lists, and of pages of items: neither waits for the other.
+    pub(crate) store: [Mutex<Option<Store>>; 2],
 }
 
 impl Page {
     fn read<T>(&self, ask: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
-        let mut open = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        self.read_by(0, ask)
+    }
+
+    fn read_by<T>(&self, which: usize, ask: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
+        let mut open = self.store[which].lock().unwrap_or_else(PoisonError::into_inner);
         let store = match open.take() {
             Some(store) => store,
             None => Store::open_beside(&self.folder)?,
@@ -127,10 +133,12 @@ impl Page {
             rows: acts.collect(),
             note: None,
         };
-        let told = store.latest(id, NOTIFICATIONS)?.into_iter().rev().map(|stored| {
-            let said = render::notification(&stored, &self.names, false);
-            vec![Cell::from(shown_time(stored.at_ns)), stored.source.into(), said.to_string().into()]
-        });
+        let told = store.latest_within(id, NOTIFICATIONS, alarm.last_notification, LOOKED_AT)?.into_iter().rev().map(
+            |stored| {
+                let said = render::notification(&stored, &self.names, false);
+                vec![Cell::from(shown_time(stored.at_ns)), stored.source.into(), said.to_string().into()]
+            },
+        );
         let told = Table {
             id: "notifications",
             title: format!("Latest notifications, {NOTIFICATIONS} at most"),
@@ -186,21 +194,47 @@ impl View for Page {
         metrics::text(&self.sources.status())
     }
 
-    fn faults(&self, figures: &Figures) -> Vec<String> {
-        let is_failing = figures.sum("store_failing").is_some_and(|value| value > 0.0);
-        let fault = is_failing.then(|| self.sources.status().error).flatten();
-        fault.map(|error| format!("The store can't be written: {error}")).into_iter().collect()
+    fn now(&self) -> Now {
+        let status = self.sources.status();
+        let failing = status.error.iter().map(|error| format!("The store can't be written: {error}"));
+        let missed = [
+            (status.refused, "datagrams became no notification"),
+            (status.table_full, "notifications found no room in the table of alarms"),
+            (status.share_full, "notifications of strangers who had all alarms that they may"),
+            (status.not_told, "announcements that an output could not take"),
+            (status.forward_lost, "notifications for other managers found no room"),
+        ];
+        let missed = missed.into_iter().filter(|(count, _)| *count > 0);
+        let missed = missed.map(|(count, what)| format!("{} {what}.", grouped(count)));
+        Now {
+            what: "Datagrams",
+            count: status.ledger.delivered,
+            latencies: vec![("judged", status.to_alarm), ("on the disk", status.to_disk)],
+            engine_cpu: None,
+            faults: failing.chain(missed).collect(),
+            facts: vec![
+                ("Raised alarms", grouped(status.raised)),
+                ("Open incidents", grouped(status.root_cause.incidents)),
+                ("Stored", grouped(status.stored)),
+                ("Waiting", grouped(status.waiting)),
+            ],
+            ledger: Some(status.ledger),
+        }
     }
 
     fn lists(&self) -> Vec<Table> {
-        let read = |store: &Store| Ok([Self::incidents(store)?, self.alarms(store)?]);
-        match self.read(read) {
-            Ok(tables) => tables.into(),
-            Err(error) => {
-                let (id, title) = ("alarms", "Alarms".to_owned());
-                vec![Table { id, title, note: Some(error.to_string()), ..Table::default() }]
-            }
-        }
+        let failed = |id, title: &str, error: &Error| Table {
+            id,
+            title: title.to_owned(),
+            note: Some(error.to_string()),
+            ..Table::default()
+        };
+        let incidents = self.read(Self::incidents);
+        let alarms = self.read(|store| self.alarms(store));
+        vec![
+            incidents.unwrap_or_else(|error| failed("incidents", "Open incidents", &error)),
+            alarms.unwrap_or_else(|error| failed("alarms", "Raised alarms", &error)),
+        ]
     }
 
     fn item(&self, kind: &str, id: &str) -> Option<Item> {
@@ -211,7 +245,7 @@ impl View for Page {
             _ => Ok(None),
         };
         // What can't be read is said on the first page.
-        self.read(read).ok().flatten()
+        self.read_by(1, read).ok().flatten()
     }
 }
 

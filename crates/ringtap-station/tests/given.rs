@@ -48,7 +48,7 @@ fn options(store: &std::path::Path, listen: SocketAddr) -> Options {
         buffer: 1 << 20,
         forward_to: Vec::new(),
         retention: Retention { age: None, bytes: None },
-        metrics: None,
+        places: Default::default(),
         user: None,
         keeps_privileges: true,
         duration: Some(Duration::from_secs(60)),

@@ -1,4 +1,4 @@
-//! `ringtap top`: any running program on the terminal, from what it serves by `--web` or `--metrics`.
+//! `ringtap top`: any running program on the terminal, from what its page (`--web`) shows.
 //!
 //! Owns the loop, the keyboard and the terminal's state. What is asked is in `source`, what it looks like in `screen`.
 
@@ -15,23 +15,26 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::layout::Rect;
 use ringtap::{Error, Result};
 use ringtap_run::signals;
+use serde_json::Value;
 
-use screen::{Screen, Shown};
+use screen::{Chosen, Screen};
 use source::Source;
 
 /// How often signals and keys are looked for.
 const LOOK: Duration = Duration::from_millis(50);
+/// The least time between two looks.
+const LEAST: Duration = Duration::from_secs(1);
 /// What is drawn where there is no terminal: so many columns and rows.
 const PLAIN: Rect = Rect { x: 0, y: 0, width: 120, height: 40 };
 
 /// What is shown.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// `HOST:PORT` of `--web`, or of `--metrics`.
+    /// `HOST:PORT` of `--web`.
     pub address: String,
     /// A file with the token, where the page asks for one.
     pub token: Option<PathBuf>,
-    /// Time between two looks.
+    /// Time between two looks, a second at least: the page has nothing newer.
     pub every: Duration,
     /// End after so many looks; `None`: on q or Ctrl-C.
     pub count: Option<u64>,
@@ -42,11 +45,16 @@ pub struct Options {
 /// # Errors
 /// Nobody answers at the start, or what answers is no program of Ringtap's; the terminal can't be used.
 pub fn run(options: &Options) -> Result<()> {
+    if options.every < LEAST {
+        return Err(Error::usage("look each", format!("{:?}", options.every), "a page is made once a second")
+            .way_out("leave --every out"));
+    }
     let stop = signals::stop_flag()?;
     let mut source = Source::new(&options.address, options.token.as_deref())?;
     // What never answered is a mistyped address; what answered before may come again.
     source.look()?;
-    if !std::io::stdout().is_terminal() {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    if !std::io::stdout().is_terminal() || is_dumb {
         return plain(&mut source, options, &stop);
     }
     let mut terminal = ratatui::try_init().map_err(|error| Error::os("draw on", "the terminal", &error))?;
@@ -60,7 +68,7 @@ fn plain(source: &mut Source, options: &Options, stop: &AtomicBool) -> Result<()
     let mut looks = 0;
     loop {
         let mut buffer = Buffer::empty(PLAIN);
-        Screen { source, shown: &Shown::default(), keys: "" }.draw(PLAIN, &mut buffer);
+        Screen { source, chosen: &Chosen::default(), keys: "" }.draw(PLAIN, &mut buffer);
         let mut out = std::io::stdout().lock();
         let text = rows(&buffer);
         // Nobody may be left to read it.
@@ -98,7 +106,7 @@ fn interactive(
     stop: &AtomicBool,
 ) -> Result<()> {
     let failed = |error: std::io::Error| Error::os("draw on", "the terminal", &error);
-    let mut shown = Shown::default();
+    let mut chosen = Chosen::default();
     let mut looks = 0;
     loop {
         looks += 1;
@@ -106,7 +114,7 @@ fn interactive(
         let mut is_due = true;
         loop {
             if is_due {
-                let screen = Screen { source, shown: &shown, keys: "q quit  Tab next list  ↑↓ scroll" };
+                let screen = Screen { source, chosen: &chosen, keys: "q quit  Tab next list  ↑↓ scroll" };
                 terminal.draw(|frame| screen.draw(frame.area(), frame.buffer_mut())).map_err(failed)?;
             }
             if stop.load(Ordering::Relaxed) || options.count.is_some_and(|count| looks >= count) {
@@ -116,7 +124,7 @@ fn interactive(
                 break;
             }
             is_due = event::poll(LOOK.min(next.saturating_duration_since(Instant::now()))).map_err(failed)?;
-            if is_due && !shown.turn(&event::read().map_err(failed)?, source.lists().len()) {
+            if is_due && !chosen.turn(&event::read().map_err(failed)?, source.lists()) {
                 return Ok(());
             }
         }
@@ -124,10 +132,13 @@ fn interactive(
     }
 }
 
-impl Shown {
+impl Chosen {
     /// Does what a key asks for; whether to go on.
-    fn turn(&mut self, event: &Event, lists: usize) -> bool {
+    fn turn(&mut self, event: &Event, lists: &[Value]) -> bool {
         let Event::Key(key) = event else { return true };
+        let rows = |list: usize| lists.get(list).and_then(|list| list["rows"].as_array()).map_or(0, Vec::len);
+        let last = rows(self.list).saturating_sub(1);
+        let lists = lists.len();
         match key.code {
             KeyCode::Char('q' | 'Q') | KeyCode::Esc => return false,
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
@@ -135,9 +146,9 @@ impl Shown {
             KeyCode::BackTab | KeyCode::Left => {
                 (self.list, self.row) = ((self.list + lists.max(1) - 1) % lists.max(1), 0);
             }
-            KeyCode::Down => self.row += 1,
+            KeyCode::Down => self.row = (self.row + 1).min(last),
             KeyCode::Up => self.row = self.row.saturating_sub(1),
-            KeyCode::PageDown => self.row += 10,
+            KeyCode::PageDown => self.row = (self.row + 10).min(last),
             KeyCode::PageUp => self.row = self.row.saturating_sub(10),
             KeyCode::Home => self.row = 0,
             _ => {}

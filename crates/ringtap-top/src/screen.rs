@@ -1,5 +1,5 @@
-//! Owns: what a look at a program looks like: what was lost first, then its ledger, rates and latency, then its lists.
-//! Does not: ask for anything.
+//! Owns: what a look at a program looks like: what was lost first, then its ledger, rates and latencies, then its lists.
+//! Does not: ask for anything. All texts are another program's: none of them steers the terminal.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -7,8 +7,6 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Sparkline, Table, Widget};
 use ringtap_output::printable;
-use ringtap_run::units;
-use ringtap_web::{Latency, Losses};
 use serde_json::Value;
 
 use crate::source::Source;
@@ -18,10 +16,13 @@ const WARN: Style = Style::new().fg(Color::Yellow);
 const GOOD: Style = Style::new().fg(Color::Green);
 const QUIET: Style = Style::new().add_modifier(Modifier::DIM);
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
+/// Lines of what is wrong, and of an account.
+const MOST_SAID: usize = 10;
+const MOST_ROWS: usize = 40;
 
 /// What somebody has chosen.
 #[derive(Debug, Default)]
-pub(crate) struct Shown {
+pub(crate) struct Chosen {
     /// The list.
     pub(crate) list: usize,
     /// Its first row on the screen.
@@ -31,17 +32,23 @@ pub(crate) struct Shown {
 /// One look.
 pub(crate) struct Screen<'a> {
     pub(crate) source: &'a Source,
-    pub(crate) shown: &'a Shown,
+    pub(crate) chosen: &'a Chosen,
     /// What keys do.
     pub(crate) keys: &'a str,
 }
 
+fn text(value: &Value) -> String {
+    printable(value.as_str().unwrap_or_default())
+}
+
+fn all(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
 impl Screen<'_> {
     pub(crate) fn draw(&self, area: Rect, buffer: &mut Buffer) {
-        let said = self.said();
-        let ledger = self.ledger();
-        let figures = self.figures();
-        let middle = ledger.len().max(figures.len() + 3) as u16;
+        let (said, ledger, tiles) = (self.said(), self.ledger(), self.tiles());
+        let middle = ledger.len().max(tiles.len() + 3) as u16;
         let [top, verdict, account, list, keys] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(said.len() as u16),
@@ -50,18 +57,15 @@ impl Screen<'_> {
             Constraint::Length(u16::from(!self.keys.is_empty())),
         ])
         .areas(area);
-        let object = printable(self.source.page["object"].as_str().unwrap_or_default());
-        let title = Line::from(vec![
-            Span::styled(format!("ringtap {}", self.source.program), HEAD),
-            format!("  {object}").into(),
-        ]);
-        Paragraph::new(title).render(top, buffer);
+        let page = &self.source.page;
+        let program = Span::styled(format!("ringtap {}", text(&page["program"])), HEAD);
+        Paragraph::new(Line::from(vec![program, format!("  {}", text(&page["object"])).into()])).render(top, buffer);
         Paragraph::new(said).render(verdict, buffer);
-        let [left, right] = Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(account);
+        let [left, right] = Layout::horizontal([Constraint::Percentage(55), Constraint::Percentage(45)]).areas(account);
         Paragraph::new(ledger).render(left, buffer);
         let [facts, curve] =
-            Layout::vertical([Constraint::Length(figures.len() as u16), Constraint::Min(0)]).areas(right);
-        Paragraph::new(figures).render(facts, buffer);
+            Layout::vertical([Constraint::Length(tiles.len() as u16), Constraint::Min(0)]).areas(right);
+        Paragraph::new(tiles).render(facts, buffer);
         self.curve(curve, buffer);
         self.list(list, buffer);
         Paragraph::new(Line::styled(self.keys, QUIET)).render(keys, buffer);
@@ -69,87 +73,77 @@ impl Screen<'_> {
 
     /// What is wrong, or that nothing is.
     fn said(&self) -> Vec<Line<'static>> {
-        let mut lines = Vec::new();
-        if let Some(silence) = &self.source.silence {
-            lines.push(Line::styled(printable(silence), BAD));
-        }
-        if let Some(losses) = Losses::of(&self.source.history) {
-            lines.push(Line::styled(losses.says(), if losses.is_none() { GOOD } else { BAD }));
-        }
-        let faults = self.source.page["faults"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        lines.extend(faults.map(|fault| Line::styled(printable(fault), BAD)));
-        lines.push(Line::default());
-        lines
+        let account = &self.source.page["account"];
+        let is_old = self.source.silence.is_some();
+        let silence = self.source.silence.iter().map(|silence| Line::styled(printable(silence), BAD));
+        let verdict = account["verdict"].as_object().map(|verdict| {
+            let style = match verdict["grade"].as_str() {
+                // It may be otherwise by now.
+                _ if is_old => QUIET,
+                Some("good") => GOOD,
+                Some("bad") => BAD,
+                _ => WARN,
+            };
+            Line::styled(text(&verdict["text"]), style)
+        });
+        let faults = all(&account["faults"]).map(|fault| Line::styled(text(fault), if is_old { QUIET } else { BAD }));
+        silence.chain(verdict).chain(faults).take(MOST_SAID).chain([Line::default()]).collect()
     }
 
     fn ledger(&self) -> Vec<Line<'static>> {
-        let history = &self.source.history;
-        let mut lines = vec![Line::styled(format!("{:<28}{:>16}{:>14}", "ledger", "in all", "a second"), HEAD)];
-        let rows = ringtap_web::ledger(history);
-        lines.extend(rows.into_iter().map(|row| {
-            let style = if row.is_loss && row.all.is_some_and(|all| all > 0.0) { BAD } else { Style::new() };
-            Line::styled(format!("{:<28}{:>16}{:>14}", row.says, row.counted(), row.per_second()), style)
+        let account = &self.source.page["account"];
+        let mut lines = Vec::new();
+        if all(&account["ledger"]).next().is_some() {
+            lines.push(Line::styled(format!("{:<28}{:>16}{:>14}", "packets", "in all", "a second"), HEAD));
+        }
+        lines.extend(all(&account["ledger"]).take(MOST_ROWS).map(|row| {
+            let style = if row["loss"] == true { BAD } else { Style::new() };
+            Line::styled(
+                format!("{:<28}{:>16}{:>14}", text(&row["says"]), text(&row["all"]), text(&row["a_second"])),
+                style,
+            )
         }));
-        lines
-    }
-
-    fn figures(&self) -> Vec<Line<'static>> {
-        let history = &self.source.history;
-        let fact = |name: &str, value: String| Line::from(format!("{name:<24}{value}"));
-        let counter = self.counter();
-        let rate = history.rate(counter).map_or_else(|| "–".to_owned(), units::shown_rate);
-        let mut lines = vec![Line::styled("now", HEAD), fact(&format!("{counter} a second"), rate)];
-        let latency = Latency::of(history);
-        if let Some(within) = latency.within(0.99) {
-            lines.push(fact("99 % handled within", within));
-        }
-        if let Some(cpu) = history.rate("engine_cpu_seconds") {
-            lines.push(fact("engines' CPU", format!("{:.1} % of a core", cpu * 100.0)));
+        for row in all(&account["latencies"]).take(MOST_ROWS) {
+            let [name, half, most, longest, lately] = [0, 1, 2, 3, 4].map(|at| text(&row[at]));
+            if lines.iter().all(|line| line.style != QUIET) {
+                lines.push(Line::styled("after arrival: half, 99 %, longest; 99 % lately", QUIET));
+            }
+            lines.push(Line::from(format!("{name:<28}{half:>10}{most:>10}{longest:>10}{lately:>12}")));
         }
         lines
     }
 
-    /// The counter of what comes.
-    fn counter(&self) -> &'static str {
-        let has = |name: &str| self.source.history.now().is_some_and(|figures| figures.family(name).is_some());
-        if has("offered") { "offered" } else { "events" }
+    fn tiles(&self) -> Vec<Line<'static>> {
+        let tile = |tile: &Value| Line::from(format!("{:<26}{}", text(&tile[0]), text(&tile[1])));
+        all(&self.source.page["account"]["tiles"]).take(MOST_ROWS).map(tile).collect()
     }
 
     fn curve(&self, area: Rect, buffer: &mut Buffer) {
-        let rates = self.source.history.rates(self.counter());
+        let rates: Vec<u64> = all(&self.source.page["account"]["rates"]).filter_map(Value::as_u64).collect();
         let newest = rates.len().saturating_sub(area.width.into());
-        let values: Vec<u64> = rates[newest..].iter().map(|(_, rate)| *rate as u64).collect();
-        Sparkline::default().data(values).style(QUIET).render(area, buffer);
+        Sparkline::default().data(&rates[newest..]).style(QUIET).render(area, buffer);
     }
 
     fn list(&self, area: Rect, buffer: &mut Buffer) {
         let lists = self.source.lists();
-        let Some(list) = lists.get(self.shown.list.min(lists.len().saturating_sub(1))) else {
-            if self.source.page.is_null() {
-                let says = "\nlists of what it found come from its page: start it with --web";
-                Paragraph::new(says).style(QUIET).render(area, buffer);
-            }
-            return;
-        };
-        let text = |value: &Value| printable(value.as_str().unwrap_or_default());
+        let Some(list) = lists.get(self.chosen.list.min(lists.len().saturating_sub(1))) else { return };
         let [name, rest] = Layout::vertical([Constraint::Length(2), Constraint::Min(0)]).areas(area);
         let mut head = vec![Span::styled(text(&list["title"]), HEAD)];
-        if let Some(note) = list["note"].as_str() {
-            head.push(Span::styled(format!("  {}", printable(note)), QUIET));
+        if list["note"].is_string() {
+            head.push(Span::styled(format!("  {}", text(&list["note"])), QUIET));
         }
         Paragraph::new(vec![Line::default(), Line::from(head)]).render(name, buffer);
-        let columns: Vec<String> = list["columns"].as_array().into_iter().flatten().map(text).collect();
-        let rows: Vec<&Value> = list["rows"].as_array().into_iter().flatten().collect();
+        let columns: Vec<String> = all(&list["columns"]).map(text).collect();
+        let cells = |row: &Value| -> Vec<(String, Style)> {
+            all(row).take(columns.len()).map(|cell| (text(&cell["text"]), style(cell))).collect()
+        };
+        let rows: Vec<Vec<(String, Style)>> = all(&list["rows"]).map(cells).collect();
         if rows.is_empty() {
             return;
         }
-        let cells = |row: &Value| -> Vec<(String, Style)> {
-            row.as_array().into_iter().flatten().map(|cell| (text(&cell["text"]), style(cell))).collect()
-        };
-        let all: Vec<Vec<(String, Style)>> = rows.into_iter().map(cells).collect();
-        let widths = widths(&columns, &all);
-        let first = self.shown.row.min(all.len() - 1);
-        let shown = all
+        let widths = widths(&columns, &rows);
+        let first = self.chosen.row.min(rows.len() - 1);
+        let shown = rows
             .into_iter()
             .skip(first)
             .map(|row| Row::new(row.into_iter().map(|(text, style)| Span::styled(text, style)).collect::<Vec<_>>()));
@@ -161,7 +155,7 @@ impl Screen<'_> {
 fn widths(columns: &[String], rows: &[Vec<(String, Style)>]) -> Vec<Constraint> {
     let width = |at: usize| {
         let cells = rows.iter().filter_map(|row| row.get(at)).map(|(text, _)| text.chars().count());
-        cells.chain([columns[at].chars().count()]).max().unwrap_or(0) as u16
+        cells.chain([columns[at].chars().count()]).max().unwrap_or(0).min(1000) as u16
     };
     let all: Vec<u16> = (0..columns.len()).map(width).collect();
     let widest = all.iter().enumerate().max_by_key(|(_, width)| **width).map(|(at, _)| at);
@@ -177,5 +171,64 @@ fn style(cell: &Value) -> Style {
         Some("minor" | "warning") => WARN,
         Some(_) => QUIET,
         None => Style::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The screen of a program that says this.
+    fn drawn(page: Value, silence: Option<&str>, chosen: &Chosen) -> String {
+        let mut source = Source::new("127.0.0.1:1", None).unwrap();
+        (source.page, source.silence) = (page, silence.map(str::to_owned));
+        let area = Rect { x: 0, y: 0, width: 100, height: 24 };
+        let mut buffer = Buffer::empty(area);
+        Screen { source: &source, chosen, keys: "q quit" }.draw(area, &mut buffer);
+        crate::rows(&buffer)
+    }
+
+    #[test]
+    fn losses_stand_first_and_lists_scroll() {
+        let row = |number: u64| json!([{"text": format!("alarm {number}")}, {"text": "major", "severity": "major"}]);
+        let page = json!({
+            "program": "trap", "object": "127.0.0.1:162",
+            "account": {
+                "verdict": {"grade": "bad", "text": "Lost: 2 packets (2 ring_full)."}, "faults": ["The disk is full."],
+                "tiles": [["Packets", "1,000"]], "rates": [1, 2, 3],
+                "ledger": [{"says": "came", "all": "1,000", "a_second": "–", "loss": false}],
+                "latencies": [["judged", "1 us", "2 us", "3 us", "4 us"]],
+            },
+            "lists": [
+                {"title": "Incidents", "columns": ["A"], "rows": [], "note": "none"},
+                {"title": "Alarms", "columns": ["What", "Severity"], "rows": (0..50).map(row).collect::<Vec<_>>()},
+            ],
+        });
+        let screen = drawn(page.clone(), None, &Chosen::default());
+        let lines: Vec<&str> = screen.lines().collect();
+        assert_eq!(lines[..3], ["ringtap trap  127.0.0.1:162", "Lost: 2 packets (2 ring_full).", "The disk is full."]);
+        assert!(screen.contains("Incidents  none") && screen.ends_with("q quit\n"), "{screen}");
+        let screen = drawn(page, Some("it is gone"), &Chosen { list: 1, row: 30 });
+        assert!(screen.contains("it is gone\nLost") && screen.contains("alarm 30") && !screen.contains("alarm 29 "));
+    }
+
+    #[test]
+    fn whatever_answers_steers_no_terminal() {
+        let evil = "\u{1b}[2J\u{202e}x\u{7}";
+        for page in [
+            json!({"program": evil, "object": evil, "account": {
+                "verdict": {"grade": evil, "text": evil}, "faults": vec![evil; 70_000], "tiles": [[evil, evil], [], evil],
+                "ledger": vec![json!({"says": evil, "all": evil}); 70_000], "rates": [u64::MAX, -1, evil, u64::MAX],
+                "latencies": [[evil], evil],
+            }, "lists": [{"title": evil, "columns": vec![evil; 300], "rows": vec![json!([{"text": evil}]); 3], "note": evil}]}),
+            json!({"account": []}),
+            json!({"lists": [{"rows": [[], 1, null], "columns": []}]}),
+            Value::Null,
+        ] {
+            let screen = drawn(page, Some(evil), &Chosen { list: 9, row: 9 });
+            assert!(!screen.contains(['\u{1b}', '\u{202e}', '\u{7}']), "{screen:?}");
+        }
     }
 }

@@ -3,11 +3,13 @@
 
 const waiting = new Map();
 const liveness = document.getElementById("liveness");
+const grade = document.getElementById("grade");
 const source = new EventSource("/live");
 
+// Somebody has selected something in it.
 function isRead(part) {
   const selection = document.getSelection();
-  return selection && !selection.isCollapsed && part.contains(selection.anchorNode);
+  return selection && !selection.isCollapsed && selection.containsNode(part, true);
 }
 
 function replace(id, html) {
@@ -19,16 +21,21 @@ function replace(id, html) {
   }
   waiting.delete(id);
   const focused = part.contains(document.activeElement) ? document.activeElement : null;
-  const open = Array.from(part.querySelectorAll("details[open]"), (one) => one.id);
-  const isSummary = focused && focused.tagName === "SUMMARY";
-  const name = focused && (isSummary ? focused.parentElement.id : focused.id);
-  part.outerHTML = html;
-  for (const one of open) {
-    const details = document.getElementById(one);
-    if (details) details.open = true;
-  }
-  const again = name && document.getElementById(name);
-  if (again) (isSummary ? again.querySelector("summary") : again).focus({ preventScroll: true });
+  const places = Array.from(part.querySelectorAll(".wide"), (wide) => wide.scrollLeft);
+  const isTable = focused && focused.classList.contains("wide");
+  const name = focused && focused.id;
+  part.innerHTML = html;
+  part.querySelectorAll(".wide").forEach((wide, at) => { wide.scrollLeft = places[at] || 0; });
+  const again = isTable ? part.querySelector(".wide") : name && document.getElementById(name);
+  if (again) again.focus({ preventScroll: true });
+  if (id === "verdict") tellGrade(part);
+}
+
+// Read out once, when it changes, without its numbers.
+function tellGrade(part) {
+  const faults = part.querySelectorAll("p.bad").length;
+  const says = faults ? `${faults} things are wrong` : part.querySelector("p.warn") ? "losses are not known" : "no loss is known";
+  if (grade.textContent !== says) grade.textContent = says;
 }
 
 source.addEventListener("section", (event) => {

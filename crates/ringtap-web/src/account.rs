@@ -1,184 +1,239 @@
-//! Owns: what figures say, for page and terminal alike: what was lost, the ledger row by row, how long packets waited.
-//! Does not: draw.
+//! Owns: what is said of a program, for page and terminal alike: what was lost, the ledger row by row, rates, latencies.
+//! Does not: draw. What can't be read is unknown here too: never 0, and never a promise.
 
+use ringtap::ledger::Ledger;
 use ringtap_run::units;
+use serde_json::{Value, json};
 
-use crate::figures::{Below, since, within};
 use crate::history::History;
 
-/// What of the packets was lost; there is no account of packets without a number of those that came.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Losses {
-    offered: f64,
-    by_cause: Vec<(String, f64)>,
+/// How good what is said is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grade {
+    Good,
+    Unknown,
+    Bad,
 }
 
-impl Losses {
-    /// As of the newest look.
-    pub fn of(history: &History) -> Option<Self> {
-        let figures = history.now()?;
-        let by_cause = figures.lost().into_iter().filter(|(_, count)| *count > 0.0).collect();
-        Some(Self { offered: figures.sum("offered")?, by_cause })
-    }
-
-    /// Whether nothing was.
-    pub fn is_none(&self) -> bool {
-        self.by_cause.is_empty()
-    }
-
-    /// It in a sentence.
-    pub fn says(&self) -> String {
-        let offered = counted(Some(self.offered));
-        if self.is_none() {
-            return format!("Nothing lost: {offered} packets came.");
+impl Grade {
+    /// The word for it, which is the page's class, too.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Unknown => "warn",
+            Self::Bad => "bad",
         }
-        let all = self.by_cause.iter().map(|(_, count)| count).sum();
-        let causes: Vec<String> =
-            self.by_cause.iter().map(|(cause, count)| format!("{} {cause}", counted(Some(*count)))).collect();
-        format!("Lost: {} of {offered} packets ({}).", counted(Some(all)), causes.join(", "))
     }
 }
 
-/// A row of the ledger.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LedgerRow {
-    /// What is counted.
-    pub says: String,
-    /// In all; `None`: not known.
-    pub all: Option<f64>,
-    /// A second, since the look before.
-    pub rate: Option<f64>,
-    /// It counts what is lost.
-    pub is_loss: bool,
+/// A row of the ledger: what is counted, in all, a second; whether it is a loss.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LedgerRow {
+    pub(crate) says: String,
+    pub(crate) all: String,
+    pub(crate) rate: String,
+    pub(crate) is_loss: bool,
 }
 
-impl LedgerRow {
-    /// The number in all.
-    pub fn counted(&self) -> String {
-        counted(self.all)
-    }
-
-    /// The rate.
-    pub fn per_second(&self) -> String {
-        per_second(self.rate)
-    }
+/// What is said.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Account {
+    pub(crate) verdict: Option<(Grade, String)>,
+    pub(crate) faults: Vec<String>,
+    /// Name and value of what is told first.
+    pub(crate) tiles: Vec<(String, String)>,
+    pub(crate) ledger: Vec<LedgerRow>,
+    /// Name, half within, 99 % within, longest, 99 % within lately.
+    pub(crate) latencies: Vec<[String; 5]>,
+    /// What comes, and how many a second: seconds ago, and rate.
+    pub(crate) what: &'static str,
+    pub(crate) rates: Vec<(f64, f64)>,
 }
 
-/// The ledger; nothing where packets are not counted.
-pub fn ledger(history: &History) -> Vec<LedgerRow> {
-    let Some(figures) = history.now().filter(|figures| figures.family("offered").is_some()) else { return Vec::new() };
-    let fixed = [("offered", "came"), ("delivered", "handled"), ("filtered", "nobody asked for")];
-    let row = |(name, says): (&str, &str)| LedgerRow {
-        says: says.to_owned(),
-        all: figures.sum(name),
-        rate: history.rate(name),
-        is_loss: false,
-    };
-    let before = history.before().map(|(figures, seconds)| (figures.lost(), seconds));
-    let lost = figures.lost().into_iter().map(|(cause, all)| {
-        let rate = before.as_ref().and_then(|(old, seconds)| Some(((all - old.get(&cause)?) / seconds).max(0.0)));
-        LedgerRow { says: format!("lost: {cause}"), all: Some(all), rate, is_loss: true }
-    });
-    let unaccounted = LedgerRow {
-        says: "no counter explains".to_owned(),
-        all: figures.sum("unaccounted"),
-        rate: None,
-        is_loss: false,
-    };
-    fixed.into_iter().map(row).chain(lost).chain([unaccounted]).collect()
-}
-
-/// From arrival to handling: since the start, and between the last two looks.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Latency {
-    all: Vec<Below>,
-    last: Option<Vec<Below>>,
-}
-
-impl Latency {
-    /// As of the newest look.
-    pub fn of(history: &History) -> Self {
-        const NAME: &str = "to_handling_seconds";
-        let all = history.now().map(|figures| figures.buckets(NAME)).unwrap_or_default();
-        let last = history.before().map(|(before, _)| since(&all, &before.buckets(NAME)));
-        Self { all, last }
-    }
-
-    /// The bound that this share kept between the last two looks; `None`: nothing came.
-    pub fn within(&self, share: f64) -> Option<String> {
-        within(self.last.as_deref()?, share).map(edge)
-    }
-
-    /// Each edge, with the shares below it since the start and now.
-    pub fn rows(&self) -> Vec<[String; 3]> {
-        if self.all.last().is_none_or(|all| all.count <= 0.0) {
-            return Vec::new();
+impl Account {
+    pub(crate) fn of(history: &History) -> Self {
+        let Some(now) = history.now() else { return Self::default() };
+        let before = history.before();
+        let rate = |now: u64, before: u64, seconds: f64| per_second(now.saturating_sub(before) as f64 / seconds);
+        let came = before.map(|(before, seconds)| rate(now.count, before.count, seconds));
+        let mut tiles = vec![
+            (format!("{} a second", now.what), came.unwrap_or_else(|| "–".to_owned())),
+            (now.what.to_owned(), units::grouped(now.count)),
+        ];
+        let lately = |name: &str| {
+            let (_, all) = now.latencies.iter().find(|(known, _)| *known == name)?;
+            let (_, old) = before?.0.latencies.iter().find(|(known, _)| *known == name)?;
+            Some(all.since(old)).filter(|lately| lately.count() > 0)
+        };
+        let within = |quantile: f64, values: &ringtap::histogram::HistogramSnapshot| {
+            units::shown_us(values.quantile_ns(quantile) as f64 / 1000.0)
+        };
+        if let Some((name, values)) = now.latencies.first().and_then(|(name, _)| Some((name, lately(name)?))) {
+            tiles.push((format!("99 % {name} within"), within(0.99, &values)));
         }
-        let share = |buckets: Option<&[Below]>, at: usize| match buckets.and_then(|all| all.get(at).zip(all.last())) {
-            Some((below, all)) if all.count > 0.0 => format!("{:.3} %", below.count / all.count * 100.0),
-            _ => "–".to_owned(),
-        };
-        let row = |(at, below): (usize, &Below)| {
-            [edge(below.edge_s), share(Some(&self.all), at), share(self.last.as_deref(), at)]
-        };
-        self.all.iter().enumerate().map(row).collect()
+        if let Some(((before, seconds), cpu)) = before.zip(now.engine_cpu)
+            && let Some(old) = before.engine_cpu
+        {
+            let share = cpu.saturating_sub(old).as_secs_f64() / seconds * 100.0;
+            tiles.push(("engines' CPU".to_owned(), format!("{share:.1} % of a core")));
+        }
+        tiles.extend(now.facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        let latencies = now.latencies.iter().filter(|(_, values)| values.count() > 0).map(|(name, values)| {
+            let longest = units::shown_us(values.max_ns() as f64 / 1000.0);
+            let lately = lately(name).map_or_else(|| "–".to_owned(), |values| within(0.99, &values));
+            [(*name).to_owned(), within(0.5, values), within(0.99, values), longest, lately]
+        });
+        let old = before.and_then(|(before, seconds)| Some((before.ledger.as_ref()?, seconds)));
+        Self {
+            verdict: now.ledger.as_ref().map(verdict),
+            faults: now.faults.clone(),
+            tiles,
+            ledger: now.ledger.as_ref().map(|ledger| rows(ledger, old)).unwrap_or_default(),
+            latencies: latencies.collect(),
+            what: now.what,
+            rates: history.rates(),
+        }
+    }
+
+    /// As an object.
+    pub(crate) fn json(&self) -> Value {
+        let verdict = self.verdict.as_ref().map(|(grade, text)| json!({"grade": grade.name(), "text": text}));
+        let ledger = self
+            .ledger
+            .iter()
+            .map(|row| json!({"says": row.says, "all": row.all, "a_second": row.rate, "loss": row.is_loss}));
+        let rates: Vec<u64> = self.rates.iter().map(|(_, rate)| *rate as u64).collect();
+        json!({
+            "verdict": verdict, "faults": self.faults, "tiles": self.tiles, "ledger": ledger.collect::<Vec<_>>(),
+            "latencies": self.latencies, "rates": rates,
+        })
     }
 }
 
-fn edge(seconds: f64) -> String {
-    if seconds.is_infinite() { "any time".to_owned() } else { units::shown_us(seconds * 1e6) }
-}
-
-/// A number, or that it is not known.
-pub(crate) fn counted(value: Option<f64>) -> String {
-    match value {
-        None => "unknown".to_owned(),
-        Some(value) if value < 0.0 => format!("−{}", units::grouped(-value as u64)),
-        Some(value) => units::grouped(value as u64),
+/// What was lost, or that it is not known.
+fn verdict(ledger: &Ledger) -> (Grade, String) {
+    let counted = |(cause, count): (&ringtap::ledger::Cause, &Option<u64>)| {
+        let count = count.filter(|count| *count > 0)?;
+        Some(format!("{} {}", units::grouped(count), cause.name()))
+    };
+    let lost: Vec<String> = ledger.drops.iter().filter_map(counted).collect();
+    let not_known = ledger.drops.iter().filter(|(_, count)| count.is_none()).map(|(cause, _)| cause.name());
+    let came = ledger.offered.is_none().then_some("how many came");
+    let not_known: Vec<&str> = came.into_iter().chain(not_known).collect();
+    let beside = if not_known.is_empty() { String::new() } else { format!(" Not known: {}.", not_known.join(", ")) };
+    if !lost.is_empty() {
+        return (Grade::Bad, format!("Lost: {} packets ({}).{beside}", units::grouped(ledger.lost()), lost.join(", ")));
+    }
+    match (ledger.offered.filter(|_| not_known.is_empty()), ledger.unaccounted()) {
+        (Some(came), Some(0)) => (Grade::Good, format!("Nothing lost: {} packets came.", units::grouped(came))),
+        (Some(came), Some(left)) => {
+            let text = format!(
+                "No loss is known: {} packets came, {} of them are on their way, or no counter explains them.",
+                units::grouped(came),
+                signed(left)
+            );
+            (Grade::Good, text)
+        }
+        _ => (Grade::Unknown, format!("No loss is known.{beside}")),
     }
 }
 
-/// A rate, or that there is none yet.
-pub(crate) fn per_second(rate: Option<f64>) -> String {
-    rate.map_or_else(|| "–".to_owned(), units::shown_rate)
+fn rows(ledger: &Ledger, before: Option<(&Ledger, f64)>) -> Vec<LedgerRow> {
+    let row = |says: String, now: Option<u64>, old: &dyn Fn(&Ledger) -> Option<u64>, is_loss: bool| {
+        let rate = before.and_then(|(before, seconds)| Some(now?.saturating_sub(old(before)?) as f64 / seconds));
+        LedgerRow {
+            says,
+            all: now.map_or_else(|| "unknown".to_owned(), units::grouped),
+            rate: rate.map_or_else(|| "–".to_owned(), per_second),
+            is_loss: is_loss && now.is_some_and(|count| count > 0),
+        }
+    };
+    let mut rows = vec![
+        row("came".to_owned(), ledger.offered, &|old| old.offered, false),
+        row("handled".to_owned(), Some(ledger.delivered), &|old| Some(old.delivered), false),
+        row("nobody asked for".to_owned(), ledger.filtered, &|old| old.filtered, false),
+    ];
+    rows.extend(ledger.drops.iter().map(|(cause, count)| {
+        row(format!("lost: {}", cause.name()), *count, &|old| old.drops.get(cause).copied().flatten(), true)
+    }));
+    let left = ledger.unaccounted().map_or_else(|| "unknown".to_owned(), signed);
+    rows.push(LedgerRow { says: "no counter explains".to_owned(), all: left, rate: String::new(), is_loss: false });
+    rows
+}
+
+fn signed(count: i64) -> String {
+    let sign = if count < 0 { "−" } else { "" };
+    format!("{sign}{}", units::grouped(count.unsigned_abs()))
+}
+
+/// So many a second.
+pub(crate) fn per_second(rate: f64) -> String {
+    if rate < 10.0 { format!("{rate:.1}/s") } else { format!("{}/s", units::grouped(rate as u64)) }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::*;
-    use crate::figures::Figures;
+    use ringtap::histogram::Histogram;
+    use ringtap::ledger::Cause;
 
-    fn look(offered: u64, lost: u64, below: u64) -> Figures {
-        let text = format!(
-            "# TYPE ringtap_x_offered counter\nringtap_x_offered_total {offered}\n\
-             # TYPE ringtap_x_dropped counter\nringtap_x_dropped_total{{cause=\"ring_full\"}} {lost}\n\
-             # TYPE ringtap_x_to_handling_seconds histogram\nringtap_x_to_handling_seconds_bucket{{le=\"0.001\"}} {below}\n\
-             ringtap_x_to_handling_seconds_bucket{{le=\"+Inf\"}} {offered}\n"
-        );
-        Figures::read(&text, "x")
+    use super::*;
+    use crate::content::Now;
+
+    fn ledger(offered: Option<u64>, delivered: u64, drops: &[(Cause, Option<u64>)]) -> Ledger {
+        let mut ledger = Ledger { offered, delivered, filtered: Some(0), ..Ledger::default() };
+        drops.iter().for_each(|(cause, count)| ledger.drop(*cause, *count));
+        ledger
     }
 
     #[test]
-    fn what_is_lost_is_said_and_what_is_unknown_is_not_0() {
-        let (mut history, start) = (History::default(), Instant::now());
-        assert_eq!(Losses::of(&history), None);
-        history.add(start, look(1000, 0, 1000));
-        assert_eq!(Losses::of(&history).unwrap().says(), "Nothing lost: 1,000 packets came.");
-        history.add(start + Duration::from_secs(2), look(3000, 12, 2000));
-        let losses = Losses::of(&history).unwrap();
-        assert!(!losses.is_none());
-        assert_eq!(losses.says(), "Lost: 12 of 3,000 packets (12 ring_full).");
-        let rows = ledger(&history);
-        let row = |says: &str| rows.iter().find(|row| row.says == says).unwrap();
-        assert_eq!((row("came").rate, row("lost: ring_full").rate), (Some(1000.0), Some(6.0)));
+    fn what_is_not_known_is_no_promise() {
+        let says = |ledger: Ledger| verdict(&ledger);
+        let none = [(Cause::RingFull, Some(0))];
         assert_eq!(
-            (row("handled").counted(), row("no counter explains").counted()),
-            ("unknown".into(), "unknown".into())
+            says(ledger(Some(1000), 1000, &none)),
+            (Grade::Good, "Nothing lost: 1,000 packets came.".to_owned())
         );
-        let latency = Latency::of(&history);
-        assert_eq!(latency.rows()[0], ["1.0 ms", "66.667 %", "50.000 %"].map(str::to_owned));
-        assert_eq!((latency.within(0.5).unwrap(), latency.within(0.99).unwrap()), ("1.0 ms".into(), "any time".into()));
+        let (grade, text) = says(ledger(Some(1000), 990, &none));
+        assert!(grade == Grade::Good && text.starts_with("No loss is known: 1,000 packets came, 10 of them"), "{text}");
+        let (grade, text) = says(ledger(None, 990, &none));
+        assert_eq!((grade, text.as_str()), (Grade::Unknown, "No loss is known. Not known: how many came."));
+        let (grade, text) = says(ledger(Some(990), 990, &[(Cause::Nic, None)]));
+        assert_eq!((grade, text), (Grade::Unknown, format!("No loss is known. Not known: {}.", Cause::Nic.name())));
+        let (grade, text) = says(ledger(None, 990, &[(Cause::RingFull, Some(12)), (Cause::Nic, None)]));
+        assert_eq!(grade, Grade::Bad);
+        assert!(text.starts_with("Lost: 12 packets (12 ring_full). Not known: how many came, "), "{text}");
+    }
+
+    #[test]
+    fn rates_and_latencies_are_of_the_last_look() {
+        let (mut history, start, values) = (History::default(), Instant::now(), Histogram::default());
+        let mut look = |second: u64, offered: u64, lost: u64, cpu_ms: u64| {
+            let now = Now {
+                ledger: Some(ledger(Some(offered), offered - lost, &[(Cause::RingFull, Some(lost))])),
+                what: "Packets",
+                count: offered,
+                latencies: vec![("handled", values.snapshot())],
+                engine_cpu: Some(Duration::from_millis(cpu_ms)),
+                ..Now::default()
+            };
+            history.add(start + Duration::from_secs(second), now);
+            Account::of(&history)
+        };
+        values.record(900_000);
+        assert_eq!(look(0, 1000, 0, 5).tiles[0].1, "–", "one look says no rate");
+        values.record(90_000);
+        let account = look(2, 3000, 12, 105);
+        let tile = |name: &str| account.tiles.iter().find(|(known, _)| known == name).unwrap().1.clone();
+        assert_eq!(
+            (tile("Packets a second"), tile("engines' CPU")),
+            ("1,000/s".to_owned(), "5.0 % of a core".to_owned())
+        );
+        // Lately there was but the short one.
+        let [name, _, all, _, lately] = &account.latencies[0];
+        assert!(name == "handled" && all.starts_with('9') && lately.starts_with('9') && all != lately, "{account:?}");
+        let lost = account.ledger.iter().find(|row| row.says == "lost: ring_full").unwrap();
+        assert_eq!((lost.all.as_str(), lost.rate.as_str(), lost.is_loss), ("12", "6.0/s", true));
     }
 }

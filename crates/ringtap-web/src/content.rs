@@ -1,8 +1,31 @@
-//! Owns: what a program hands to the page beside its metrics: tables, trees, and what a row leads to.
+//! Owns: what a program hands to the page: its account, tables, trees, and what a row leads to.
 //! Does not: know markup; texts are texts.
 
+use std::time::Duration;
+
+use ringtap::histogram::HistogramSnapshot;
+use ringtap::ledger::Ledger;
 use ringtap_output::Severity;
 use serde_json::{Value, json};
+
+/// A program's account as of now.
+#[derive(Debug, Clone, Default)]
+pub struct Now {
+    /// Where packets went; `None`: it gets none.
+    pub ledger: Option<Ledger>,
+    /// What comes to it: `Packets`, `Events`.
+    pub what: &'static str,
+    /// How many came.
+    pub count: u64,
+    /// Latencies, the most important first: what is done that long after arrival (`handled`), and how long.
+    pub latencies: Vec<(&'static str, HistogramSnapshot)>,
+    /// CPU time of all engines; `None`: it can't be read, or there are none.
+    pub engine_cpu: Option<Duration>,
+    /// What went wrong, or could not be looked at: a sentence each.
+    pub faults: Vec<String>,
+    /// What else is told first: name and value.
+    pub facts: Vec<(&'static str, String)>,
+}
 
 /// A list, and what was left out of it.
 #[derive(Debug, Clone, Default)]

@@ -12,8 +12,6 @@ use crate::http::{Answer, Request};
 
 /// The shortest token, bytes: what is shorter is guessed.
 const SHORTEST: usize = 16;
-/// The cookie that stands for the token.
-const COOKIE: &str = "ringtap=";
 /// What a wrong token costs who tries it.
 const WRONG: Duration = Duration::from_millis(500);
 
@@ -21,8 +19,9 @@ const WRONG: Duration = Duration::from_millis(500);
 pub(crate) enum Guard {
     /// Bound to loopback: no other host can ask, but a page in a browser on this one might be led here by a name of its own.
     Loopback,
-    /// `session` is what the cookie holds: made at the start, so that the token itself is in no browser.
-    Token { token: String, session: String },
+    /// `session` is what the cookie holds: made at the start, so that the token itself is in no browser. Its name has the port, as cookies
+    /// know none: a host may have several pages.
+    Token { token: String, cookie: String, session: String },
 }
 
 impl Guard {
@@ -46,7 +45,7 @@ impl Guard {
         let mut session = [0; 16];
         getrandom::fill(&mut session).map_err(|error| Error::failed("make", "a session", error))?;
         let session = session.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self::Token { token, session })
+        Ok(Self::Token { token, cookie: format!("ringtap-{}=", address.port()), session })
     }
 
     /// What is answered instead of what was asked for; `None`: this one may look.
@@ -55,7 +54,7 @@ impl Guard {
             // A name that leads here may be anybody's (DNS rebinding).
             Self::Loopback if request.header("host").is_none_or(is_this_host) => None,
             Self::Loopback => Some(Answer::text(421, "this page answers to 127.0.0.1, [::1] and localhost alone")),
-            Self::Token { token, session } => {
+            Self::Token { token, cookie: name, session } => {
                 if request.method == "POST" && request.path == "/login" {
                     let given = String::from_utf8_lossy(&request.content);
                     let given = given.split('&').find_map(|field| field.strip_prefix("token=")).unwrap_or_default();
@@ -63,13 +62,18 @@ impl Guard {
                         std::thread::sleep(WRONG);
                         return Some(login(true));
                     }
-                    let cookie = format!("{COOKIE}{session}; HttpOnly; SameSite=Strict; Path=/");
+                    // A proxy in front says that it does TLS.
+                    let is_tls = request.header("x-forwarded-proto") == Some("https");
+                    let secure = if is_tls { "; Secure" } else { "" };
+                    let cookie = format!("{name}{session}; HttpOnly; SameSite=Strict; Path=/{secure}");
                     let seen = Answer::text(303, "see /").with("Location", "/").with("Set-Cookie", cookie);
                     return Some(seen);
                 }
                 let cookies = request.header("cookie").unwrap_or_default();
-                let has_cookie =
-                    cookies.split("; ").filter_map(|one| one.strip_prefix(COOKIE)).any(|one| is_equal(one, session));
+                let has_cookie = cookies
+                    .split("; ")
+                    .filter_map(|one| one.strip_prefix(name.as_str()))
+                    .any(|one| is_equal(one, session));
                 let bearer = request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
                 if has_cookie || bearer.is_some_and(|bearer| is_equal(bearer.trim(), token)) {
                     return None;
@@ -151,13 +155,13 @@ mod tests {
         let Guard::Token { session, .. } = &guard else { panic!("it has a token") };
         let with = |name: &str, value: &str| Request::get("/", &[("host", "any.example"), (name, value)]);
         assert_eq!(refused(&guard, &with("authorization", "Bearer 0123456789abcdef+")), None);
-        assert_eq!(refused(&guard, &with("cookie", &format!("a=b; ringtap={session}"))), None);
+        assert_eq!(refused(&guard, &with("cookie", &format!("a=b; ringtap-80={session}"))), None);
         for (name, value) in [
             ("authorization", "Bearer 0123456789abcdef"),
             ("authorization", "Bearer "),
             ("authorization", "0123456789abcdef+"),
-            ("cookie", "ringtap="),
-            ("cookie", "ringtap=0123456789abcdef+"),
+            ("cookie", "ringtap-80="),
+            ("cookie", "ringtap-80=0123456789abcdef+"),
         ] {
             assert_eq!(refused(&guard, &with(name, value)), Some(401), "{name}: {value}");
         }

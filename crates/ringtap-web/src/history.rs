@@ -1,60 +1,54 @@
-//! Owns: what was seen of a program's metrics in the last two minutes, while somebody looked, and rates between two looks.
+//! Owns: what was seen of a program in the last two minutes, while somebody looked: its newest two accounts, and how many came.
 //! Does not: look by itself: nobody's page costs nothing.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::figures::Figures;
+use crate::content::Now;
 
-/// How far back rates are shown, and how often they are taken.
+/// How far back the curve goes.
 const SHOWN: Duration = Duration::from_secs(120);
-const EVERY: Duration = Duration::from_millis(900);
 
 /// Looks at a program.
-#[derive(Debug, Default)]
-pub struct History {
-    looks: VecDeque<(Instant, Figures)>,
+#[derive(Default)]
+pub(crate) struct History {
+    newest: Option<(Instant, Now)>,
+    before: Option<(Instant, Now)>,
+    counts: VecDeque<(Instant, u64)>,
 }
 
 impl History {
-    /// Keeps what was seen; what is younger than a second replaces nothing and is not kept.
-    pub fn add(&mut self, at: Instant, figures: Figures) {
-        while self.looks.front().is_some_and(|(then, _)| at.duration_since(*then) > SHOWN) {
-            self.looks.pop_front();
+    /// Keeps what is seen. After two minutes without a look all begins anew.
+    pub(crate) fn add(&mut self, at: Instant, now: Now) {
+        if self.newest.as_ref().is_some_and(|(then, _)| at.duration_since(*then) > SHOWN) {
+            *self = Self::default();
         }
-        if self.looks.back().is_none_or(|(then, _)| at.duration_since(*then) >= EVERY) {
-            self.looks.push_back((at, figures));
+        while self.counts.front().is_some_and(|(then, _)| at.duration_since(*then) > SHOWN) {
+            self.counts.pop_front();
         }
+        self.counts.push_back((at, now.count));
+        self.before = self.newest.replace((at, now));
     }
 
     /// The newest look.
-    pub fn now(&self) -> Option<&Figures> {
-        self.looks.back().map(|(_, figures)| figures)
+    pub(crate) fn now(&self) -> Option<&Now> {
+        self.newest.as_ref().map(|(_, now)| now)
     }
 
-    /// The look before it, and how long ago that was, seconds.
-    pub fn before(&self) -> Option<(&Figures, f64)> {
-        let (now, _) = self.looks.back()?;
-        let (then, figures) = self.looks.iter().rev().nth(1)?;
-        Some((figures, now.duration_since(*then).as_secs_f64()))
+    /// The look before it, and how long that was before, seconds.
+    pub(crate) fn before(&self) -> Option<(&Now, f64)> {
+        let ((at, _), (then, before)) = self.newest.as_ref().zip(self.before.as_ref())?;
+        Some((before, at.duration_since(*then).as_secs_f64()))
     }
 
-    /// How many a second a counter has grown since the look before; `None`: one of them does not have it.
-    pub fn rate(&self, name: &str) -> Option<f64> {
-        let (before, seconds) = self.before()?;
-        let grown = self.now()?.sum(name)? - before.sum(name)?;
-        Some((grown / seconds).max(0.0))
-    }
-
-    /// Rates of a counter from look to look: seconds before the newest, and how many a second.
-    pub fn rates(&self, name: &str) -> Vec<(f64, f64)> {
-        let Some((newest, _)) = self.looks.back() else { return Vec::new() };
-        let pairs = self.looks.iter().zip(self.looks.iter().skip(1));
+    /// How many came a second, from look to look: seconds before the newest, and the rate.
+    pub(crate) fn rates(&self) -> Vec<(f64, f64)> {
+        let Some((newest, _)) = self.counts.back() else { return Vec::new() };
+        let pairs = self.counts.iter().zip(self.counts.iter().skip(1));
         pairs
-            .filter_map(|((then, before), (at, now))| {
-                let seconds = at.duration_since(*then).as_secs_f64();
-                let grown = now.sum(name)? - before.sum(name)?;
-                Some((newest.duration_since(*at).as_secs_f64(), (grown / seconds).max(0.0)))
+            .map(|((then, before), (at, now))| {
+                let seconds = at.duration_since(*then).as_secs_f64().max(1e-3);
+                (newest.duration_since(*at).as_secs_f64(), now.saturating_sub(*before) as f64 / seconds)
             })
             .collect()
     }
@@ -64,27 +58,24 @@ impl History {
 mod tests {
     use super::*;
 
-    fn figures(offered: u64) -> Figures {
-        let text = format!("# TYPE ringtap_x_offered counter\nringtap_x_offered_total {offered}\n");
-        Figures::read(&text, "x")
+    fn counted(count: u64) -> Now {
+        Now { count, ..Now::default() }
     }
 
     #[test]
-    fn rates_are_between_looks() {
+    fn rates_are_between_looks_and_old_ones_are_forgotten() {
         let start = Instant::now();
         let mut history = History::default();
-        history.add(start, figures(100));
-        assert_eq!(history.rate("offered"), None, "one look says no rate");
-        history.add(start + Duration::from_millis(10), figures(150));
-        assert_eq!(history.rate("offered"), None, "too near to the one before");
-        history.add(start + Duration::from_secs(2), figures(300));
-        assert_eq!((history.rate("offered"), history.rate("dropped")), (Some(100.0), None));
-        history.add(start + Duration::from_secs(4), figures(100));
-        assert_eq!(history.rate("offered"), Some(0.0), "a counter that fell began anew");
-        assert_eq!(history.rates("offered"), [(2.0, 100.0), (0.0, 0.0)]);
+        history.add(start, counted(100));
+        assert!(history.before().is_none() && history.rates().is_empty(), "one look says no rate");
+        history.add(start + Duration::from_secs(2), counted(300));
+        history.add(start + Duration::from_secs(4), counted(100));
+        assert_eq!(history.rates(), [(2.0, 100.0), (0.0, 0.0)], "a counter that fell began anew");
         for second in 5..1000 {
-            history.add(start + Duration::from_secs(second), figures(second));
+            history.add(start + Duration::from_secs(second), counted(second));
         }
-        assert!(history.looks.len() <= 122, "{}", history.looks.len());
+        assert!(history.counts.len() <= 122, "{}", history.counts.len());
+        history.add(start + Duration::from_secs(2000), counted(7));
+        assert!(history.before().is_none() && history.counts.len() == 1);
     }
 }

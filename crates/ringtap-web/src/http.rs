@@ -2,11 +2,13 @@
 //! Does not: know what is served. Heads are read by httparse.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::TcpUserTimeout;
 use ringtap::{Error, Result};
 
 /// Connections at a time; the next one is told to come again.
@@ -20,6 +22,13 @@ const LINES: usize = 64;
 const CONTENT: usize = 4 << 10;
 /// How long a request may take to come, and an answer to go.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Of one address, so that one client alone can't keep out the others.
+const MOST_OF_ONE: usize = 8;
+/// An end that vanished without a word is noticed after so long, milliseconds.
+const VANISHED_MS: u32 = 30_000;
+/// Stacks: all of the process's memory is locked, what nobody uses too.
+const TAKER_STACK: usize = 128 << 10;
+const STACK: usize = 512 << 10;
 /// After a connection that could not be taken.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -94,15 +103,16 @@ pub(crate) fn listen(what: &str, address: SocketAddr) -> Result<TcpListener> {
 /// # Errors
 /// There is no thread to be had.
 pub(crate) fn start(listener: TcpListener, answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Result<()> {
-    let (answer, open, streams) = (Arc::new(answer), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (answer, streams) = (Arc::new(answer), Arc::new(AtomicUsize::new(0)));
+    let open = Arc::new(Mutex::new(Vec::with_capacity(MOST)));
     let take = move || {
         loop {
-            let Ok((connection, _)) = listener.accept() else {
+            let Ok((connection, from)) = listener.accept() else {
                 // Without a descriptor left it would be asked again at once.
                 std::thread::sleep(PAUSE);
                 continue;
             };
-            let Some(place) = Place::take(&open, MOST) else {
+            let Some(place) = Seat::take(&open, from.ip()) else {
                 let busy = Answer::text(503, "too many connections: come again").with("Retry-After", "5");
                 // To a socket whose buffer is empty: this does not wait.
                 let _ = connection.set_nonblocking(true).and_then(|()| send(connection, busy, false));
@@ -115,14 +125,38 @@ pub(crate) fn start(listener: TcpListener, answer: impl Fn(&Request) -> Answer +
                 let _ = converse(connection, &*answer, &streams);
             };
             // Without a thread the connection ends here.
-            let _ = std::thread::Builder::new().name("ringtap-http".to_owned()).spawn(serve);
+            let _ = std::thread::Builder::new().name("ringtap-http".to_owned()).stack_size(STACK).spawn(serve);
         }
     };
     std::thread::Builder::new()
         .name("ringtap-web".to_owned())
+        .stack_size(TAKER_STACK)
         .spawn(take)
         .map(drop)
         .map_err(|error| Error::os("start the thread of", "the HTTP server", &error))
+}
+
+/// A connection's place, whose it is; given back when dropped.
+struct Seat(Arc<Mutex<Vec<IpAddr>>>, IpAddr);
+
+impl Seat {
+    fn take(open: &Arc<Mutex<Vec<IpAddr>>>, from: IpAddr) -> Option<Self> {
+        let mut taken = open.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever is on this host may be many.
+        let of_one = taken.iter().filter(|of| **of == from).count();
+        let is_free = taken.len() < MOST && (from.is_loopback() || of_one < MOST_OF_ONE);
+        is_free.then(|| taken.push(from))?;
+        Some(Self(Arc::clone(open), from))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = taken.iter().position(|of| *of == self.1) {
+            taken.swap_remove(at);
+        }
+    }
 }
 
 /// One of so many; given back when dropped.
@@ -148,6 +182,7 @@ fn converse(
     streams: &Arc<AtomicUsize>,
 ) -> std::io::Result<()> {
     connection.set_nodelay(true)?;
+    setsockopt(&connection, TcpUserTimeout, &VANISHED_MS)?;
     let request = match read(&mut connection)? {
         Ok(request) => request,
         Err(refusal) => return send(connection, refusal, false),
@@ -235,7 +270,6 @@ fn reason(status: u16) -> &'static str {
         303 => "See Other",
         400 => "Bad Request",
         401 => "Unauthorized",
-        403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
         413 => "Content Too Large",
@@ -366,6 +400,18 @@ mod tests {
             assert!(Instant::now() < until, "a request that does not come holds its place");
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    #[test]
+    fn one_address_has_a_share_of_the_places() {
+        let open = Arc::default();
+        let [one, other, own] = ["192.0.2.1", "192.0.2.2", "127.0.0.1"].map(|ip| ip.parse::<IpAddr>().unwrap());
+        let held: Vec<Seat> = (0..MOST).filter_map(|_| Seat::take(&open, one)).collect();
+        assert_eq!(held.len(), MOST_OF_ONE);
+        let others: Vec<Seat> = [other; 4].iter().chain(&[own; 64]).filter_map(|ip| Seat::take(&open, *ip)).collect();
+        assert_eq!(others.len(), MOST - MOST_OF_ONE);
+        drop(held);
+        assert!(Seat::take(&open, other).is_some() && Seat::take(&open, one).is_some());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a running program shows over HTTP: metrics for Prometheus, and a page for people.
 //!
-//! Owns the addresses, who may look, and how it looks. A program hands in a [`View`]: its metrics as text, which the page's figures are made
-//! of, too, and lists of what it found. Nothing can be changed by way of it.
+//! Owns the addresses, who may look, and how it looks. A program hands in a [`View`]: its metrics as text, its account, and lists of what
+//! it found. Nothing can be changed by way of it.
 //!
 //! The page is made here, whole, at each request; a script of forty lines replaces the parts that changed, once a second, while somebody
 //! looks (server-sent events). Without the script it loads itself anew. What came from the network is text everywhere: it is never put
@@ -9,7 +9,6 @@
 
 mod account;
 mod content;
-mod figures;
 mod guard;
 mod history;
 mod http;
@@ -17,8 +16,5 @@ mod live;
 mod page;
 mod serve;
 
-pub use account::{Latency, LedgerRow, Losses, ledger};
-pub use content::{Branch, Cell, Item, Part, Table};
-pub use figures::{Family, Figures, Sample};
-pub use history::History;
-pub use serve::{Bound, PageAt, Places, View, down};
+pub use content::{Branch, Cell, Item, Now, Part, Table};
+pub use serve::{Bound, PageAt, Places, View};

@@ -1,14 +1,13 @@
 //! Owns: how it looks: the parts of the page, pages of items, the form for the token.
 //! Does not: decide what is in them. All texts are escaped by maud; there is no other way into the markup.
 
+use std::sync::Arc;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use ringtap_output::{Severity, printable};
-use ringtap_run::units;
 
-use crate::account::{Latency, Losses, counted, ledger, per_second};
+use crate::account::{Account, LedgerRow, per_second};
 use crate::content::{Branch, Cell, Item, Part, Table};
-use crate::figures::Family;
-use crate::history::History;
 use crate::serve::View;
 
 pub(crate) const STYLE: &str = include_str!("../assets/style.css");
@@ -19,28 +18,24 @@ const DEEPEST: usize = 32;
 /// A part of the page that is replaced when it changed.
 pub(crate) struct Section {
     pub(crate) id: &'static str,
-    pub(crate) html: String,
+    pub(crate) html: Arc<str>,
 }
 
 /// Those of the first page.
-pub(crate) fn sections(view: &dyn View, history: &History, lists: &[Table]) -> Vec<Section> {
-    let fixed = [
-        ("verdict", verdict(view, history)),
-        ("now", now(view, history)),
-        ("ledger", ledger_table(history)),
-        ("latency", latency(history)),
-    ];
-    let fixed = fixed.map(|(id, markup)| Section { id, html: markup.into_string() });
-    let lists = lists.iter().map(|list| Section { id: list.id, html: table_section(list).into_string() });
-    let account = Section { id: "account", html: account(history).into_string() };
-    fixed.into_iter().chain(lists).chain([account]).collect()
+pub(crate) fn sections(account: &Account, lists: &[Table]) -> Vec<Section> {
+    let first = [("verdict", verdict(account)), ("now", now(account))];
+    let lists = lists.iter().map(|list| (list.id, table(list)));
+    let all = first.into_iter().chain(lists).chain([("ledger", ledger(account)), ("latency", latency(account))]);
+    all.map(|(id, markup)| Section { id, html: markup.into_string().into() }).collect()
 }
 
 /// The first page.
 pub(crate) fn whole(view: &dyn View, sections: &[Section]) -> String {
     let body = html! {
         p #liveness .quiet { "as of this moment" }
-        @for section in sections { (PreEscaped(&section.html)) }
+        // Read out when it changes; it has no numbers that always do.
+        p #grade .skip role="status" {}
+        @for section in sections { section id=(section.id) { (PreEscaped(&section.html)) } }
     };
     document(view, &title(view), true, &body)
 }
@@ -70,7 +65,7 @@ fn document(view: &dyn View, heading: &str, is_live: bool, body: &Markup) -> Str
                     p { (printable(&view.object())) }
                 }
                 main #main tabindex="-1" { (body) }
-                footer { p { "Ringtap " (env!("CARGO_PKG_VERSION")) ". Figures: " a href="/metrics" { "metrics" } "." } }
+                footer { p { "Ringtap " (env!("CARGO_PKG_VERSION")) ". All counters: " a href="/metrics" { "metrics" } "." } }
             }
         }
     };
@@ -114,6 +109,11 @@ pub(crate) fn missing(view: &dyn View) -> String {
     )
 }
 
+/// What is said while other items are read.
+pub(crate) fn busy(view: &dyn View) -> String {
+    document(view, "Busy", false, &html! { h2 { "Busy" } p { "Others look, too: load this page again." } })
+}
+
 /// The page of an item.
 pub(crate) fn item(view: &dyn View, item: &Item) -> String {
     let body = html! {
@@ -123,7 +123,7 @@ pub(crate) fn item(view: &dyn View, item: &Item) -> String {
         @for part in &item.parts {
             @match part {
                 Part::Tree(heading, branches) => section { h3 { (heading) } (tree(branches, 0)) },
-                Part::Table(list) => (table_section(list)),
+                Part::Table(list) => section id=(list.id) { (table(list)) },
             }
         }
     };
@@ -155,62 +155,49 @@ fn cell(cell: &Cell) -> Markup {
     }
 }
 
-fn table_section(list: &Table) -> Markup {
+fn table(list: &Table) -> Markup {
     html! {
-        section id=(list.id) {
-            @if !list.rows.is_empty() {
-                div .wide {
-                    table {
-                        caption { (printable(&list.title)) }
-                        thead { tr { @for column in list.columns { th scope="col" { (column) } } } }
-                        tbody { @for row in &list.rows { tr { @for one in row { td { (cell(one)) } } } } }
-                    }
-                }
-            } @else { h2 { (printable(&list.title)) } }
-            @if let Some(note) = &list.note { p .quiet { (printable(note)) } }
+        @if list.rows.is_empty() { h2 { (printable(&list.title)) } } @else {
+            (wide(&list.title, list.columns, &list.rows.iter().map(|row| row.iter().map(cell).collect()).collect::<Vec<_>>()))
+        }
+        @if let Some(note) = &list.note { p .quiet { (printable(note)) } }
+    }
+}
+
+/// A table that scrolls by itself where it is too wide, also by the keyboard.
+fn wide(title: &str, columns: &[&str], rows: &[Vec<Markup>]) -> Markup {
+    html! {
+        div .wide tabindex="0" role="region" aria-label=(printable(title)) {
+            table {
+                caption { (printable(title)) }
+                thead { tr { @for column in columns { th scope="col" { (column) } } } }
+                tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+            }
         }
     }
 }
 
-fn verdict(view: &dyn View, history: &History) -> Markup {
-    let faults = history.now().map(|figures| view.faults(figures)).unwrap_or_default();
+fn verdict(account: &Account) -> Markup {
     html! {
-        section #verdict role="status" {
-            @if let Some(losses) = Losses::of(history) {
-                p class=(if losses.is_none() { "good" } else { "bad" }) { (losses.says()) }
-            }
-            @for fault in faults { p .bad { (printable(&fault)) } }
-        }
+        @if let Some((grade, text)) = &account.verdict { p class=(grade.name()) { (text) } }
+        @for fault in &account.faults { p .bad { (printable(fault)) } }
     }
 }
 
-fn now(view: &dyn View, history: &History) -> Markup {
-    let name = view.counter();
-    let what = if name == "offered" { "Packets" } else { "Events" };
-    let cpu = history.rate("engine_cpu_seconds");
-    let rates = history.rates(name);
+fn now(account: &Account) -> Markup {
     html! {
-        section #now {
-            dl .tiles {
-                div { dt { (what) " a second" } dd { (per_second(history.rate(name))) } }
-                div { dt { (what) } dd { (counted(history.now().and_then(|figures| figures.sum(name)))) } }
-                @if let Some(within) = Latency::of(history).within(0.99) {
-                    div { dt { "99 % handled within" } dd { (within) } }
-                }
-                @if let Some(cpu) = cpu { div { dt { "Engines' CPU" } dd { (format!("{:.1} % of a core", cpu * 100.0)) } } }
-            }
-            @if rates.len() > 1 { (curve(what, &rates)) }
-        }
+        dl .tiles { @for (name, value) in &account.tiles { div { dt { (name) } dd { (printable(value)) } } } }
+        @if account.rates.len() > 1 { (curve(account)) }
     }
 }
 
 /// The rate of the last two minutes.
-fn curve(what: &str, rates: &[(f64, f64)]) -> Markup {
-    let most = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+fn curve(account: &Account) -> Markup {
+    let most = account.rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let scale = if most > 0.0 { 36.0 / most } else { 0.0 };
-    let points: Vec<String> =
-        rates.iter().map(|(ago, rate)| format!("{:.1},{:.1}", 240.0 - ago * 2.0, 38.0 - rate * scale)).collect();
-    let says = format!("{what} a second in the last two minutes, at most {}", units::shown_rate(most));
+    let point = |(ago, rate): &(f64, f64)| format!("{:.1},{:.1}", 240.0 - ago * 2.0, 38.0 - rate * scale);
+    let points: Vec<String> = account.rates.iter().map(point).collect();
+    let says = format!("{} a second in the last two minutes, at most {}", account.what, per_second(most));
     html! {
         figure {
             svg viewBox="0 0 240 40" role="img" aria-label=(says) preserveAspectRatio="none" {
@@ -221,82 +208,26 @@ fn curve(what: &str, rates: &[(f64, f64)]) -> Markup {
     }
 }
 
-fn ledger_table(history: &History) -> Markup {
-    let rows = ledger(history);
+fn ledger(account: &Account) -> Markup {
+    let row = |row: &LedgerRow| {
+        let all = html! { span class=[row.is_loss.then_some("bad")] { (row.all) } };
+        vec![html! { (row.says) }, all, html! { (row.rate) }]
+    };
+    let rows: Vec<Vec<Markup>> = account.ledger.iter().map(row).collect();
     html! {
-        section #ledger {
-            @if !rows.is_empty() {
-                div .wide {
-                    table {
-                        caption { "Ledger" }
-                        thead { tr { th scope="col" { "Packets" } th scope="col" { "In all" } th scope="col" { "A second" } } }
-                        tbody {
-                            @for row in &rows {
-                                tr {
-                                    th scope="row" { (printable(&row.says)) }
-                                    td class=[(row.is_loss && row.all > Some(0.0)).then_some("bad")] { (row.counted()) }
-                                    td { (row.per_second()) }
-                                }
-                            }
-                        }
-                    }
-                }
-                p .quiet { "While packets are on their way, those in the rings are among what no counter explains." }
-            }
+        @if !rows.is_empty() {
+            (wide("Ledger", &["Packets", "In all", "A second"], &rows))
+            p .quiet { "Packets that are on their way are among what no counter explains." }
         }
     }
 }
 
-fn latency(history: &History) -> Markup {
-    let rows = Latency::of(history).rows();
+fn latency(account: &Account) -> Markup {
+    let row = |row: &[String; 5]| row.iter().map(|text| html! { (text) }).collect();
+    let rows: Vec<Vec<Markup>> = account.latencies.iter().map(row).collect();
     html! {
-        section #latency {
-            @if !rows.is_empty() {
-                div .wide {
-                    table {
-                        caption { "From a packet's arrival to its handling" }
-                        thead { tr { th scope="col" { "Within" } th scope="col" { "Since the start" } th scope="col" { "Now" } } }
-                        tbody {
-                            @for [edge, all, last] in &rows { tr { th scope="row" { (edge) } td { (all) } td { (last) } } }
-                        }
-                    }
-                }
-            }
+        @if !rows.is_empty() {
+            (wide("How long after arrival", &["What", "Half within", "99 % within", "Longest", "99 % within, lately"], &rows))
         }
     }
-}
-
-/// All that is counted.
-fn account(history: &History) -> Markup {
-    let families = history.now().map(|figures| figures.families.as_slice()).unwrap_or_default();
-    let is_shown = |family: &&Family| family.kind != "histogram" && !family.samples.is_empty();
-    html! {
-        section #account {
-            details #counters {
-                summary { "All counters" }
-                div .wide {
-                    table {
-                        thead { tr { th scope="col" { "Counter" } th scope="col" { "Value" } th scope="col" { "Says" } } }
-                        tbody {
-                            @for family in families.iter().filter(is_shown) {
-                                @for sample in &family.samples {
-                                    @let labels = sample.labels.iter().map(|(name, value)| format!("{name}={value}"));
-                                    @let labels = labels.collect::<Vec<_>>().join(" ");
-                                    tr {
-                                        th scope="row" { (family.name) @if !labels.is_empty() { " " span .quiet { (printable(&labels)) } } }
-                                        td { (number(sample.value)) }
-                                        td { (family.help) }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn number(value: f64) -> String {
-    if value.fract() == 0.0 { counted(Some(value)) } else { format!("{value:.3}") }
 }

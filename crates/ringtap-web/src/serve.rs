@@ -8,36 +8,28 @@ use std::sync::Arc;
 use ringtap::{Error, Result};
 use ringtap_run::notes;
 
-use crate::content::{Item, Table};
-use crate::figures::Figures;
+use crate::content::{Item, Now, Table};
 use crate::guard::Guard;
 use crate::http::{self, Answer, Content, Request};
-use crate::live::Live;
+use crate::live::{Busy, Live};
 use crate::page;
 
-/// What a program shows. Asked by threads of the server, at most once a second for all who look.
+/// What a program shows. Asked by threads of the server: account and lists once a second at most, lists and items one at a time and with
+/// rests (see `live`), metrics by whoever asks for them. None of it may hold up the program: lock, copy, let go.
 pub trait View: Send + Sync + 'static {
-    /// The command that it is, and the word behind `ringtap_` in its metrics: `sensor`.
+    /// The command that it is.
     fn program(&self) -> &'static str;
 
     /// What it watches: interfaces, addresses, files.
     fn object(&self) -> String;
 
-    /// Its account as OpenMetrics text.
+    /// Its metrics as OpenMetrics text.
     fn metrics(&self) -> String;
 
-    /// The counter of what comes to it, without `_total`.
-    fn counter(&self) -> &'static str {
-        "offered"
-    }
+    /// Its account.
+    fn now(&self) -> Now;
 
-    /// What is wrong beyond packets that are lost: a line each.
-    fn faults(&self, figures: &Figures) -> Vec<String> {
-        let _ = figures;
-        Vec::new()
-    }
-
-    /// What it found: the lists below its account, each bounded.
+    /// What it found: the lists below its account, each bounded; always the same ones.
     fn lists(&self) -> Vec<Table> {
         Vec::new()
     }
@@ -47,13 +39,6 @@ pub trait View: Send + Sync + 'static {
         let _ = (kind, id);
         None
     }
-}
-
-/// Interfaces that are down, as faults.
-pub fn down(figures: &Figures) -> Vec<String> {
-    let all = figures.family("up").into_iter().flat_map(|family| &family.samples);
-    let down = all.filter(|sample| sample.value == 0.0).flat_map(|sample| &sample.labels);
-    down.map(|(_, name)| format!("{name} is down.")).collect()
 }
 
 /// Where a page is.
@@ -175,10 +160,13 @@ fn answer(live: &Arc<Live>, guard: &Guard, request: &Request) -> Answer {
             let content = Content::Stream(live.stream());
             Answer { status: 200, kind: "text/event-stream", headers: Vec::new(), content }
                 .with("Cache-Control", "no-store")
+                // A proxy is not to keep events until it has many.
+                .with("X-Accel-Buffering", "no")
         }
-        (Some(kind), Some(id), None) => match view.item(kind, id) {
-            Some(item) => html(200, page::item(view, &item)),
-            None => html(404, page::missing(view)),
+        (Some(kind), Some(id), None) => match live.item(kind, id) {
+            Ok(Some(item)) => html(200, page::item(view, &item)),
+            Ok(None) => html(404, page::missing(view)),
+            Err(Busy) => html(503, page::busy(view)).with("Retry-After", "5"),
         },
         _ => html(404, page::missing(view)),
     }

@@ -159,6 +159,8 @@ impl Store {
         let wrong = |error: rusqlite::Error| explain("open the store", &name, &error);
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(wrong)?;
         connection.busy_timeout(BUSY).map_err(wrong)?;
+        // A page's thread is as confined as the correlator.
+        connection.pragma_update(None, "temp_store", "MEMORY").map_err(wrong)?;
         match version(&connection).map_err(wrong)? {
             VERSION => Ok(Self { connection, folder: folder.to_owned(), _lock: None }),
             other => Err(other_version(&name, other)),

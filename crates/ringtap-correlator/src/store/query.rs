@@ -64,12 +64,54 @@ impl Store {
     /// # Errors
     /// The database can't be read.
     pub fn incidents(&self) -> Result<Vec<Incident>> {
-        let read = || -> rusqlite::Result<Vec<Incident>> {
-            let mut statement = self.connection.prepare_cached(
+        self.select_incidents("1 ORDER BY opened_ns, rule, id", [])
+    }
+
+    /// Open incidents that are told by themselves, at most so many, the latest first, each with how many members it has; and how many
+    /// are open.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn open_incidents(&self, most: usize) -> Result<(Vec<(Incident, u64)>, u64)> {
+        const OPEN: &str = "closed_ns IS NULL AND announces";
+        let which = format!("{OPEN} ORDER BY opened_ns DESC, id LIMIT ?");
+        let found = self.select_incidents(&which, [i64::try_from(most).unwrap_or(i64::MAX)])?;
+        let counted = found.into_iter().map(|it| Ok((it.clone(), self.member_count(it.id)?)));
+        let counted = counted.collect::<Result<_>>()?;
+        let all = self
+            .connection
+            .query_row(&format!("SELECT count(*) FROM incident WHERE {OPEN}"), [], |row| row.get::<_, i64>(0))
+            .map_err(|error| self.wrong("read", &error))?;
+        Ok((counted, all as u64))
+    }
+
+    /// The incident with this id.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn incident(&self, id: IncidentId) -> Result<Option<Incident>> {
+        Ok(self.select_incidents("id = ?", [&id.0[..]])?.pop())
+    }
+
+    /// How many members an incident has.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn member_count(&self, id: IncidentId) -> Result<u64> {
+        let read = || -> rusqlite::Result<i64> {
+            let mut statement = self.connection.prepare_cached("SELECT count(*) FROM member WHERE incident = ?")?;
+            statement.query_row([&id.0[..]], |row| row.get(0))
+        };
+        read().map(|count| count as u64).map_err(|error| self.wrong("read", &error))
+    }
+
+    fn select_incidents(&self, which: &str, values: impl rusqlite::Params) -> Result<Vec<Incident>> {
+        let read = move || -> rusqlite::Result<Vec<Incident>> {
+            let mut statement = self.connection.prepare_cached(&format!(
                 "SELECT id, rule, title, level, key, key_names, announces, opened_ns, start_ns, closed_ns, order_proven,
-                 timespan_proven, late, incomplete, matches FROM incident ORDER BY opened_ns, rule, id",
-            )?;
-            let incidents = statement.query_map([], |row| {
+                 timespan_proven, late, incomplete, matches FROM incident WHERE {which}"
+            ))?;
+            let incidents = statement.query_map(values, |row| {
                 let names: Vec<String> = serde_json::from_str(&row.get::<_, String>(5)?).unwrap_or_default();
                 Ok(Incident {
                     id: id(row, 0)?,
@@ -98,12 +140,21 @@ impl Store {
     /// # Errors
     /// The database can't be read.
     pub fn members(&self, id: IncidentId) -> Result<Vec<MemberRow>> {
+        self.first_members(id, usize::MAX)
+    }
+
+    /// The first of them, at most so many.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn first_members(&self, id: IncidentId, most: usize) -> Result<Vec<MemberRow>> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
         let read = || -> rusqlite::Result<Vec<MemberRow>> {
             let mut statement = self.connection.prepare_cached(
                 "SELECT time_ns, sensor, epoch, sequence, step, via FROM member WHERE incident = ?
-                 ORDER BY time_ns, step, sensor, epoch, sequence",
+                 ORDER BY time_ns, step, sensor, epoch, sequence LIMIT ?",
             )?;
-            let members = statement.query_map([&id.0[..]], |row| {
+            let members = statement.query_map(params![&id.0[..], most], |row| {
                 let number = |at| row.get::<_, i64>(at).map(|number| number as u64);
                 let identity = Identity { sensor: number(1)?, epoch: number(2)?, sequence: number(3)? };
                 let via = row.get::<_, Option<Vec<u8>>>(5)?;

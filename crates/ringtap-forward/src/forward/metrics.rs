@@ -2,7 +2,7 @@
 //!
 //! Owns the names of the forwarder's metrics; `ringtap-web` serves them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
@@ -11,9 +11,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use ringtap::histogram::HistogramSnapshot;
+use ringtap::ledger::Ledger;
 use ringtap::meters::{EngineMeters, EngineSnapshot};
 use ringtap_output::metrics::{Labels, Latency, encoded, engines, labelled, labels, ledgers};
-use ringtap_web::{Figures, View, down};
+use ringtap_run::units::grouped;
+use ringtap_web::View;
 
 use super::report::{Facts, Look};
 use crate::counts::Cause;
@@ -22,7 +24,7 @@ use crate::counts::Cause;
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub(crate) facts: Facts,
-    pub(crate) now: Mutex<Option<Now>>,
+    now: Mutex<Option<Arc<Now>>>,
 }
 
 /// One look.
@@ -39,7 +41,12 @@ impl Shown {
     }
 
     pub(crate) fn show(&self, now: Now) {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(now));
+    }
+
+    /// Whoever reads it holds up nobody.
+    fn latest(&self) -> Option<Arc<Now>> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -52,13 +59,37 @@ impl View for Shown {
         self.facts.wire()
     }
 
-    fn faults(&self, figures: &Figures) -> Vec<String> {
-        down(figures)
+    fn now(&self) -> ringtap_web::Now {
+        let Some(now) = self.latest() else { return ringtap_web::Now { what: "Packets", ..Default::default() } };
+        let look = &now.look;
+        let down = self.facts.names.iter().zip(look.up).filter(|(_, is_up)| *is_up == Some(false));
+        let down = down.map(|(name, _)| format!("{name} is down."));
+        // What was received and not sent; the ledger is of the reception.
+        let dropped = look.tallies.iter().enumerate().flat_map(|(at, tally)| {
+            let causes = Cause::ALL.iter().map(move |(cause, name)| (at, *name, tally.output.lost_by(*cause)));
+            causes.filter(|(.., count)| *count > 0)
+        });
+        let dropped = dropped.map(|(at, name, count)| {
+            let (from, to) = self.facts.ends(at);
+            format!("{} packets from {from} were not sent to {to}: {name}.", grouped(count))
+        });
+        let sent = look.tallies.iter().map(|tally| tally.output.packets).sum();
+        let inside = look.tallies.iter().map(|tally| tally.inside.clone()).reduce(|all, one| all.merged(&one));
+        let latencies = [("handled", Some(look.latency())), ("sent", inside)];
+        ringtap_web::Now {
+            what: "Packets",
+            count: look.received(),
+            latencies: latencies.into_iter().filter_map(|(name, values)| Some((name, values?))).collect(),
+            engine_cpu: now.engine_cpu.iter().copied().sum::<Option<Duration>>(),
+            faults: down.chain(dropped).collect(),
+            facts: vec![("Sent", grouped(sent))],
+            ledger: look.ledgers.iter().cloned().reduce(Ledger::plus),
+        }
     }
 
     fn metrics(&self) -> String {
         let mut registry = Registry::with_prefix("ringtap_forward");
-        if let Some(now) = &*self.now.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(now) = self.latest() {
             directions(&mut registry, &self.facts, &now.look);
             ports(&mut registry, &self.facts, &now.look);
             let counters = EngineSnapshot::sum(&now.look.counters);
@@ -133,7 +164,7 @@ impl EncodeMetric for LatencyBy {
 
 #[cfg(test)]
 mod tests {
-    use ringtap::ledger::{Cause as InputCause, Ledger};
+    use ringtap::ledger::Cause as InputCause;
 
     use super::*;
     use crate::forward::accounts::{LaneCounts, Tally};
@@ -157,9 +188,9 @@ mod tests {
         };
         let names = ["a0".to_owned(), "b0".to_owned()];
         let shown = Shown::new(Facts { names, directions: 2, lends: true, sources: Vec::new() });
-        assert_eq!(shown.text(), "# EOF\n", "nothing was seen yet");
+        assert_eq!(shown.metrics(), "# EOF\n", "nothing was seen yet");
         shown.show(Now { look, engine_cpu: vec![Some(Duration::from_millis(1500)), None] });
-        let text = shown.text();
+        let text = shown.metrics();
         for line in [
             "ringtap_forward_forwarded_total{from=\"a0\",to=\"b0\"} 1",
             "ringtap_forward_dropped_total{from=\"b0\",to=\"a0\",cause=\"ring_full\"} 1",

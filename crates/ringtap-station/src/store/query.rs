@@ -179,7 +179,20 @@ impl Store {
         Ok(stored)
     }
 
-    fn select(&self, which: &str, values: [u64; 2]) -> Result<Vec<Stored>> {
+    /// The same, but looks at no more than the `most` notifications up to number `last`: there is no index by alarm, which each
+    /// notification that is stored would pay for.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn latest_within(&self, alarm: u64, limit: u64, last: u64, most: u64) -> Result<Vec<Stored>> {
+        let first = last.saturating_sub(most);
+        let which = "alarm = ?1 AND id BETWEEN ?3 AND ?4 ORDER BY id DESC LIMIT ?2";
+        let mut stored = self.select(which, [alarm, limit, first, last])?;
+        stored.reverse();
+        Ok(stored)
+    }
+
+    fn select(&self, which: &str, values: impl rusqlite::Params) -> Result<Vec<Stored>> {
         let read = || -> rusqlite::Result<Vec<Stored>> {
             let mut statement = self.connection.prepare_cached(&format!(
                 "SELECT id, at_ns, source, kind, alarm, judgement, penalty, raw, decrypted FROM notification WHERE {which}"
