@@ -170,6 +170,26 @@ impl<'o> Session<'o> {
         Ok(Self { options, config, rules, identity, sent: Arc::default(), correlating, teller, process })
     }
 
+    /// Makes tables fit the memory that there is for so many engines, and says what that many do apart.
+    ///
+    /// # Errors
+    /// They can't fit.
+    fn fit(&mut self, engines: usize) -> Result<()> {
+        let (limits, fewer) = memory::fitting(&self.config.limits, self.config.flows_named, engines)?;
+        self.config.limits = limits;
+        if let Some(line) = fewer {
+            notes::say(&line);
+        }
+        let by_host = self.rules.program.rules().filter(|rule| rule.counts_by_host()).count();
+        if by_host > 0 && engines > 1 {
+            notes::warn(&format!(
+                "{by_host} rules count, or keep bits, by one host or by rule: each of {engines} engines does so for itself, of what \
+                 it handles"
+            ));
+        }
+        Ok(())
+    }
+
     /// Opens the outputs and makes a handler for each engine.
     ///
     /// # Errors
@@ -177,18 +197,7 @@ impl<'o> Session<'o> {
     pub(crate) fn surround(&mut self, feed: Feed) -> Result<(Surroundings, Vec<Inspector>)> {
         let outputs = &self.options.outputs;
         let Feed { engines, live, plain } = feed;
-        let (limits, fewer) = memory::fitting(&self.config.limits, self.config.flows_named, engines.len())?;
-        self.config.limits = limits;
-        if let Some(line) = fewer {
-            notes::say(&line);
-        }
-        let by_host = self.rules.program.rules().filter(|rule| rule.counts_by_host()).count();
-        if by_host > 0 && engines.len() > 1 {
-            notes::warn(&format!(
-                "{by_host} rules count, or keep bits, by one host or by rule: each of {} engines does so for itself, of what it handles",
-                engines.len()
-            ));
-        }
+        self.fit(engines.len())?;
         let log = self.pcap_log(&engines)?;
         let (recorder, packet_logs) = log.unzip();
         let mut packet_logs = packet_logs.into_iter().flatten();

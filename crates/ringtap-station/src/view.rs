@@ -118,7 +118,7 @@ impl Page {
             facts.push(("Maintenance", "its source is in a maintenance window".into()));
         }
         let acts = store.history(id)?.into_iter().map(|entry| {
-            let what = serde_json::to_value(&entry.act).ok().and_then(|act| act.as_str().map(str::to_owned));
+            let what = serde_json::to_value(entry.act).ok().and_then(|act| act.as_str().map(str::to_owned));
             vec![
                 Cell::from(shown_time(entry.at_ns)),
                 what.unwrap_or_default().into(),

@@ -95,7 +95,7 @@ impl Answer {
 /// # Errors
 /// The address is taken or not ours.
 pub(crate) fn listen(what: &str, address: SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(address).map_err(|error| Error::os(&format!("serve {what} at"), address.to_string(), &error))
+    TcpListener::bind(address).map_err(|error| Error::os(format!("serve {what} at"), address.to_string(), &error))
 }
 
 /// Starts the thread that takes connections; it ends with the process, and so do those of connections.
