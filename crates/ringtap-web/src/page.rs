@@ -51,7 +51,7 @@ fn document(view: &dyn View, heading: &str, is_live: bool, body: &Markup) -> Str
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (heading) " – " (printable(&view.object())) }
+                title { (printable(heading)) " – " (printable(&view.object())) }
                 link rel="stylesheet" href="/style.css";
                 @if is_live {
                     script src="/live.js" defer {}
