@@ -34,7 +34,7 @@
 #define RINGTAP_ERROR_GONE -4
 
 /**
- * Another call with this handle is under way, in another thread or beneath a signal handler.
+ * Another call with this handle is under way, in another thread.
  */
 #define RINGTAP_ERROR_BUSY -5
 

@@ -17,7 +17,7 @@ pub const RINGTAP_ERROR_FAILED: c_int = -2;
 pub const RINGTAP_ERROR_PERMISSION: c_int = -3;
 /// No packets can come any more: the interface was removed or moved, or the host uses it now. All that had come was given before.
 pub const RINGTAP_ERROR_GONE: c_int = -4;
-/// Another call with this handle is under way, in another thread or beneath a signal handler.
+/// Another call with this handle is under way, in another thread.
 pub const RINGTAP_ERROR_BUSY: c_int = -5;
 /// A fault of the library's own. The handle can only be closed.
 pub const RINGTAP_ERROR_INTERNAL: c_int = -6;

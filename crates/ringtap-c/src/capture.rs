@@ -160,11 +160,6 @@ impl Capture {
         })
     }
 
-    /// Whether nobody reads, so that it can be closed.
-    pub fn is_idle(&self) -> bool {
-        !matches!(self.reader.try_lock(), Err(TryLockError::WouldBlock))
-    }
-
     /// The next packets, waited for until the time-out at most; none, and a null pointer: it passed. `None` waits for good.
     ///
     /// # Errors
@@ -204,7 +199,7 @@ impl Capture {
             if deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns) {
                 // Who looks by a clock of its own is not waited for, and the device is looked at for it.
                 reader.poll_devices();
-                self.check_link(reader);
+                self.check_news(reader);
                 return Ok((ptr::null(), 0));
             }
             match reader.pacer.next(now_ns, std::mem::take(&mut reader.handled)) {
@@ -247,6 +242,10 @@ impl Capture {
             Ok(0) => Woken::TimedOut,
             Ok(_) => {
                 let has = |fd: &PollFd<'_>, flags| fd.revents().is_some_and(|told| told.intersects(flags));
+                if has(&fds[0], PollFlags::all()) {
+                    // Also one whose flag an earlier call took: it would wake each sleep at once. The flag says whether to break off.
+                    self.breaks.quiet();
+                }
                 if has(&fds[1], PollFlags::all()) {
                     return Woken::Link;
                 }
@@ -261,7 +260,7 @@ impl Capture {
     /// What a sleep's end means.
     fn awake(&self, reader: &mut Reader, woken: &Woken) {
         match woken {
-            Woken::Link => self.check_link(reader),
+            Woken::Link => self.check_news(reader),
             Woken::Failed(source) => {
                 // An error of a socket is told once (ENETDOWN), and reading clears it. The interface may come up again, so only one
                 // that no longer exists ends the capture.
@@ -272,7 +271,16 @@ impl Capture {
         }
     }
 
-    /// Takes the announcements off, and notes it where the interface is gone.
+    /// Looks at the interface where something was announced of one. Who is at the attachment now looks at it, too.
+    fn check_news(&self, reader: &mut Reader) {
+        // Heard and looked at under one lock: what was heard is taken off.
+        let has_news = self.attachment.try_lock().is_ok_and(|mut attachment| attachment.has_news());
+        if has_news {
+            self.check_link(reader);
+        }
+    }
+
+    /// Notes it where the interface is gone.
     fn check_link(&self, reader: &mut Reader) {
         if let Some(departure) = lock(&self.attachment).departure() {
             reader.gone = Some(format!("{}: {departure}; {}", self.interface, departure.way_out()));
@@ -330,9 +338,6 @@ impl Capture {
 
     /// The ledger as of now, for any thread.
     pub fn ledger(&self) -> Ledger {
-        if let Ok(reader) = self.reader() {
-            reader.count_invalid(&self.counts);
-        }
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (delivered, cut) = (read(&self.counts.delivered), read(&self.counts.cut));
         let mut ledger = Ledger { cut, ..lock(&self.attachment).ledger(delivered) };
@@ -340,14 +345,23 @@ impl Capture {
         ledger
     }
 
-    /// Keeps the words of an error.
+    /// Keeps the words of an error; those of another call that is told at this moment may go first.
     pub fn keep_error(&self, text: &str) {
-        text.clone_into(&mut lock(&self.error));
+        if let Ok(mut error) = self.error.try_lock() {
+            text.clone_into(&mut error);
+        }
     }
 
     /// The words of the last error; none: empty.
     pub fn error(&self) -> String {
         lock(&self.error).clone()
+    }
+}
+
+impl Drop for Capture {
+    /// A child of the client's may hold copies of all descriptors: packets are the host's again from here on all the same.
+    fn drop(&mut self) {
+        lock(&self.attachment).shut();
     }
 }
 
@@ -368,6 +382,7 @@ impl Reader {
         self.handled += self.lent.len() as u64;
         add(&counts.delivered, self.lent.len() as u64);
         add(&counts.cut, cut as u64);
+        self.count_invalid(counts);
         true
     }
 
@@ -404,10 +419,15 @@ impl Breaks {
     fn taken(&self) -> bool {
         let taken = self.flag.swap(false, Ordering::AcqRel);
         if taken {
-            // Nothing to read is what is wanted.
-            let _: Result<usize, Errno> = nix::unistd::read(self.event.as_fd(), &mut [0; 8]);
+            self.quiet();
         }
         taken
+    }
+
+    /// Wakes nobody until it is signalled again.
+    fn quiet(&self) {
+        // Nothing to read is what is wanted.
+        let _: Result<usize, Errno> = nix::unistd::read(self.event.as_fd(), &mut [0; 8]);
     }
 }
 
@@ -421,7 +441,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use libc::c_int;
     use ringtap::clock::SystemClock;
     use ringtap::receiver::Backend;
@@ -431,14 +451,14 @@ mod tests {
     use super::*;
 
     /// A queue with so many packets of 100 bytes that came just now, and nothing behind them.
-    fn queue(packets: usize) -> AnySource {
+    pub fn queue(packets: usize) -> AnySource {
         let now_ns = clock::monotonic_ns();
         let arrival = Arrival { stamp_ns: Some(now_ns), ..Arrival::there(vec![7; 100]) };
         let script = Script { ending: Ending::Silence, ..Script::of(vec![arrival; packets]) };
         Box::new(MemorySource::new("queue", SystemClock, script).unwrap())
     }
 
-    fn open(name: &str, queues: Vec<AnySource>) -> Capture {
+    pub fn open(name: &str, queues: Vec<AnySource>) -> Capture {
         given::give(name, queues).unwrap();
         let wanted = Wanted {
             interface: name.to_owned(),
@@ -501,5 +521,32 @@ mod tests {
         capture.break_off();
         assert_eq!(burst(&capture).unwrap_err(), RINGTAP_BROKEN);
         assert_eq!(burst(&capture).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_wake_up_that_comes_behind_its_break_wakes_once() {
+        let capture = open("late", vec![queue(0)]);
+        // The call that was broken off took the flag before the breaking thread came to signal.
+        capture.breaks.event.signal();
+        let sleep = || capture.sleep(&[], Some(clock::monotonic_ns() + 50_000_000));
+        assert!(matches!(sleep(), Woken::Look));
+        assert!(matches!(sleep(), Woken::TimedOut));
+        // A break is heard all the same.
+        capture.break_off();
+        assert!(matches!(sleep(), Woken::Look));
+        assert_eq!(burst(&capture).unwrap_err(), RINGTAP_BROKEN);
+    }
+
+    #[test]
+    fn a_ledger_that_is_read_meanwhile_refuses_nobody() {
+        let capture = open("meanwhile", vec![queue(2000)]);
+        std::thread::scope(|scope| {
+            let reads = scope.spawn(|| (0..2000).for_each(|_| drop(capture.ledger())));
+            let mut packets = 0;
+            while packets < 2000 {
+                packets += burst(&capture).unwrap().len();
+            }
+            reads.join().unwrap();
+        });
     }
 }

@@ -11,7 +11,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use libc::{c_char, c_int};
@@ -30,7 +30,26 @@ const MAGIC: u64 = 0x5249_4e47_5441_5043;
 /// An open capture.
 pub struct Handle {
     magic: AtomicU64,
+    /// Calls that are under way.
+    calls: AtomicUsize,
     capture: Capture,
+}
+
+/// A call that is under way: until it ends, the handle can't be closed.
+struct InCall<'a>(&'a Handle);
+
+impl std::ops::Deref for InCall<'_> {
+    type Target = Capture;
+
+    fn deref(&self) -> &Capture {
+        &self.0.capture
+    }
+}
+
+impl std::ops::Drop for InCall<'_> {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 // The header allows calls of several threads with one handle.
@@ -43,9 +62,21 @@ const _: () = {
 ///
 /// # Safety
 /// `handle` is null, an open handle, or at least readable for the size of a magic number.
-unsafe fn capture_of<'a>(handle: *const Handle) -> Option<&'a Capture> {
-    // SAFETY: by contract; a null pointer is not read.
-    unsafe { (!handle.is_null() && (*handle).magic.load(Ordering::Relaxed) == MAGIC).then(|| &(*handle).capture) }
+unsafe fn capture_of<'a>(handle: *const Handle) -> Option<InCall<'a>> {
+    if handle.is_null() {
+        return None;
+    }
+    // SAFETY: by contract. What is none of ours is only read.
+    let is_open = || unsafe { (*handle).magic.load(Ordering::SeqCst) == MAGIC };
+    if !is_open() {
+        return None;
+    }
+    // SAFETY: it is ours.
+    let call = unsafe { &*handle };
+    call.calls.fetch_add(1, Ordering::SeqCst);
+    // Whoever closes looks at the calls after it has taken the magic number away, so that one of both sees the other.
+    let call = InCall(call);
+    is_open().then_some(call)
 }
 
 /// Runs what a call does; a panic (which has said its words on standard error) becomes RINGTAP_ERROR_INTERNAL.
@@ -60,7 +91,7 @@ fn guard(body: impl FnOnce() -> Result<c_int, Refusal>) -> Result<c_int, Refusal
 unsafe fn call(handle: *const Handle, body: impl FnOnce(&Capture) -> Result<c_int, Refusal>) -> c_int {
     // SAFETY: by contract.
     let Some(capture) = (unsafe { capture_of(handle) }) else { return RINGTAP_ERROR_ARGUMENT };
-    guard(|| body(capture)).unwrap_or_else(|refusal| {
+    guard(|| body(&capture)).unwrap_or_else(|refusal| {
         capture.keep_error(&refusal.text);
         refusal.code
     })
@@ -108,7 +139,8 @@ pub unsafe extern "C" fn ringtap_open(options: *const Options, handle: *mut *mut
         // SAFETY: as large as it says, and the name in it ends with a NUL, by contract.
         let wanted = unsafe { Wanted::read(&options.read_unaligned())? };
         let capture = Capture::open(&wanted)?;
-        let opened = Box::into_raw(Box::new(Handle { magic: AtomicU64::new(MAGIC), capture }));
+        let opened =
+            Box::into_raw(Box::new(Handle { magic: AtomicU64::new(MAGIC), calls: AtomicUsize::new(0), capture }));
         // SAFETY: as above.
         unsafe { handle.write(opened) };
         Ok(RINGTAP_OK)
@@ -204,6 +236,8 @@ pub unsafe extern "C" fn ringtap_ledger(handle: *mut Handle, ledger: *mut Ledger
     unsafe { call(handle, read) }
 }
 
+const _: () = assert!(ringtap::Cause::ALL.len() <= RINGTAP_CAUSES, "each cause has room in a ledger");
+
 /// The core's ledger as the header has it.
 fn as_told(ledger: &ringtap::Ledger) -> Ledger {
     let causes = text::causes();
@@ -251,7 +285,8 @@ pub extern "C" fn ringtap_strerror(code: c_int) -> *const c_char {
 pub unsafe extern "C" fn ringtap_warning(handle: *const Handle, index: usize) -> *const c_char {
     // SAFETY: by contract.
     let capture = unsafe { capture_of(handle) };
-    capture.and_then(|capture| capture.warnings.get(index)).map_or(ptr::null(), |warning| warning.as_ptr())
+    // They stay where they are until the handle is closed.
+    capture.and_then(|capture| capture.warnings.get(index).map(|warning| warning.as_ptr())).unwrap_or(ptr::null())
 }
 
 /// Names the back end that is used: "xdp" or "packet"; NULL for a handle that is null. Valid until ringtap_close().
@@ -278,23 +313,54 @@ pub unsafe extern "C" fn ringtap_link_type(handle: *const Handle) -> c_int {
 /// a call with it: break that off first, and wait for its end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ringtap_close(handle: *mut Handle) -> c_int {
-    let close = |capture: &Capture| {
-        if !capture.is_idle() {
-            return Err(Refusal::of(RINGTAP_ERROR_BUSY));
-        }
-        // SAFETY: open, by contract.
-        unsafe { (*handle).magic.store(0, Ordering::Relaxed) };
-        Ok(RINGTAP_OK)
-    };
-    // SAFETY: by contract.
-    let code = unsafe { call(handle, close) };
-    if code == RINGTAP_OK {
-        // SAFETY: Box::into_raw made it, and its magic number says that it was not closed before.
-        let closed = guard(|| unsafe {
-            drop(Box::from_raw(handle));
-            Ok(RINGTAP_OK)
-        });
-        return closed.unwrap_or(RINGTAP_ERROR_INTERNAL);
+    // SAFETY: null, open, or at least readable, by contract. What is none of ours is only read.
+    let is_open = !handle.is_null() && unsafe { (*handle).magic.load(Ordering::SeqCst) == MAGIC };
+    if !is_open {
+        return RINGTAP_ERROR_ARGUMENT;
     }
-    code
+    {
+        // SAFETY: it is ours.
+        let open = unsafe { &*handle };
+        // Of two that close, one does.
+        if open.magic.compare_exchange(MAGIC, 0, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            return RINGTAP_ERROR_ARGUMENT;
+        }
+        if open.calls.load(Ordering::SeqCst) > 0 {
+            open.capture.keep_error(&Refusal::of(RINGTAP_ERROR_BUSY).text);
+            open.magic.store(MAGIC, Ordering::SeqCst);
+            return RINGTAP_ERROR_BUSY;
+        }
+    }
+    // SAFETY: Box::into_raw made it; its magic number is gone, and no call is under way.
+    let closed = guard(|| unsafe {
+        drop(Box::from_raw(handle));
+        Ok(RINGTAP_OK)
+    });
+    closed.unwrap_or(RINGTAP_ERROR_INTERNAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::tests::{open, queue};
+
+    #[test]
+    fn nothing_is_closed_beneath_a_call_and_a_closed_handle_is_refused() {
+        let capture = open("closing", vec![queue(1)]);
+        let handle =
+            Box::into_raw(Box::new(Handle { magic: AtomicU64::new(MAGIC), calls: AtomicUsize::new(0), capture }));
+        // SAFETY: open.
+        unsafe {
+            let call = capture_of(handle).unwrap();
+            assert_eq!(ringtap_close(handle), RINGTAP_ERROR_BUSY);
+            assert!(capture_of(handle).is_some(), "it is as it was");
+            drop(call);
+            // As after a close whose memory nobody has used since.
+            (*handle).magic.store(0, Ordering::SeqCst);
+            assert_eq!(ringtap_close(handle), RINGTAP_ERROR_ARGUMENT);
+            assert!(capture_of(handle).is_none());
+            (*handle).magic.store(MAGIC, Ordering::SeqCst);
+            assert_eq!(ringtap_close(handle), RINGTAP_OK);
+        }
+    }
 }

@@ -6,11 +6,12 @@
 //! - `abi`: the types and numbers of the header; `entry`: the functions, which check what they are given, let no panic out and
 //!   keep the words of errors.
 //! - `options`: from what a client asks for to what a receiver is told. `capture`: bursts, waiting, breaking off, the ledger.
-//! - `text`: words for codes, and whose error was last.
+//! - `at_exit`: what is put back where a client never closes. `text`: words for codes, and whose error was last.
 //!
 //! include/ringtap.h is made from `abi` and `entry` (tests/header.rs); docs/c-api.md is the manual.
 
 mod abi;
+mod at_exit;
 mod capture;
 mod entry;
 mod options;

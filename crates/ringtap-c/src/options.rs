@@ -26,6 +26,9 @@ const RING_BYTES: u64 = 32 << 20;
 const RINGS_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 30;
 /// Frames are this large at most; longer packets are fetched.
 const FRAME_BYTES: u32 = 16_384;
+/// Of a ring, as the receiver takes them.
+const FEWEST_SLOTS: u32 = 64;
+const MOST_SLOTS: u32 = 1 << 20;
 /// Of a ring of packed frames, which a packet may take several of.
 const MOST_PACKED: u32 = 1 << 20;
 
@@ -124,7 +127,7 @@ impl Wanted {
         config.realtime = RealTime { priority: 0, lock_memory: false, shallow_idle: false };
         config.napi_pause = napi_pause;
         let (slots, packed) = slots(&interface, self.ring_bytes);
-        config.ring_slots = slots.min(self.backend.most_slots());
+        config.ring_slots = slots.clamp(FEWEST_SLOTS, MOST_SLOTS.min(self.backend.most_slots()));
         config.packed_slots = Some(packed);
         Ok(config)
     }

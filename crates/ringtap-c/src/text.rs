@@ -89,7 +89,8 @@ thread_local! {
 
 /// Keeps the words of a call that had no handle.
 pub fn keep_unopened(text: &str) {
-    UNOPENED.with_borrow_mut(|kept| text.clone_into(kept));
+    // A thread that ends may have it no more.
+    let _ = UNOPENED.try_with(|kept| kept.try_borrow_mut().map(|mut kept| text.clone_into(&mut kept)));
 }
 
 /// The words that [`keep_unopened`] kept on this thread.

@@ -129,6 +129,25 @@ fn net_closing_puts_the_host_back() {
     }
 }
 
+#[test]
+fn net_exit_without_closing_puts_the_host_back() {
+    for backend in BACKENDS {
+        let bench = bench("left");
+        bench.testbed.enable_receiver_napi().unwrap();
+        let before = bench.settings();
+        let mut work = start(&bench, "left", backend);
+        work.await_words("open");
+        work.go_on();
+        assert_eq!(work.end().1, Some(0));
+        assert_eq!(bench.settings(), before, "{backend}");
+    }
+}
+
+#[test]
+fn net_a_ledger_that_is_read_meanwhile_refuses_nobody() {
+    case("accounts", |_, _| {});
+}
+
 /// Runs an example until it has seen what was sent, and looks at what it says.
 fn counts(name: &str, backend: &str, command: &mut Command) {
     const SENT: u64 = 10_000;

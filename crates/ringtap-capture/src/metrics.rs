@@ -9,10 +9,11 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use ringtap::interface::InterfaceState;
 use ringtap::ledger::Ledger;
 use ringtap_output::metrics::{Labels, encoded, engines, labelled, labels, ledgers};
 use ringtap_run::units::grouped;
-use ringtap_web::View;
+use ringtap_web::{View, interface_faults};
 
 use crate::accounts::Tally;
 use crate::supervise::Look;
@@ -36,6 +37,8 @@ struct Now {
     engine_cpu: Vec<Option<Duration>>,
     /// Interfaces that are up.
     up: Vec<bool>,
+    /// What is wrong with interfaces.
+    faults: Vec<String>,
 }
 
 impl Shown {
@@ -44,10 +47,12 @@ impl Shown {
         Self { names: names.to_vec(), now: Mutex::default() }
     }
 
-    /// Shows a look; `up` are the names of the interfaces that are.
-    pub(crate) fn show(&self, look: Look, engine_cpu: Vec<Option<Duration>>, up: &[&str]) {
-        let up = self.names.iter().map(|name| up.contains(&name.as_str())).collect();
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(Now { look, engine_cpu, up }));
+    /// Shows a look; `states` are of the interfaces that have not ended.
+    pub(crate) fn show(&self, look: Look, engine_cpu: Vec<Option<Duration>>, states: &[(&str, InterfaceState)]) {
+        let is_up = |name: &String| states.iter().any(|(known, state)| known == name && *state == InterfaceState::Up);
+        let up = self.names.iter().map(is_up).collect();
+        let faults = interface_faults(&self.names, states);
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(Now { look, engine_cpu, up, faults }));
     }
 
     /// Whoever reads it holds up nobody.
@@ -103,14 +108,15 @@ impl View for Shown {
 
     fn now(&self) -> ringtap_web::Now {
         let Some(now) = self.latest() else { return ringtap_web::Now { what: "Packets", ..Default::default() } };
-        let down = self.names.iter().zip(&now.up).filter(|(_, is_up)| !**is_up);
         let written = now.look.written.map(|(packets, _)| ("Written", grouped(packets)));
         ringtap_web::Now {
+            at: Some(now.look.at),
+            lost_behind: Vec::new(),
             what: "Packets",
-            count: now.look.ledger.delivered,
+            count: now.look.ledger.offered.unwrap_or(now.look.ledger.delivered + now.look.ledger.lost()),
             latencies: vec![("handled", now.look.counters.latency.clone())],
             engine_cpu: now.engine_cpu.iter().copied().sum::<Option<Duration>>(),
-            faults: down.map(|(name, _)| format!("{name} is down.")).collect(),
+            faults: now.faults.clone(),
             facts: written.into_iter().collect(),
             ledger: Some(now.look.ledger.clone()),
         }

@@ -217,9 +217,7 @@ impl Supervision<'_> {
     fn show(&self, job: &mut dyn Job, shown: &Shown) {
         let look = self.look(job);
         let states = job.states();
-        let up: Vec<&str> =
-            states.iter().filter(|(_, state)| *state == InterfaceState::Up).map(|(name, _)| *name).collect();
-        shown.show(look, job.engine_cpu(), &up);
+        shown.show(look, job.engine_cpu(), &states);
     }
 
     /// What the user asked for: by a signal, a number of packets, or a time.

@@ -235,6 +235,9 @@ pub(crate) fn events(folder: &Path, rows: &[(usize, MemberRow)]) -> Result<HashM
     let mut wanted: HashMap<(i64, Identity), Option<Event>> =
         rows.iter().map(|(_, row)| ((row.time_ns, row.identity), None)).collect();
     let mut missing = wanted.len();
+    if missing == 0 {
+        return Ok(HashMap::new());
+    }
     for (_, record) in log::read_beside(folder)? {
         if let Record::Event { event, .. } = record
             && let Some(place) = wanted.get_mut(&(event.mark.time_ns, event.mark.identity))
@@ -250,8 +253,9 @@ pub(crate) fn events(folder: &Path, rows: &[(usize, MemberRow)]) -> Result<HashM
 }
 
 pub(crate) fn shown(line: &str) -> String {
-    let mut text: String = printable(line).chars().take(SHOWN).collect();
-    if text.len() < line.len() {
+    let whole = printable(line);
+    let mut text: String = whole.chars().take(SHOWN).collect();
+    if text.len() < whole.len() {
         text.push('…');
     }
     text

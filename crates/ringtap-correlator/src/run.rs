@@ -38,7 +38,7 @@ use crate::render;
 use crate::rules::Rules;
 use crate::sensors::{Now, Timing};
 use crate::status::Status;
-use crate::view::Page;
+use crate::view::{Dated, Page};
 
 /// How long to wait for an event before signals are looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -257,7 +257,7 @@ struct Running {
     /// Where it is looked at, until somebody answers.
     places: Option<Bound>,
     /// As of the last second, for whoever looks.
-    shared: Option<Arc<Mutex<Arc<Status>>>>,
+    shared: Option<Arc<Dated>>,
 }
 
 impl Running {
@@ -302,7 +302,7 @@ impl Running {
 
     fn go(mut self, options: &Options, asked: Asked<'_>, show: &mut impl FnMut(Event<'_>)) -> Result<()> {
         if let Some(places) = self.places.take() {
-            let status = Arc::new(Mutex::new(Arc::new(self.status(options))));
+            let status = Arc::new(Mutex::new((Instant::now(), Arc::new(self.status(options)))));
             self.shared = Some(Arc::clone(&status));
             places.start(Arc::new(Page { status, store: options.store.clone() }))?;
         }
@@ -378,7 +378,7 @@ impl Running {
                 next_shared = now + SHARED;
                 let status = Arc::new(self.status(options));
                 if let Some(shared) = &self.shared {
-                    *shared.lock().unwrap_or_else(PoisonError::into_inner) = status;
+                    *shared.lock().unwrap_or_else(PoisonError::into_inner) = (now, status);
                 }
             }
             let since = now - shown.0;

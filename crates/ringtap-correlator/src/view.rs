@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use ringtap::Result;
 use ringtap_output::Severity;
@@ -22,26 +23,31 @@ const ROWS: usize = 200;
 /// Lines of what went wrong that are shown.
 const MOST_FAULTS: usize = 50;
 
+/// The account, and when it was taken.
+pub(crate) type Dated = Mutex<(Instant, Arc<Status>)>;
+
 /// A running correlator's page.
 pub(crate) struct Page {
     /// As of the last second. Whoever reads it holds up nobody.
-    pub(crate) status: Arc<Mutex<Arc<Status>>>,
+    pub(crate) status: Arc<Dated>,
     /// Folder of the incidents; `None`: none are kept.
     pub(crate) store: Option<PathBuf>,
 }
 
 impl Page {
     fn status(&self) -> Arc<Status> {
-        Arc::clone(&self.status.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.status.lock().unwrap_or_else(PoisonError::into_inner).1)
     }
 
     fn sensors(&self) -> Table {
         let status = self.status();
         let row = |(name, it): &(Arc<str>, crate::sensors::SensorState)| {
-            let (state, severity) = match (it.is_silent, it.is_quarantined) {
-                (_, true) => ("in quarantine", Some(Severity::Major)),
-                (true, false) => ("silent", Some(Severity::Major)),
-                (false, false) => ("heard", None),
+            let (state, severity) = match (it.is_removed, it.is_silent, it.is_quarantined, it.h_ns) {
+                (true, ..) => ("no longer registered", Some(Severity::Indeterminate)),
+                (_, _, true, _) => ("in quarantine", Some(Severity::Major)),
+                (_, true, ..) => ("silent", Some(Severity::Major)),
+                (.., None) => ("not heard yet", Some(Severity::Warning)),
+                _ => ("heard", None),
             };
             vec![
                 Cell::from(name.to_string()),
@@ -226,22 +232,30 @@ impl View for Page {
 
     fn now(&self) -> Now {
         let status = self.status();
-        let silent = status.registered.iter().filter(|(_, it)| it.is_silent || it.is_quarantined);
-        let silent = silent.map(|(name, _)| format!("Sensor {name} is silent or in quarantine."));
+        let at = self.status.lock().unwrap_or_else(PoisonError::into_inner).0;
+        let not_told = (status.not_told > 0)
+            .then(|| format!("{} announcements that an output could not take", grouped(status.not_told)));
         let (keys, bytes, waiting) = status.now;
         let facts = vec![
             ("Open incidents", grouped(status.counts.open)),
             ("Keys", format!("{} in {}", grouped(keys as u64), shown_size(bytes as u64))),
             ("Waiting", grouped(waiting as u64)),
         ];
-        let missed = status.could_not_have_seen();
+        let mut faults: Vec<String> = not_told.into_iter().chain(status.could_not_have_seen()).collect();
+        let left = faults.len().saturating_sub(MOST_FAULTS);
+        faults.truncate(MOST_FAULTS);
+        if left > 0 {
+            faults.push(format!("and {left} more; all of them are in its summary"));
+        }
         Now {
+            at: Some(at),
             ledger: None,
+            lost_behind: Vec::new(),
             what: "Events",
             count: status.counts.events,
             latencies: Vec::new(),
             engine_cpu: None,
-            faults: silent.chain(missed).take(MOST_FAULTS).collect(),
+            faults,
             facts,
         }
     }
@@ -250,8 +264,10 @@ impl View for Page {
         vec![self.incidents(), self.sensors()]
     }
 
-    fn item(&self, kind: &str, id: &str) -> Option<Item> {
-        let folder = self.store.as_deref().filter(|_| kind == "incident")?;
-        item(folder, id).ok().flatten()
+    fn item(&self, kind: &str, id: &str) -> Result<Option<Item>> {
+        match self.store.as_deref().filter(|_| kind == "incident") {
+            Some(folder) => item(folder, id),
+            None => Ok(None),
+        }
     }
 }

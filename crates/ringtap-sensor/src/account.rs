@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringtap::histogram::HistogramSnapshot;
 use ringtap::ledger::{Cause, Ledger};
@@ -134,6 +134,8 @@ pub(crate) struct Live {
     pub(crate) latency: HistogramSnapshot,
     /// What engines tell of shed packets comes by [`CountsFrom`].
     pub(crate) not_inspected: NotInspected,
+    /// What is wrong with interfaces.
+    pub(crate) faults: Vec<String>,
 }
 
 /// Packets of flows with alerts that were written, and that could not be.
@@ -152,6 +154,10 @@ impl PcapLogCounts {
 /// What was counted up to now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
+    /// When it was taken.
+    pub(crate) at: Option<Instant>,
+    /// What is wrong with interfaces.
+    pub(crate) faults: Vec<String>,
     /// Of each engine.
     pub(crate) engines: Vec<Counters>,
     /// Of all interfaces.
@@ -176,15 +182,17 @@ impl Account {
     /// As of now; `live` is the receivers'.
     pub(crate) fn of(around: &mut Surroundings, live: Option<Live>) -> Self {
         let engines: Vec<Counters> = around.told.iter_mut().map(CountsFrom::newest).collect();
-        let (ledger, latency) = live
-            .map(|Live { mut ledger, latency, not_inspected }| {
-                let shed = engines.iter().map(|counters| counters.shed).sum();
-                NotInspected { shed: not_inspected.shed.map(|_| shed), ..not_inspected }.take_from(&mut ledger);
-                (ledger, latency)
-            })
-            .unzip();
+        let (mut faults, mut ledger, mut latency) = (Vec::new(), None, None);
+        if let Some(mut live) = live {
+            let shed = engines.iter().map(|counters| counters.shed).sum();
+            let shed = live.not_inspected.shed.map(|_| shed);
+            NotInspected { shed, ..live.not_inspected }.take_from(&mut live.ledger);
+            (faults, ledger, latency) = (live.faults, Some(live.ledger), Some(live.latency));
+        }
         let counts = &around.counts;
         Self {
+            at: Some(Instant::now()),
+            faults,
             engines,
             ledger,
             latency,

@@ -26,6 +26,7 @@ use crate::session::{EngineFeed, Engines, Feed, FromInterfaces, Session};
 use crate::shedding::Waits;
 use crate::summary::{Ended, Ending, InterfaceAccount, Run};
 use crate::view::Page;
+use ringtap_web::interface_faults;
 
 /// The engines, and the last device to end where that ended all of them.
 struct Watched {
@@ -34,6 +35,8 @@ struct Watched {
     /// Some packets go first.
     sheds: bool,
     last: Option<DeviceEnded>,
+    /// The interfaces at the start.
+    interfaces: Vec<String>,
 }
 
 impl Engines for Watched {
@@ -56,6 +59,7 @@ impl Engines for Watched {
             ledger,
             latency: self.running.counters().latency,
             not_inspected: not_inspected(&self.handed, self.sheds.then_some(0)),
+            faults: interface_faults(&self.interfaces, &self.running.states()),
         })
     }
 }
@@ -80,13 +84,14 @@ pub(crate) fn run(options: &Options, lives: &[Live], correlate: Option<Correlate
     for warning in &warnings {
         notes::warn(warning);
     }
-    let names = running.names().join(", ");
+    let interfaces: Vec<String> = running.names().into_iter().map(str::to_owned).collect();
+    let names = interfaces.join(", ");
     let backend = running.descriptions().first().map_or("", |source| source.backend);
     notes::say(&format!("watching {names} ({backend}) with {} rules", session.rules.used.rules));
 
     let started = Instant::now();
     let sheds = !options.rules.priority.is_empty();
-    let mut watched = Watched { running, handed, sheds, last: None };
+    let mut watched = Watched { running, handed, sheds, last: None, interfaces };
     let ending = session.watch(&mut watched, &mut around, started);
     let elapsed_s = started.elapsed().as_secs_f64();
     let Watched { running, handed, last, .. } = watched;

@@ -133,11 +133,16 @@ impl View for Page {
         let lost = lost.map(|(count, what)| format!("{} {what}.", grouped(count)));
         let latencies = [("handled", &account.latency), ("alert told", &account.detection)];
         Now {
+            at: account.at,
+            lost_behind: Vec::new(),
             what: "Packets",
-            count: account.ledger.as_ref().map_or(0, |ledger| ledger.delivered),
+            count: account
+                .ledger
+                .as_ref()
+                .map_or(0, |ledger| ledger.offered.unwrap_or(ledger.delivered + ledger.lost())),
             latencies: latencies.into_iter().filter_map(|(name, values)| Some((name, values.clone()?))).collect(),
             engine_cpu: None,
-            faults: blinded.chain(lost).collect(),
+            faults: account.faults.iter().cloned().chain(blinded).chain(lost).collect(),
             facts: vec![
                 ("Alerts", grouped(account.sum(|counters| counters.alerts))),
                 ("Flows", grouped(account.sum(|counters| counters.flows_now))),

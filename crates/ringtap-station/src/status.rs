@@ -124,6 +124,16 @@ impl Sources {
         core.into_iter().enumerate().map(behind).collect()
     }
 
+    /// What is wrong with the interfaces that rings are on.
+    pub(crate) fn interface_faults(&self) -> Vec<String> {
+        let Some(ring) = &self.ring else { return Vec::new() };
+        match &*ring.lock().unwrap_or_else(PoisonError::into_inner) {
+            RingState::Running(ring) => ring.faults(),
+            // At the end all of them have ended.
+            RingState::Ended(_) => Vec::new(),
+        }
+    }
+
     pub(crate) fn attach(&mut self, pipeline: &Pipeline, framing: Arc<CauseCounts>) {
         self.station = pipeline.counts();
         self.error = pipeline.error();

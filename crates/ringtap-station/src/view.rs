@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use ringtap::{Error, Result, clock};
 use ringtap_output::Severity;
@@ -108,8 +109,7 @@ impl Page {
             ("Last seen", shown_time(alarm.last_ns).into()),
         ];
         if let Some(incident) = store.incident_of(id)? {
-            facts
-                .push(("Explained by", Cell::from(format!("incident {incident}")).to(format!("/incident/{incident}"))));
+            facts.push(("Belongs to", Cell::from(format!("incident {incident}")).to(format!("/incident/{incident}"))));
         }
         if let Some(it) = &alarm.acknowledged {
             facts.push(("Acknowledged by", it.by.clone().into()));
@@ -117,7 +117,7 @@ impl Page {
         if alarm.maintenance {
             facts.push(("Maintenance", "its source is in a maintenance window".into()));
         }
-        let acts = store.history(id)?.into_iter().map(|entry| {
+        let acts = store.history(id)?.into_iter().rev().take(ROWS as usize).map(|entry| {
             let what = serde_json::to_value(entry.act).ok().and_then(|act| act.as_str().map(str::to_owned));
             vec![
                 Cell::from(shown_time(entry.at_ns)),
@@ -128,30 +128,30 @@ impl Page {
         });
         let history = Table {
             id: "history",
-            title: "What was done".to_owned(),
+            title: format!("What was done, the latest first, {ROWS} at most"),
             columns: &["Time", "What", "By", "Comment"],
             rows: acts.collect(),
             note: None,
         };
-        let told = store.latest_within(id, NOTIFICATIONS, alarm.last_notification, LOOKED_AT)?.into_iter().rev().map(
-            |stored| {
-                let said = render::notification(&stored, &self.names, false);
-                vec![Cell::from(shown_time(stored.at_ns)), stored.source.into(), said.to_string().into()]
-            },
-        );
+        let latest = store.latest_within(id, NOTIFICATIONS, alarm.last_notification, LOOKED_AT)?;
+        let is_cut = (latest.len() as u64) < alarm.count.min(NOTIFICATIONS);
+        let told = latest.into_iter().rev().map(|stored| {
+            let said = render::notification(&stored, &self.names, false);
+            vec![Cell::from(shown_time(stored.at_ns)), stored.source.into(), said.to_string().into()]
+        });
         let told = Table {
             id: "notifications",
             title: format!("Latest notifications, {NOTIFICATIONS} at most"),
             columns: &["Time", "From", "What it says"],
             rows: told.collect(),
-            note: None,
+            note: is_cut.then(|| "older ones are gone, or not looked for".to_owned()),
         };
         let parts = [history, told].into_iter().filter(|table| !table.rows.is_empty()).map(Part::Table).collect();
         Ok(Some(Item { title: format!("Alarm {id}"), facts, parts }))
     }
 
     fn incident(store: &Store, id: u64) -> Result<Option<Item>> {
-        let Some(it) = store.incident(id)? else { return Ok(None) };
+        let Some((it, all)) = store.incident_with(id, ROWS)? else { return Ok(None) };
         let cause = &it.cause;
         let state = match (it.closed_ns, it.merged_into) {
             (None, _) => "open".into(),
@@ -164,7 +164,7 @@ impl Page {
             ("State", state),
             ("Level", level(&it.level)),
             ("Since", shown_time(it.opened_ns).into()),
-            ("Alarms", grouped(it.members.len() as u64).into()),
+            ("Alarms", grouped(all).into()),
         ];
         if cause.class.is_empty() {
             facts.push(("Cause", "nothing in the topology explains it".into()));
@@ -176,7 +176,8 @@ impl Page {
             facts.push(("Revised", format!("{} times", cause.revisions).into()));
         }
         let tree: Vec<Branch> = Tree::of(&it).branches();
-        let parts = vec![Part::Tree("What explains what", tree)];
+        let heading = if all > ROWS { "What explains what (of the first 200 alarms)" } else { "What explains what" };
+        let parts = vec![Part::Tree(heading, tree)];
         Ok(Some(Item { title: format!("Incident {id}: {}", it.title), facts, parts }))
     }
 }
@@ -207,11 +208,13 @@ impl View for Page {
         let missed = missed.into_iter().filter(|(count, _)| *count > 0);
         let missed = missed.map(|(count, what)| format!("{} {what}.", grouped(count)));
         Now {
+            at: Some(Instant::now()),
+            lost_behind: Vec::new(),
             what: "Datagrams",
-            count: status.ledger.delivered,
+            count: status.ledger.offered.unwrap_or(status.ledger.delivered + status.ledger.lost()),
             latencies: vec![("judged", status.to_alarm), ("on the disk", status.to_disk)],
             engine_cpu: None,
-            faults: failing.chain(missed).collect(),
+            faults: self.sources.interface_faults().into_iter().chain(failing).chain(missed).collect(),
             facts: vec![
                 ("Raised alarms", grouped(status.raised)),
                 ("Open incidents", grouped(status.root_cause.incidents)),
@@ -237,15 +240,14 @@ impl View for Page {
         ]
     }
 
-    fn item(&self, kind: &str, id: &str) -> Option<Item> {
-        let id = id.parse().ok()?;
+    fn item(&self, kind: &str, id: &str) -> Result<Option<Item>> {
+        let Some(id) = id.parse::<i64>().ok().and_then(|id| u64::try_from(id).ok()) else { return Ok(None) };
         let read = |store: &Store| match kind {
             "alarm" => self.alarm(store, id),
             "incident" => Self::incident(store, id),
             _ => Ok(None),
         };
-        // What can't be read is said on the first page.
-        self.read_by(1, read).ok().flatten()
+        self.read_by(1, read)
     }
 }
 

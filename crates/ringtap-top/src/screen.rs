@@ -87,7 +87,13 @@ impl Screen<'_> {
             Line::styled(text(&verdict["text"]), style)
         });
         let faults = all(&account["faults"]).map(|fault| Line::styled(text(fault), if is_old { QUIET } else { BAD }));
-        silence.chain(verdict).chain(faults).take(MOST_SAID).chain([Line::default()]).collect()
+        let mut said: Vec<Line<'static>> = silence.chain(verdict).chain(faults).collect();
+        if let Some(left @ 1..) = said.len().checked_sub(MOST_SAID) {
+            said.truncate(MOST_SAID);
+            said.push(Line::styled(format!("and {left} more"), BAD));
+        }
+        said.push(Line::default());
+        said
     }
 
     fn ledger(&self) -> Vec<Line<'static>> {

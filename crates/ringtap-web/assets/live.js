@@ -5,6 +5,8 @@ const waiting = new Map();
 const liveness = document.getElementById("liveness");
 const grade = document.getElementById("grade");
 const source = new EventSource("/live");
+let heard = Date.now();
+let isPressed = false;
 
 // Somebody has selected something in it.
 function isRead(part) {
@@ -15,7 +17,8 @@ function isRead(part) {
 function replace(id, html) {
   const part = document.getElementById(id);
   if (!part) return;
-  if (isRead(part)) {
+  // Between press and release the link beneath must stay the same.
+  if (isPressed || isRead(part)) {
     waiting.set(id, html);
     return;
   }
@@ -38,15 +41,37 @@ function tellGrade(part) {
   if (grade.textContent !== says) grade.textContent = says;
 }
 
+function goOn() {
+  for (const [id, html] of Array.from(waiting)) replace(id, html);
+}
+
+function say(text) {
+  if (liveness.textContent !== text) liveness.textContent = text;
+  document.body.classList.toggle("old", text !== "live");
+}
+
 source.addEventListener("section", (event) => {
   const part = JSON.parse(event.data);
   replace(part.id, part.html);
 });
-source.addEventListener("open", () => { liveness.textContent = "live"; });
+source.addEventListener("tick", () => {
+  heard = Date.now();
+  say("live");
+});
 source.addEventListener("error", () => {
-  liveness.textContent = source.readyState === EventSource.CLOSED
-    ? "not live: load the page again" : "not live: the program does not answer; trying again";
+  say(source.readyState === EventSource.CLOSED
+    ? "not live: load the page again" : "not live: the program does not answer; trying again");
 });
-document.addEventListener("selectionchange", () => {
-  for (const [id, html] of waiting) replace(id, html);
-});
+setInterval(() => {
+  const seconds = Math.round((Date.now() - heard) / 1000);
+  if (seconds > 4 && liveness.textContent === "live") say(`not live: nothing came for ${seconds} s`);
+}, 1000);
+document.addEventListener("selectionchange", goOn);
+document.addEventListener("pointerdown", () => { isPressed = true; });
+for (const end of ["pointerup", "pointercancel"]) {
+  document.addEventListener(end, () => {
+    isPressed = false;
+    // After the click that comes of it.
+    setTimeout(goOn, 0);
+  });
+}

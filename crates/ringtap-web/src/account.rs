@@ -84,11 +84,12 @@ impl Account {
             [(*name).to_owned(), within(0.5, values), within(0.99, values), longest, lately]
         });
         let old = before.and_then(|(before, seconds)| Some((before.ledger.as_ref()?, seconds)));
+        let overdue = history.overdue().map(|age| format!("This is {} s old: the program is busy.", age.as_secs()));
         Self {
-            verdict: now.ledger.as_ref().map(verdict),
-            faults: now.faults.clone(),
+            verdict: now.ledger.as_ref().map(|ledger| verdict(ledger, old.map(|(old, _)| old), &now.lost_behind)),
+            faults: overdue.into_iter().chain(now.faults.iter().cloned()).collect(),
             tiles,
-            ledger: now.ledger.as_ref().map(|ledger| rows(ledger, old)).unwrap_or_default(),
+            ledger: now.ledger.as_ref().map(|ledger| rows(ledger, old, &now.lost_behind)).unwrap_or_default(),
             latencies: latencies.collect(),
             what: now.what,
             rates: history.rates(),
@@ -110,35 +111,45 @@ impl Account {
     }
 }
 
-/// What was lost, or that it is not known.
-fn verdict(ledger: &Ledger) -> (Grade, String) {
-    let counted = |(cause, count): (&ringtap::ledger::Cause, &Option<u64>)| {
-        let count = count.filter(|count| *count > 0)?;
-        Some(format!("{} {}", units::grouped(count), cause.name()))
-    };
-    let lost: Vec<String> = ledger.drops.iter().filter_map(counted).collect();
-    let not_known = ledger.drops.iter().filter(|(_, count)| count.is_none()).map(|(cause, _)| cause.name());
+/// What was lost, or that it is not known; `before` is the ledger as it was a moment ago.
+fn verdict(ledger: &Ledger, before: Option<&Ledger>, behind: &[(String, Option<u64>)]) -> (Grade, String) {
+    let drops = ledger.drops.iter().map(|(cause, count)| (cause.name(), *count));
+    let all: Vec<(&str, Option<u64>)> =
+        drops.chain(behind.iter().map(|(cause, count)| (cause.as_str(), *count))).collect();
+    let lost = all.iter().filter_map(|(cause, count)| Some((cause, count.filter(|count| *count > 0)?)));
+    let (total, causes) = lost.fold((0, Vec::new()), |(total, mut causes), (cause, count)| {
+        causes.push(format!("{} {cause}", units::grouped(count)));
+        (total + count, causes)
+    });
     let came = ledger.offered.is_none().then_some("how many came");
-    let not_known: Vec<&str> = came.into_iter().chain(not_known).collect();
+    let unasked = (ledger.filtered.is_none() && !ledger.filtered_before_offered).then_some("how many nobody asked for");
+    let unread = all.iter().filter(|(_, count)| count.is_none()).map(|(cause, _)| *cause);
+    let not_known: Vec<&str> = came.into_iter().chain(unasked).chain(unread).collect();
     let beside = if not_known.is_empty() { String::new() } else { format!(" Not known: {}.", not_known.join(", ")) };
-    if !lost.is_empty() {
-        return (Grade::Bad, format!("Lost: {} packets ({}).{beside}", units::grouped(ledger.lost()), lost.join(", ")));
+    if !causes.is_empty() {
+        return (Grade::Bad, format!("Lost: {} packets ({}).{beside}", units::grouped(total), causes.join(", ")));
     }
-    match (ledger.offered.filter(|_| not_known.is_empty()), ledger.unaccounted()) {
-        (Some(came), Some(0)) => (Grade::Good, format!("Nothing lost: {} packets came.", units::grouped(came))),
-        (Some(came), Some(left)) => {
-            let text = format!(
-                "No loss is known: {} packets came, {} of them are on their way, or no counter explains them.",
-                units::grouped(came),
-                signed(left)
-            );
-            (Grade::Good, text)
+    let Some((came, left)) = ledger.offered.filter(|_| not_known.is_empty()).zip(ledger.unaccounted()) else {
+        return (Grade::Unknown, format!("No loss is known.{beside}"));
+    };
+    let said = units::grouped(left.unsigned_abs());
+    // What was on its way a moment ago has arrived by now, or others are: only what stays is in question.
+    let stays = before.and_then(Ledger::unaccounted).is_some_and(|old| old != 0 && left >= old);
+    let came = units::grouped(came);
+    match left {
+        0 => (Grade::Good, format!("Nothing lost: {came} packets came.")),
+        ..0 => (
+            Grade::Unknown,
+            format!("No loss is known: {said} packets more were handled than the {came} that are known to have come."),
+        ),
+        _ if stays => {
+            (Grade::Unknown, format!("No loss is known: {came} packets came, {said} of them no counter explains."))
         }
-        _ => (Grade::Unknown, format!("No loss is known.{beside}")),
+        _ => (Grade::Good, format!("No loss is known: {came} packets came, {said} of them are on their way.")),
     }
 }
 
-fn rows(ledger: &Ledger, before: Option<(&Ledger, f64)>) -> Vec<LedgerRow> {
+fn rows(ledger: &Ledger, before: Option<(&Ledger, f64)>, behind: &[(String, Option<u64>)]) -> Vec<LedgerRow> {
     let row = |says: String, now: Option<u64>, old: &dyn Fn(&Ledger) -> Option<u64>, is_loss: bool| {
         let rate = before.and_then(|(before, seconds)| Some(now?.saturating_sub(old(before)?) as f64 / seconds));
         LedgerRow {
@@ -156,6 +167,7 @@ fn rows(ledger: &Ledger, before: Option<(&Ledger, f64)>) -> Vec<LedgerRow> {
     rows.extend(ledger.drops.iter().map(|(cause, count)| {
         row(format!("lost: {}", cause.name()), *count, &|old| old.drops.get(cause).copied().flatten(), true)
     }));
+    rows.extend(behind.iter().map(|(cause, count)| row(format!("lost: {cause}"), *count, &|_| None, true)));
     let left = ledger.unaccounted().map_or_else(|| "unknown".to_owned(), signed);
     rows.push(LedgerRow { says: "no counter explains".to_owned(), all: left, rate: String::new(), is_loss: false });
     rows
@@ -189,21 +201,37 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_no_promise() {
-        let says = |ledger: Ledger| verdict(&ledger);
+        let says = |ledger: Ledger| verdict(&ledger, None, &[]);
         let none = [(Cause::RingFull, Some(0))];
         assert_eq!(
             says(ledger(Some(1000), 1000, &none)),
             (Grade::Good, "Nothing lost: 1,000 packets came.".to_owned())
         );
-        let (grade, text) = says(ledger(Some(1000), 990, &none));
-        assert!(grade == Grade::Good && text.starts_with("No loss is known: 1,000 packets came, 10 of them"), "{text}");
         let (grade, text) = says(ledger(None, 990, &none));
         assert_eq!((grade, text.as_str()), (Grade::Unknown, "No loss is known. Not known: how many came."));
         let (grade, text) = says(ledger(Some(990), 990, &[(Cause::Nic, None)]));
         assert_eq!((grade, text), (Grade::Unknown, format!("No loss is known. Not known: {}.", Cause::Nic.name())));
+        let (grade, text) = says(Ledger { filtered: None, ..ledger(Some(990), 990, &none) });
+        assert_eq!((grade, text.as_str()), (Grade::Unknown, "No loss is known. Not known: how many nobody asked for."));
         let (grade, text) = says(ledger(None, 990, &[(Cause::RingFull, Some(12)), (Cause::Nic, None)]));
         assert_eq!(grade, Grade::Bad);
         assert!(text.starts_with("Lost: 12 packets (12 ring_full). Not known: how many came, "), "{text}");
+        let behind = [("a → b: link down".to_owned(), Some(3)), ("dropped by b".to_owned(), None)];
+        let (grade, text) = verdict(&ledger(Some(9), 9, &none), None, &behind);
+        assert_eq!(grade, Grade::Bad, "what was taken and not sent is lost, too");
+        assert_eq!(text, "Lost: 3 packets (3 a → b: link down). Not known: dropped by b.");
+    }
+
+    #[test]
+    fn what_no_counter_explains_is_in_question_when_it_stays() {
+        let left = |count: u64| ledger(Some(1000), 1000 - count, &[]);
+        let says = |before: u64, now: u64| verdict(&left(now), Some(&left(before)), &[]);
+        assert_eq!(says(0, 10).0, Grade::Good);
+        assert_eq!(says(10, 4).0, Grade::Good, "these arrive");
+        assert_eq!(says(10, 10).0, Grade::Unknown);
+        assert!(says(10, 12).1.ends_with("12 of them no counter explains."));
+        let (grade, text) = verdict(&ledger(Some(1000), 1012, &[]), None, &[]);
+        assert!(grade == Grade::Unknown && text.contains("12 packets more were handled than the 1,000"), "{text}");
     }
 
     #[test]
@@ -211,6 +239,7 @@ mod tests {
         let (mut history, start, values) = (History::default(), Instant::now(), Histogram::default());
         let mut look = |second: u64, offered: u64, lost: u64, cpu_ms: u64| {
             let now = Now {
+                at: Some(start + Duration::from_secs(second)),
                 ledger: Some(ledger(Some(offered), offered - lost, &[(Cause::RingFull, Some(lost))])),
                 what: "Packets",
                 count: offered,

@@ -1,9 +1,10 @@
 //! Owns: what a program hands to the page: its account, tables, trees, and what a row leads to.
 //! Does not: know markup; texts are texts.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringtap::histogram::HistogramSnapshot;
+use ringtap::interface::InterfaceState;
 use ringtap::ledger::Ledger;
 use ringtap_output::Severity;
 use serde_json::{Value, json};
@@ -11,8 +12,12 @@ use serde_json::{Value, json};
 /// A program's account as of now.
 #[derive(Debug, Clone, Default)]
 pub struct Now {
+    /// When it was taken; `None`: it was not yet.
+    pub at: Option<Instant>,
     /// Where packets went; `None`: it gets none.
     pub ledger: Option<Ledger>,
+    /// Packets that were lost behind the ledger's end: cause, and how many; `None`: not known.
+    pub lost_behind: Vec<(String, Option<u64>)>,
     /// What comes to it: `Packets`, `Events`.
     pub what: &'static str,
     /// How many came.
@@ -25,6 +30,17 @@ pub struct Now {
     pub faults: Vec<String>,
     /// What else is told first: name and value.
     pub facts: Vec<(&'static str, String)>,
+}
+
+/// What is wrong with a program's interfaces, a sentence each. `states` are of those that have not ended.
+pub fn interface_faults(names: &[String], states: &[(&str, InterfaceState)]) -> Vec<String> {
+    let fault = |name: &String| match states.iter().find(|(known, _)| known == name) {
+        None => Some(format!("{name} has ended: nothing is taken from it any more.")),
+        Some((_, InterfaceState::Down)) => Some(format!("{name} is down.")),
+        Some((_, InterfaceState::Gone)) => Some(format!("{name} is gone.")),
+        Some(_) => None,
+    };
+    names.iter().filter_map(fault).collect()
 }
 
 /// A list, and what was left out of it.

@@ -8,20 +8,29 @@ use crate::content::Now;
 
 /// How far back the curve goes.
 const SHOWN: Duration = Duration::from_secs(120);
+/// Programs take their accounts once a second, unless they are busy with something that they do in between.
+const OVERDUE: Duration = Duration::from_secs(3);
 
-/// Looks at a program.
+/// Accounts of a program.
 #[derive(Default)]
 pub(crate) struct History {
     newest: Option<(Instant, Now)>,
     before: Option<(Instant, Now)>,
     counts: VecDeque<(Instant, u64)>,
+    looked: Option<Instant>,
 }
 
 impl History {
-    /// Keeps what is seen. After two minutes without a look all begins anew.
-    pub(crate) fn add(&mut self, at: Instant, now: Now) {
-        if self.newest.as_ref().is_some_and(|(then, _)| at.duration_since(*then) > SHOWN) {
+    /// Keeps what is seen at this time. An account that is there already says nothing new; after two minutes without a look all begins
+    /// anew.
+    pub(crate) fn add(&mut self, looked: Instant, now: Now) {
+        if self.looked.is_some_and(|then| looked.duration_since(then) > SHOWN) {
             *self = Self::default();
+        }
+        self.looked = Some(looked);
+        let Some(at) = now.at else { return };
+        if self.newest.as_ref().is_some_and(|(then, _)| at <= *then) {
+            return;
         }
         while self.counts.front().is_some_and(|(then, _)| at.duration_since(*then) > SHOWN) {
             self.counts.pop_front();
@@ -30,13 +39,22 @@ impl History {
         self.before = self.newest.replace((at, now));
     }
 
-    /// The newest look.
+    /// The newest account.
     pub(crate) fn now(&self) -> Option<&Now> {
         self.newest.as_ref().map(|(_, now)| now)
     }
 
-    /// The look before it, and how long that was before, seconds.
+    /// How old it is, if that is more than it should be: rates are no longer of now.
+    pub(crate) fn overdue(&self) -> Option<Duration> {
+        let ((at, _), looked) = self.newest.as_ref().zip(self.looked)?;
+        Some(looked.duration_since(*at)).filter(|age| *age > OVERDUE)
+    }
+
+    /// The account before it, and how long that was before, seconds; `None` also where the newest is overdue.
     pub(crate) fn before(&self) -> Option<(&Now, f64)> {
+        if self.overdue().is_some() {
+            return None;
+        }
         let ((at, _), (then, before)) = self.newest.as_ref().zip(self.before.as_ref())?;
         Some((before, at.duration_since(*then).as_secs_f64()))
     }
@@ -58,24 +76,25 @@ impl History {
 mod tests {
     use super::*;
 
-    fn counted(count: u64) -> Now {
-        Now { count, ..Now::default() }
-    }
-
     #[test]
-    fn rates_are_between_looks_and_old_ones_are_forgotten() {
+    fn rates_are_between_accounts_and_old_ones_are_forgotten() {
         let start = Instant::now();
         let mut history = History::default();
-        history.add(start, counted(100));
-        assert!(history.before().is_none() && history.rates().is_empty(), "one look says no rate");
-        history.add(start + Duration::from_secs(2), counted(300));
-        history.add(start + Duration::from_secs(4), counted(100));
-        assert_eq!(history.rates(), [(2.0, 100.0), (0.0, 0.0)], "a counter that fell began anew");
-        for second in 5..1000 {
-            history.add(start + Duration::from_secs(second), counted(second));
+        let mut look = |taken_ms: u64, looked_ms: u64, count: u64| {
+            let at = |ms| start + Duration::from_millis(ms);
+            history.add(at(looked_ms), Now { at: Some(at(taken_ms)), count, ..Now::default() });
+            (history.before().is_some(), history.rates(), history.overdue().is_some(), history.counts.len())
+        };
+        assert_eq!(look(0, 500, 100), (false, vec![], false, 1), "one account says no rate");
+        let rates = vec![(0.0, 100.0)];
+        assert_eq!(look(2000, 2400, 300), (true, rates.clone(), false, 2));
+        assert_eq!(look(2000, 3400, 300), (true, rates.clone(), false, 2), "the same account again is no rate of 0");
+        assert_eq!(look(2000, 5400, 300), (false, rates, true, 2), "nothing newer for more than three seconds");
+        assert_eq!(look(4000, 5500, 100).1, [(2.0, 100.0), (0.0, 0.0)], "a counter that fell began anew");
+        for second in 6..1000 {
+            look(second * 1000, second * 1000 + 10, second);
         }
-        assert!(history.counts.len() <= 122, "{}", history.counts.len());
-        history.add(start + Duration::from_secs(2000), counted(7));
-        assert!(history.before().is_none() && history.counts.len() == 1);
+        assert!(look(1_000_000, 1_000_010, 1).3 <= 122);
+        assert_eq!(look(2_000_000, 2_000_010, 1).3, 1);
     }
 }

@@ -2,7 +2,7 @@
 //! Does not: know what is served. Heads are read by httparse.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -112,7 +112,7 @@ pub(crate) fn start(listener: TcpListener, answer: impl Fn(&Request) -> Answer +
                 std::thread::sleep(PAUSE);
                 continue;
             };
-            let Some(place) = Seat::take(&open, from.ip()) else {
+            let Some(place) = Seat::take(&open, from.ip().to_canonical()) else {
                 let busy = Answer::text(503, "too many connections: come again").with("Retry-After", "5");
                 // To a socket whose buffer is empty: this does not wait.
                 let _ = connection.set_nonblocking(true).and_then(|()| send(connection, busy, false));
@@ -211,10 +211,14 @@ fn read(connection: &mut TcpStream) -> std::io::Result<std::result::Result<Reque
         match head.parse(&bytes) {
             Ok(httparse::Status::Complete(begins)) => {
                 let request = request_of(&head);
+                if request.header("transfer-encoding").is_some() {
+                    return Ok(Err(Answer::text(501, "contents in chunks are not read here")));
+                }
                 let length = match request.header("content-length").map(str::parse::<usize>) {
                     None => 0,
                     Some(Ok(length)) if length <= CONTENT => length,
-                    Some(_) => return Ok(Err(Answer::text(413, "that is too long"))),
+                    Some(Ok(_)) => return Ok(Err(Answer::text(413, "that is too long"))),
+                    Some(Err(_)) => return Ok(Err(Answer::text(400, "its length is no number"))),
                 };
                 break (request, length, begins);
             }
@@ -241,10 +245,16 @@ fn request_of(head: &httparse::Request<'_, '_>) -> Request {
         .map(|header| (header.name.to_ascii_lowercase(), String::from_utf8_lossy(header.value).trim().to_owned()));
     Request {
         method: head.method.unwrap_or_default().to_owned(),
-        path: target.split('?').next().unwrap_or_default().to_owned(),
+        path: path_of(target).to_owned(),
         headers: headers.collect(),
         content: Vec::new(),
     }
+}
+
+/// The path of a request's target, also where that names the host as well (RFC 9112 §3.2.2).
+fn path_of(target: &str) -> &str {
+    let path = target.strip_prefix("http://").map_or(target, |rest| rest.find('/').map_or("/", |at| &rest[at..]));
+    path.split('?').next().unwrap_or_default()
 }
 
 /// Waits for more bytes, `until` then.
@@ -255,9 +265,11 @@ fn more(connection: &mut TcpStream, bytes: &mut Vec<u8>, until: Instant) -> std:
     }
     connection.set_read_timeout(Some(left))?;
     let mut piece = [0; 2048];
-    match connection.read(&mut piece)? {
-        0 => Err(ErrorKind::UnexpectedEof.into()),
-        count => {
+    match connection.read(&mut piece) {
+        Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+        Err(error) => Err(error),
+        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+        Ok(count) => {
             bytes.extend_from_slice(&piece[..count]);
             Ok(())
         }
@@ -275,6 +287,7 @@ fn reason(status: u16) -> &'static str {
         413 => "Content Too Large",
         421 => "Misdirected Request",
         431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
         503 => "Service Unavailable",
         _ => "Error",
     }
@@ -293,7 +306,8 @@ fn send(mut connection: TcpStream, answer: Answer, is_head: bool) -> std::io::Re
             if !is_head {
                 bytes.extend_from_slice(&content);
             }
-            write(&mut connection, &bytes)
+            write(&mut connection, &bytes)?;
+            finish(&mut connection)
         }
         Content::Stream(mut next) => {
             head.push_str("\r\n");
@@ -304,6 +318,19 @@ fn send(mut connection: TcpStream, answer: Answer, is_head: bool) -> std::io::Re
             Ok(())
         }
     }
+}
+
+/// Ends it so that the other side reads the answer: closed with bytes unread, it would be reset.
+fn finish(connection: &mut TcpStream) -> std::io::Result<()> {
+    connection.shutdown(Shutdown::Write)?;
+    connection.set_read_timeout(Some(PAUSE))?;
+    let mut rest = [0; 1024];
+    for _ in 0..16 {
+        if connection.read(&mut rest)? == 0 {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Writes all of it, or gives up when a client takes it too slowly.
@@ -369,11 +396,14 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nGET /a \n"), "{answer}");
         let answer = ask(address, b"POST /in HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\na=b");
         assert!(answer.ends_with("POST /in a=b\n"), "{answer}");
+        let answer = ask(address, b"GET http://x/a?b HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(answer.ends_with("GET /a \n"), "{answer}");
         let answer = ask(address, b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(answer.contains("Content-Length: 8\r\n") && answer.ends_with("\r\n\r\n"), "{answer}");
         for (bytes, status) in [
             (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc".to_vec(), "400"),
-            (b"POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n".to_vec(), "413"),
+            (b"POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n".to_vec(), "400"),
+            (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na=b\r\n0\r\n\r\n".to_vec(), "501"),
             (b"POST / HTTP/1.1\r\nContent-Length: 5000\r\n\r\n".to_vec(), "413"),
             ([b"GET / HTTP/1.1\r\n".to_vec(), b"a: b\r\n".repeat(80), b"\r\n".to_vec()].concat(), "431"),
             ([b"GET /".to_vec(), vec![b'a'; 9000]].concat(), "431"),

@@ -16,5 +16,5 @@ mod live;
 mod page;
 mod serve;
 
-pub use content::{Branch, Cell, Item, Now, Part, Table};
+pub use content::{Branch, Cell, Item, Now, Part, Table, interface_faults};
 pub use serve::{Bound, PageAt, Places, View};

@@ -109,9 +109,21 @@ pub(crate) fn missing(view: &dyn View) -> String {
     )
 }
 
-/// What is said while other items are read.
+/// What is said while other items are read; it asks again by itself.
 pub(crate) fn busy(view: &dyn View) -> String {
-    document(view, "Busy", false, &html! { h2 { "Busy" } p { "Others look, too: load this page again." } })
+    let body = html! {
+        meta http-equiv="refresh" content="3";
+        h2 { "Busy" }
+        p { "What was asked for before is still being read. This page comes by itself." }
+    };
+    document(view, "Busy", false, &body)
+}
+
+/// What is said where an item can't be read.
+pub(crate) fn unread(view: &dyn View, error: &ringtap::Error) -> String {
+    let body =
+        html! { h2 { "This can't be read" } p .bad { (printable(&error.to_string())) } p { a href="/" { "Back" } } };
+    document(view, "This can't be read", false, &body)
 }
 
 /// The page of an item.

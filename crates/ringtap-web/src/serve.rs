@@ -35,9 +35,12 @@ pub trait View: Send + Sync + 'static {
     }
 
     /// What a row leads to: `/KIND/ID`; `None`: there is none.
-    fn item(&self, kind: &str, id: &str) -> Option<Item> {
+    ///
+    /// # Errors
+    /// It can't be read.
+    fn item(&self, kind: &str, id: &str) -> Result<Option<Item>> {
         let _ = (kind, id);
-        None
+        Ok(None)
     }
 }
 
@@ -154,7 +157,7 @@ fn answer(live: &Arc<Live>, guard: &Guard, request: &Request) -> Answer {
         (Some(""), None, None) => html(200, live.page()),
         (Some("metrics"), None, None) => Answer::new(200, METRICS, view.metrics()),
         (Some("now.json"), None, None) => {
-            Answer::new(200, "application/json", live.object()).with("Cache-Control", "no-store")
+            Answer::new(200, "application/json", live.object().as_bytes()).with("Cache-Control", "no-store")
         }
         (Some("live"), None, None) => {
             let content = Content::Stream(live.stream());
@@ -164,9 +167,10 @@ fn answer(live: &Arc<Live>, guard: &Guard, request: &Request) -> Answer {
                 .with("X-Accel-Buffering", "no")
         }
         (Some(kind), Some(id), None) => match live.item(kind, id) {
-            Ok(Some(item)) => html(200, page::item(view, &item)),
-            Ok(None) => html(404, page::missing(view)),
-            Err(Busy) => html(503, page::busy(view)).with("Retry-After", "5"),
+            Ok(Ok(Some(item))) => html(200, page::item(view, &item)),
+            Ok(Ok(None)) => html(404, page::missing(view)),
+            Ok(Err(error)) => html(503, page::unread(view, &error)),
+            Err(Busy) => html(503, page::busy(view)).with("Retry-After", "3"),
         },
         _ => html(404, page::missing(view)),
     }

@@ -57,7 +57,12 @@ pub fn with_configuration(arguments: Vec<OsString>) -> Result<(Vec<OsString>, Op
         return Ok((arguments, None));
     }
     let file = path.display().to_string();
-    let text = read_options(path)?;
+    let text = match read_options(path) {
+        Ok(text) => text,
+        // Where none of its words becomes an option, it may be whoever's the command itself lets it be.
+        Err(_) if has_no_options(path, &name) => return Ok((arguments, None)),
+        Err(error) => return Err(error),
+    };
     one_file::parse::<toml::Table>(&file, &text, &way_out(&name))?;
     let said = said(&command, &file, &text).map_err(|faults| {
         faults.into_iter().next().unwrap_or_else(|| Error::usage("read the configuration", &file, "it has a fault"))
@@ -70,6 +75,15 @@ pub fn with_configuration(arguments: Vec<OsString>) -> Result<(Vec<OsString>, Op
     let table = (!kept.is_empty()).then(|| format!("[{name}] of {file}"));
     let whole = arguments[..2].iter().cloned().chain(kept).chain(arguments[2..].iter().cloned()).collect();
     Ok((whole, table))
+}
+
+/// Whether a file can be read and has no options for this command.
+fn has_no_options(path: &Path, name: &str) -> bool {
+    let table = std::fs::read_to_string(path).ok().and_then(|text| text.parse::<toml::Table>().ok());
+    table.is_some_and(|table| match table.get(name) {
+        None => true,
+        Some(of) => of.as_table().is_some_and(|of| of.keys().all(|key| tables(name).contains(&key.as_str()))),
+    })
 }
 
 /// Whether two options contradict each other.

@@ -69,6 +69,15 @@ impl Browser {
         }
     }
 
+    /// Waits until the text at this selector is this one.
+    pub fn wait_for_all(&self, selector: &str, text: &str) {
+        let until = Instant::now() + PATIENCE;
+        while self.text(selector) != text {
+            assert!(Instant::now() < until, "{:?} is not {text:?}", self.text(selector));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     /// Types keys, whatever has the focus: U+E004 is Tab, U+E007 is Enter.
     pub fn keys(&self, keys: &str) {
         let pressed = keys.chars().flat_map(|key| {
@@ -101,7 +110,8 @@ impl Drop for Browser {
 }
 
 fn ask(url: &str, value: Option<&Value>) -> Value {
-    let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE)).build();
+    let config =
+        ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE)).proxy(None).build();
     let agent: ureq::Agent = config.into();
     let answer = match value {
         Some(value) => agent.post(url).content_type("application/json").send(value.to_string()),

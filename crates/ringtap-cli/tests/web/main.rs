@@ -81,7 +81,7 @@ fn alarms_come_live_and_nothing_from_the_network_is_markup() {
     let (_station, snmp, page) = station(folder.path(), &[]);
     let browser = Browser::open(1280, 900, true);
     browser.go(&page);
-    browser.wait_for("#liveness", "live");
+    browser.wait_for_all("#liveness", "live");
     browser.wait_for("#alarms", "none");
     link_down(snmp, 7, HOSTILE);
     // Nobody loaded it again.
@@ -163,7 +163,7 @@ fn beyond_loopback_a_token_opens_it() {
     browser.wait_for("[role=alert]", "This is not the token.");
     browser.keys(&format!("0123456789abcdef0123456789abcdef{ENTER}"));
     browser.wait_for("h1", "ringtap trap");
-    browser.wait_for("#liveness", "live");
+    browser.wait_for_all("#liveness", "live");
     assert!(!browser.script("return document.cookie + location.href").as_str().unwrap().contains("0123456789abcdef"));
     // Who asks for metrics has it in a header.
     let status = |header: Option<&str>| {

@@ -210,7 +210,7 @@ impl Run<'_> {
                 return (Ending::PortGone, Some(error));
             }
             if let Some(shown) = self.shown.clone() {
-                shown.show(Now { look: self.look(), engine_cpu: self.running.engine_cpu() });
+                shown.show(Now { at: Instant::now(), look: self.look(), engine_cpu: self.running.engine_cpu() });
             }
             if signals.take_report() {
                 let look = self.look();

@@ -3,7 +3,7 @@
 //! Owns the names of the forwarder's metrics; `ringtap-web` serves them.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -31,6 +31,7 @@ pub(crate) struct Shown {
 #[derive(Debug)]
 pub(crate) struct Now {
     pub(crate) look: Look,
+    pub(crate) at: Instant,
     /// What each engine's thread has used; `None`: can't be read.
     pub(crate) engine_cpu: Vec<Option<Duration>>,
 }
@@ -65,23 +66,29 @@ impl View for Shown {
         let down = self.facts.names.iter().zip(look.up).filter(|(_, is_up)| *is_up == Some(false));
         let down = down.map(|(name, _)| format!("{name} is down."));
         // What was received and not sent; the ledger is of the reception.
-        let dropped = look.tallies.iter().enumerate().flat_map(|(at, tally)| {
-            let causes = Cause::ALL.iter().map(move |(cause, name)| (at, *name, tally.output.lost_by(*cause)));
-            causes.filter(|(.., count)| *count > 0)
-        });
-        let dropped = dropped.map(|(at, name, count)| {
+        let unsent = look.tallies.iter().enumerate().flat_map(|(at, tally)| {
             let (from, to) = self.facts.ends(at);
-            format!("{} packets from {from} were not sent to {to}: {name}.", grouped(count))
+            let causes = Cause::ALL.iter().map(|(cause, name)| (name, tally.output.lost_by(*cause)));
+            causes
+                .filter(|(_, count)| *count > 0)
+                .map(move |(name, count)| (format!("{from} → {to}: {name}"), Some(count)))
+        });
+        let of_devices = self.facts.names.iter().zip(look.device_dropped);
+        let of_devices = of_devices.filter_map(|(name, count)| Some((name, count.filter(|count| *count > 0)?)));
+        let of_devices = of_devices.map(|(name, count)| {
+            format!("{name} dropped {} packets on the way out, by whomever they were sent.", grouped(count))
         });
         let sent = look.tallies.iter().map(|tally| tally.output.packets).sum();
         let inside = look.tallies.iter().map(|tally| tally.inside.clone()).reduce(|all, one| all.merged(&one));
         let latencies = [("handled", Some(look.latency())), ("sent", inside)];
         ringtap_web::Now {
+            at: Some(now.at),
             what: "Packets",
             count: look.received(),
             latencies: latencies.into_iter().filter_map(|(name, values)| Some((name, values?))).collect(),
             engine_cpu: now.engine_cpu.iter().copied().sum::<Option<Duration>>(),
-            faults: down.chain(dropped).collect(),
+            faults: down.chain(of_devices).collect(),
+            lost_behind: unsent.collect(),
             facts: vec![("Sent", grouped(sent))],
             ledger: look.ledgers.iter().cloned().reduce(Ledger::plus),
         }
@@ -189,7 +196,7 @@ mod tests {
         let names = ["a0".to_owned(), "b0".to_owned()];
         let shown = Shown::new(Facts { names, directions: 2, lends: true, sources: Vec::new() });
         assert_eq!(shown.metrics(), "# EOF\n", "nothing was seen yet");
-        shown.show(Now { look, engine_cpu: vec![Some(Duration::from_millis(1500)), None] });
+        shown.show(Now { at: Instant::now(), look, engine_cpu: vec![Some(Duration::from_millis(1500)), None] });
         let text = shown.metrics();
         for line in [
             "ringtap_forward_forwarded_total{from=\"a0\",to=\"b0\"} 1",

@@ -55,6 +55,12 @@ impl Ring {
         let ledgers = self.running.ledgers();
         self.running.names().into_iter().map(str::to_owned).zip(ledgers).collect()
     }
+
+    /// What is wrong with the interfaces.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let names: Vec<String> = self.running.names().into_iter().map(str::to_owned).collect();
+        ringtap_web::interface_faults(&names, &self.running.states())
+    }
 }
 
 /// What the handlers counted.

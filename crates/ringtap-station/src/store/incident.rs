@@ -199,22 +199,32 @@ impl Store {
     /// # Errors
     /// The database can't be read.
     pub fn incident(&self, id: u64) -> Result<Option<StoredIncident>> {
+        Ok(self.incident_with(id, i64::MAX as u64)?.map(|(it, _)| it))
+    }
+
+    /// The same with its first members, at most so many; and how many it has.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn incident_with(&self, id: u64, most: u64) -> Result<Option<(StoredIncident, u64)>> {
         if !self.has_incidents()? {
             return Ok(None);
         }
-        let read = || -> rusqlite::Result<Option<StoredIncident>> {
+        let read = || -> rusqlite::Result<Option<(StoredIncident, u64)>> {
             let mut found = self.connection.prepare_cached(&format!("{INCIDENT} WHERE id = ?"))?;
             let Some(mut it) = found.query_row([id], incident).optional()? else { return Ok(None) };
             let mut members = self.connection.prepare_cached(
-                "SELECT alarm, since_ns, resource, condition, object, path FROM member WHERE incident = ? ORDER BY since_ns, alarm",
+                "SELECT alarm, since_ns, resource, condition, object, path FROM member WHERE incident = ? ORDER BY since_ns, alarm LIMIT ?",
             )?;
             let read = |row: &Row<'_>| {
                 let path = serde_json::from_str(&row.get::<_, String>(5)?).unwrap_or_default();
                 let (alarm, since_ns, resource) = (row.get(0)?, row.get(1)?, row.get(2)?);
                 Ok(StoredMember { alarm, since_ns, resource, condition: row.get(3)?, object: row.get(4)?, path })
             };
-            it.members = members.query_map([id], read)?.collect::<rusqlite::Result<_>>()?;
-            Ok(Some(it))
+            it.members = members.query_map([id, most], read)?.collect::<rusqlite::Result<_>>()?;
+            let count = "SELECT count(*) FROM member WHERE incident = ?";
+            let all = self.connection.prepare_cached(count)?.query_row([id], |row| row.get(0))?;
+            Ok(Some((it, all)))
         };
         read().map_err(|error| self.wrong("read the store", &error))
     }
