@@ -172,7 +172,10 @@ fn an_attack_seen_by_two_sensors_is_found_by_their_promises() {
         assert!(Instant::now() < until, "{}", served(page, "/"));
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert!(served(page, "/").contains("<td><span>heard</span></td>"));
+    while !served(page, "/").contains("<td><span>heard</span></td>") {
+        assert!(Instant::now() < until, "{}", served(page, "/"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
     let timeline = served(page, &format!("/incident/{id}"));
     assert!(timeline.contains("&quot;Scan&quot;") && timeline.contains("<td><span>+300.000ms"), "{timeline}");
     assert_eq!(timeline.matches("<tr><td>").count(), 2, "{timeline}");

@@ -272,7 +272,7 @@ mod tests {
             let error = webhook_of(wrong).unwrap_err();
             assert!(!error.contains("tOken"), "{error}");
         }
-        assert!(webhook_of("[correlate]\nweb = 1\n").unwrap_err().contains(":2"));
+        assert!(webhook_of("[correlate]\nwebs = 1\n").unwrap_err().contains(":2"));
         let sensors =
             "[variables]\nHOME_NET = \"any\"\n[bounds]\nflows = 7\n[overlap]\nbsd = []\n[snmp]\nto = \"x\"\n[alarms]\n";
         assert!(webhook_of(&format!("{sensors}{url}")).unwrap().is_some());

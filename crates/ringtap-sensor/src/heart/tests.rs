@@ -146,8 +146,10 @@ fn sensor(arrivals: &[Vec<(u64, u8)>], from_ns: u64, hidden_ns: u64, folder: &Pa
             Arrival { stamp_ns: Some(at_ns - hidden_ns), ..Arrival::at(at_ns, ends.udp_frame([5000, 9], payload)) }
         };
         let evil = arrivals.iter().map(|(after_ns, pair)| arrival(*after_ns, *pair, b"EVIL"));
-        // Harmless ones wake an engine now and then, as others can't here.
-        let mut all: Vec<Arrival> = evil.chain((1..200).map(|number| arrival(number * 500_000, 9, b"good"))).collect();
+        // Harmless ones wake an engine now and then, as others can't here; as long as the test is patient, for a busy machine.
+        let often = (1..200).map(|number| number * 500_000);
+        let later = (1..500).map(|number| 100_000_000 + number * 20_000_000);
+        let mut all: Vec<Arrival> = evil.chain(often.chain(later).map(|at_ns| arrival(at_ns, 9, b"good"))).collect();
         all.sort_by_key(|arrival| arrival.at_ns);
         let script = Script { ending: Ending::Silence, ..Script::of(all) };
         testing::engine(MemorySource::new("memory", SystemClock, script).unwrap(), handler).unwrap()
