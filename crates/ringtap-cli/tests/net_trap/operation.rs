@@ -78,7 +78,7 @@ fn net_trap_serves_its_account_to_prometheus_and_to_top() {
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    assert!(get("/").starts_with("HTTP/1.0 404"), "only /metrics is there");
+    assert!(get("/").starts_with("HTTP/1.1 404"), "only /metrics is there");
     // The status has the commit a moment after the store does.
     let until = Instant::now() + PATIENCE;
     let answer = loop {
