@@ -61,6 +61,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The same, unless somebody else has it.
+fn tried<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 impl Live {
     pub(crate) fn new(view: Arc<dyn View>) -> Self {
         let (state, lists, items) = (Mutex::default(), Mutex::default(), Mutex::default());
@@ -74,7 +83,7 @@ impl Live {
     /// Reads the lists, if it is time and nobody else does. All but the first go on with the old ones meanwhile.
     fn read_lists(&self) {
         let is_first = locked(&self.state).lists.is_none();
-        let reader = if is_first { Some(locked(&self.lists)) } else { self.lists.try_lock().ok() };
+        let reader = if is_first { Some(locked(&self.lists)) } else { tried(&self.lists) };
         let Some(mut reader) = reader else { return };
         let began = Instant::now();
         if reader.next.is_none_or(|next| began >= next) {
@@ -122,12 +131,7 @@ impl Live {
         let until = Instant::now() + PATIENCE;
         let _place = Place::take(&self.waiting).ok_or(Busy)?;
         loop {
-            let gate = match self.items.try_lock() {
-                Ok(gate) => Some(gate),
-                Err(TryLockError::Poisoned(gate)) => Some(gate.into_inner()),
-                Err(TryLockError::WouldBlock) => None,
-            };
-            if let Some(mut next) = gate
+            if let Some(mut next) = tried(&self.items)
                 && next.is_none_or(|next| Instant::now() >= next)
             {
                 let began = Instant::now();
