@@ -38,7 +38,6 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /**
  * The job in a cluster inside this process tells what `ringtap correlate` tells of the same alarms, to the byte: the vectors
@@ -57,11 +56,12 @@ class JobTest {
     /** Records wait until a configuration came so far that only those who run rules lack it. */
     private static final AtomicBoolean WAITS = new AtomicBoolean();
 
-    @TempDir
-    Path folder;
+    /** For checkpoints. It stays: when a job has ended the cluster is still busy in it. */
+    private Path folder;
 
     @BeforeEach
-    void forget() {
+    void forget() throws Exception {
+        folder = Folders.make();
         LINES.clear();
         ASIDES.clear();
         PASSED.set(0);

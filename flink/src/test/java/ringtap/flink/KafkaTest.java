@@ -18,16 +18,20 @@ import org.apache.flink.configuration.StateBackendOptions;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.util.ParameterTool;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** The job between topics of a real broker: each incident once, also when the broker is killed while windows are open. */
 class KafkaTest {
     private static final Path VECTORS = Path.of("../crates/ringtap-wasm/tests/vectors");
     private static final Duration PATIENCE = Duration.ofSeconds(150);
 
-    @TempDir
-    Path folder;
+    private Path folder;
+
+    @BeforeEach
+    void makeFolder() throws Exception {
+        folder = Folders.make();
+    }
 
     @Test
     void aBrokerThatIsKilledInMidWindowChangesNothing() throws Exception {
