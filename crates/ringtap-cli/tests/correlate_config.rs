@@ -72,6 +72,24 @@ fn a_run_is_what_the_file_says_and_what_is_typed_goes_before_it() {
     assert_eq!(found(&ended), ["bob"]);
 }
 
+/// As the packages have it: the service's own, and started by root for a look. As long as none of its words becomes an option.
+#[test]
+fn net_a_configuration_without_options_may_be_another_users() {
+    let folder = tempfile::tempdir().unwrap();
+    let (rules, events) = (write(folder.path(), "rule.yml", RULE), events(folder.path(), "alice"));
+    let webhook = "[correlate.webhook]\nurl = \"http://127.0.0.1:1/\"\n";
+    let run = |text: &str| {
+        let file = write(folder.path(), "ringtap.toml", text);
+        std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
+        ringtap(&["correlate", "--config", &file, "--rules", &rules, "--read", &events, "--json"])
+    };
+    for text in ["", "[trap]\n", webhook] {
+        assert_eq!(found(&run(text)), ["alice"], "{text}");
+    }
+    let ended = run(&format!("[correlate]\nmemory = \"1GiB\"\n{webhook}"));
+    assert!(ended.code() == 2 && ended.stderr.contains("user 65534 owns it"), "{}", ended.stderr);
+}
+
 #[test]
 fn faults_are_told_with_their_lines() {
     let folder = tempfile::tempdir().unwrap();

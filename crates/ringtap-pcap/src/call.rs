@@ -243,6 +243,8 @@ impl Live {
         match woken {
             Woken::Link => self.check_link()?,
             Woken::Failed(source) => self.clear_error(source)?,
+            // Whether to break off is the flag's to say. Left as it is, a ringing that came behind its word would end each sleep at once.
+            Woken::Rung => self.waiting.quiet(),
             Woken::TimedOut | Woken::Look => {}
         }
         let mut timed_out = woken == Woken::TimedOut;

@@ -30,8 +30,10 @@ pub enum Signal {
 pub enum Woken {
     /// The limit passed.
     TimedOut,
-    /// A ring may hold something, or pcap_breakloop was called, or a signal came.
+    /// A ring may hold something, or a signal came.
     Look,
+    /// pcap_breakloop rang: now, or for a call that took its word before it rang.
+    Rung,
     /// Some interface changed.
     Link,
     /// The socket of this source has an error.
@@ -102,6 +104,7 @@ impl Waiting {
         match unwind::sleep_on(&mut polled[..count], timeout.as_ref()) {
             0 => Woken::TimedOut,
             1.. if polled[1].revents != 0 => Woken::Link,
+            1.. if polled[0].revents != 0 => Woken::Rung,
             1.. => {
                 let failed = polled[FIXED..count].iter().position(|e| e.revents != 0 && e.revents & libc::POLLIN == 0);
                 failed.map_or(Woken::Look, Woken::Failed)
@@ -248,8 +251,9 @@ mod tests {
         let soon = || Some(clock::monotonic_ns() + 1_000_000);
         assert_eq!(waiting.sleep(events.as_raw_fd(), true, soon()), Woken::TimedOut);
         waiting.ring();
-        assert_eq!(waiting.sleep(events.as_raw_fd(), true, None), Woken::Look);
+        assert_eq!(waiting.sleep(events.as_raw_fd(), true, None), Woken::Rung);
         waiting.quiet();
+        assert_eq!(waiting.sleep(events.as_raw_fd(), true, soon()), Woken::TimedOut, "it wakes once");
         set(&socket);
         assert_eq!(waiting.sleep(events.as_raw_fd(), false, soon()), Woken::TimedOut, "sockets left out");
         assert_eq!(waiting.sleep(events.as_raw_fd(), true, None), Woken::Look);

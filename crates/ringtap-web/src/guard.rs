@@ -140,6 +140,22 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        /// Nobody comes in by what is not the token, whatever is sent.
+        #[test]
+        fn what_is_not_the_token_opens_nothing(value in "\\PC{0,60}", content in proptest::collection::vec(proptest::num::u8::ANY, 0..60)) {
+            let (token, session) = ("0123456789abcdef".to_owned(), "fedcba9876543210".to_owned());
+            let guard = Guard::Token { token, cookie: "ringtap-80=".to_owned(), session };
+            for name in ["authorization", "cookie", "host"] {
+                assert_eq!(refused(&guard, &Request::get("/", &[(name, &value)])), Some(401));
+            }
+            // It may be no panic, and takes its time when it is wrong: looked at without it.
+            let field = String::from_utf8_lossy(&content);
+            assert!(!is_equal(&decoded(&field), "0123456789abcdef") || field.contains("0123456789abcdef") || field.contains('%'));
+            assert!(is_this_host(&value) == is_this_host(&value.to_ascii_uppercase()));
+        }
+    }
+
     #[test]
     fn elsewhere_the_token_opens() {
         let address = "192.0.2.1:80".parse().unwrap();

@@ -201,34 +201,50 @@ fn converse(
     send(connection, answer, request.method == "HEAD")
 }
 
+/// What bytes that came so far are.
+enum Head {
+    /// The rest has to come.
+    Partial,
+    /// No request, or none for this server: what is answered.
+    Refused(Answer),
+    /// A head, how many bytes of content follow it, and where they begin.
+    Whole(Request, usize, usize),
+}
+
+fn head_of(bytes: &[u8]) -> Head {
+    let mut lines = [httparse::EMPTY_HEADER; LINES];
+    let mut head = httparse::Request::new(&mut lines);
+    match head.parse(bytes) {
+        Ok(httparse::Status::Complete(begins)) => {
+            let request = request_of(&head);
+            if request.header("transfer-encoding").is_some() {
+                return Head::Refused(Answer::text(501, "contents in chunks are not read here"));
+            }
+            match request.header("content-length").map(str::parse::<usize>) {
+                None => Head::Whole(request, 0, begins),
+                Some(Ok(length)) if length <= CONTENT => Head::Whole(request, length, begins),
+                Some(Ok(_)) => Head::Refused(Answer::text(413, "that is too long")),
+                Some(Err(_)) => Head::Refused(Answer::text(400, "its length is no number")),
+            }
+        }
+        Ok(httparse::Status::Partial) if bytes.len() < HEAD => Head::Partial,
+        Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+            Head::Refused(Answer::text(431, "the head of this request is too long"))
+        }
+        Err(_) => Head::Refused(Answer::text(400, "this is no HTTP/1.1 request")),
+    }
+}
+
 /// Reads a request; within: what a bad one is answered.
 fn read(connection: &mut TcpStream) -> std::io::Result<std::result::Result<Request, Answer>> {
     let until = Instant::now() + PATIENCE;
     let mut bytes = Vec::with_capacity(1024);
     let (mut request, length, begins) = loop {
-        let mut lines = [httparse::EMPTY_HEADER; LINES];
-        let mut head = httparse::Request::new(&mut lines);
-        match head.parse(&bytes) {
-            Ok(httparse::Status::Complete(begins)) => {
-                let request = request_of(&head);
-                if request.header("transfer-encoding").is_some() {
-                    return Ok(Err(Answer::text(501, "contents in chunks are not read here")));
-                }
-                let length = match request.header("content-length").map(str::parse::<usize>) {
-                    None => 0,
-                    Some(Ok(length)) if length <= CONTENT => length,
-                    Some(Ok(_)) => return Ok(Err(Answer::text(413, "that is too long"))),
-                    Some(Err(_)) => return Ok(Err(Answer::text(400, "its length is no number"))),
-                };
-                break (request, length, begins);
-            }
-            Ok(httparse::Status::Partial) if bytes.len() < HEAD => {}
-            Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
-                return Ok(Err(Answer::text(431, "the head of this request is too long")));
-            }
-            Err(_) => return Ok(Err(Answer::text(400, "this is no HTTP/1.1 request"))),
+        match head_of(&bytes) {
+            Head::Partial => more(connection, &mut bytes, until)?,
+            Head::Refused(answer) => return Ok(Err(answer)),
+            Head::Whole(request, length, begins) => break (request, length, begins),
         }
-        more(connection, &mut bytes, until)?;
     };
     while bytes.len() < begins + length {
         more(connection, &mut bytes, until)?;
@@ -410,6 +426,28 @@ mod tests {
         ] {
             let answer = ask(address, &bytes);
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{status}: {answer}");
+        }
+    }
+
+    proptest::proptest! {
+        /// Whatever comes: no panic, and what goes on to be read is bounded.
+        #[test]
+        fn bytes_of_strangers(
+            begin in "(GET|POST|HEAD|\\PC{0,3}) (/|http://|\\PC{0,9})\\PC{0,40}( HTTP/1\\.[01])?(\r\n|\n)",
+            lines in proptest::collection::vec("(Content-Length|Host|Cookie|\\PC{0,9}): ?([0-9]{0,20}|\\PC{0,40})(\r\n|\n)", 0..70),
+            rest in proptest::collection::vec(proptest::num::u8::ANY, 0..40),
+        ) {
+            let bytes = [begin.as_bytes(), lines.concat().as_bytes(), b"\r\n", &rest].concat();
+            for bytes in [&bytes[..], &rest] {
+                match head_of(bytes) {
+                    Head::Whole(request, length, begins) => {
+                        assert!(begins <= bytes.len() && length <= CONTENT);
+                        assert!(!request.path.contains('?'));
+                    }
+                    Head::Refused(answer) => assert!(answer.status >= 400),
+                    Head::Partial => assert!(bytes.len() < HEAD),
+                }
+            }
         }
     }
 

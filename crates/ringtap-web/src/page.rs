@@ -37,36 +37,57 @@ pub(crate) fn whole(view: &dyn View, sections: &[Section]) -> String {
         p #grade .skip role="status" {}
         @for section in sections { section id=(section.id) { (PreEscaped(&section.html)) } }
     };
-    document(view, &title(view), true, &body)
+    document(view, &title(view), &Kind::Live, &body)
 }
 
 fn title(view: &dyn View) -> String {
     format!("ringtap {}", view.program())
 }
 
-fn document(view: &dyn View, heading: &str, is_live: bool, body: &Markup) -> String {
+/// What a page brings beside its content.
+enum Kind {
+    /// Its parts come anew by themselves.
+    Live,
+    /// It stays as it is.
+    Still,
+    /// It is asked for again after a while.
+    Again,
+}
+
+/// A page of a program.
+fn document(view: &dyn View, heading: &str, kind: &Kind, body: &Markup) -> String {
+    let head = html! {
+        @match kind {
+            Kind::Live => { script src="/live.js" defer {} noscript { meta http-equiv="refresh" content="5"; } },
+            Kind::Again => meta http-equiv="refresh" content="3";,
+            Kind::Still => {},
+        }
+    };
+    let body = html! {
+        a .skip href="#main" { "Skip to the content" }
+        header {
+            h1 { @if matches!(kind, Kind::Live) { (heading) } @else { a href="/" { (title(view)) } } }
+            p { (printable(&view.object())) }
+        }
+        main #main tabindex="-1" { (body) }
+        footer { p { "Ringtap " (env!("CARGO_PKG_VERSION")) ". All counters: " a href="/metrics" { "metrics" } "." } }
+    };
+    shell(&format!("{heading} – {}", view.object()), &head, &body)
+}
+
+/// What all pages have.
+fn shell(title: &str, head: &Markup, body: &Markup) -> String {
     let whole = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (printable(heading)) " – " (printable(&view.object())) }
+                title { (printable(title)) }
                 link rel="stylesheet" href="/style.css";
-                @if is_live {
-                    script src="/live.js" defer {}
-                    noscript { meta http-equiv="refresh" content="5"; }
-                }
+                (head)
             }
-            body {
-                a .skip href="#main" { "Skip to the content" }
-                header {
-                    h1 { @if is_live { (heading) } @else { a href="/" { (title(view)) } } }
-                    p { (printable(&view.object())) }
-                }
-                main #main tabindex="-1" { (body) }
-                footer { p { "Ringtap " (env!("CARGO_PKG_VERSION")) ". All counters: " a href="/metrics" { "metrics" } "." } }
-            }
+            body { (body) }
         }
     };
     whole.into_string()
@@ -74,56 +95,40 @@ fn document(view: &dyn View, heading: &str, is_live: bool, body: &Markup) -> Str
 
 /// A form for the token.
 pub(crate) fn login(was_wrong: bool) -> String {
-    let whole = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "ringtap: token" }
-                link rel="stylesheet" href="/style.css";
-            }
-            body {
-                main #main {
-                    h1 { "ringtap" }
-                    @if was_wrong { p role="alert" .bad { "This is not the token." } }
-                    form method="post" action="/login" {
-                        label for="token" { "Token (of the file that --web-token names)" }
-                        input #token type="password" name="token" autocomplete="off" autofocus required;
-                        button type="submit" { "Open" }
-                    }
-                }
+    let body = html! {
+        main #main {
+            h1 { "ringtap" }
+            @if was_wrong { p role="alert" .bad { "This is not the token." } }
+            form method="post" action="/login" {
+                label for="token" { "Token (of the file that --web-token names)" }
+                input #token type="password" name="token" autocomplete="off" autofocus required;
+                button type="submit" { "Open" }
             }
         }
     };
-    whole.into_string()
+    shell("ringtap: token", &html! {}, &body)
 }
 
 /// What is said where there is nothing.
 pub(crate) fn missing(view: &dyn View) -> String {
-    document(
-        view,
-        "Nothing here",
-        false,
-        &html! { h2 { "Nothing here" } p { "It may be gone. " a href="/" { "Back" } } },
-    )
+    let body = html! { h2 { "Nothing here" } p { "It may be gone. " a href="/" { "Back" } } };
+    document(view, "Nothing here", &Kind::Still, &body)
 }
 
 /// What is said while other items are read; it asks again by itself.
 pub(crate) fn busy(view: &dyn View) -> String {
     let body = html! {
-        meta http-equiv="refresh" content="3";
         h2 { "Busy" }
         p { "What was asked for before is still being read. This page comes by itself." }
     };
-    document(view, "Busy", false, &body)
+    document(view, "Busy", &Kind::Again, &body)
 }
 
 /// What is said where an item can't be read.
 pub(crate) fn unread(view: &dyn View, error: &ringtap::Error) -> String {
     let body =
         html! { h2 { "This can't be read" } p .bad { (printable(&error.to_string())) } p { a href="/" { "Back" } } };
-    document(view, "This can't be read", false, &body)
+    document(view, "This can't be read", &Kind::Still, &body)
 }
 
 /// The page of an item.
@@ -139,7 +144,7 @@ pub(crate) fn item(view: &dyn View, item: &Item) -> String {
             }
         }
     };
-    document(view, &item.title, false, &body)
+    document(view, &item.title, &Kind::Still, &body)
 }
 
 fn tree(branches: &[Branch], depth: usize) -> Markup {
