@@ -5,7 +5,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Paragraph, Row, Sparkline, Table, Widget};
+use ratatui::widgets::{Paragraph, Row, Sparkline, Table, Widget, Wrap};
 use ringtap_output::printable;
 use serde_json::Value;
 
@@ -19,6 +19,9 @@ const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
 /// Lines of what is wrong, and of an account.
 const MOST_SAID: usize = 10;
 const MOST_ROWS: usize = 40;
+/// Columns of the ledger with a gap behind it, and what is beside it where there is so much room.
+const LEDGER_WIDTH: u16 = 61;
+const TILES_WIDTH: u16 = 42;
 
 /// What somebody has chosen.
 #[derive(Debug, Default)]
@@ -48,11 +51,16 @@ fn all(value: &Value) -> impl Iterator<Item = &Value> {
 impl Screen<'_> {
     pub(crate) fn draw(&self, area: Rect, buffer: &mut Buffer) {
         let (said, ledger, tiles) = (self.said(), self.ledger(), self.tiles());
-        let middle = ledger.len().max(tiles.len() + 3) as u16;
-        let [top, verdict, account, list, keys] = Layout::vertical([
+        let is_wide = area.width >= LEDGER_WIDTH + TILES_WIDTH;
+        // Beside each other where both have room, else what is told first in lines of its own.
+        let above = if is_wide { 0 } else { 2 };
+        let rows = if is_wide { ledger.len().max(tiles.len() + 3) } else { ledger.len() };
+        let [top, verdict, told, account, list, keys] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(said.len() as u16),
-            Constraint::Length(middle),
+            Constraint::Length(above),
+            // Of a low screen lists have a part, too.
+            Constraint::Length((rows as u16).min(area.height / 2)),
             Constraint::Min(0),
             Constraint::Length(u16::from(!self.keys.is_empty())),
         ])
@@ -61,12 +69,21 @@ impl Screen<'_> {
         let program = Span::styled(format!("ringtap {}", text(&page["program"])), HEAD);
         Paragraph::new(Line::from(vec![program, format!("  {}", text(&page["object"])).into()])).render(top, buffer);
         Paragraph::new(said).render(verdict, buffer);
-        let [left, right] = Layout::horizontal([Constraint::Percentage(55), Constraint::Percentage(45)]).areas(account);
-        Paragraph::new(ledger).render(left, buffer);
-        let [facts, curve] =
-            Layout::vertical([Constraint::Length(tiles.len() as u16), Constraint::Min(0)]).areas(right);
-        Paragraph::new(tiles).render(facts, buffer);
-        self.curve(curve, buffer);
+        let tile = |(name, value): &(String, String)| format!("{name} {value}");
+        if is_wide {
+            let [left, right] =
+                Layout::horizontal([Constraint::Length(LEDGER_WIDTH), Constraint::Min(0)]).areas(account);
+            Paragraph::new(ledger).render(left, buffer);
+            let lines: Vec<Line<'_>> = tiles.iter().map(|(name, value)| format!("{name:<26}{value}").into()).collect();
+            let [facts, curve] =
+                Layout::vertical([Constraint::Length(lines.len() as u16), Constraint::Min(0)]).areas(right);
+            Paragraph::new(lines).render(facts, buffer);
+            self.curve(curve, buffer);
+        } else {
+            let line = tiles.iter().map(tile).collect::<Vec<_>>().join(", ");
+            Paragraph::new(line).wrap(Wrap { trim: true }).render(told, buffer);
+            Paragraph::new(ledger).render(account, buffer);
+        }
         self.list(list, buffer);
         Paragraph::new(Line::styled(self.keys, QUIET)).render(keys, buffer);
     }
@@ -100,27 +117,28 @@ impl Screen<'_> {
         let account = &self.source.page["account"];
         let mut lines = Vec::new();
         if all(&account["ledger"]).next().is_some() {
-            lines.push(Line::styled(format!("{:<28}{:>16}{:>14}", "packets", "in all", "a second"), HEAD));
+            lines.push(Line::styled(format!("{:<32}{:>14}{:>12}", "packets", "in all", "a second"), HEAD));
         }
         lines.extend(all(&account["ledger"]).take(MOST_ROWS).map(|row| {
             let style = if row["loss"] == true { BAD } else { Style::new() };
-            Line::styled(
-                format!("{:<28}{:>16}{:>14}", text(&row["says"]), text(&row["all"]), text(&row["a_second"])),
-                style,
-            )
+            let [says, all, rate] = ["says", "all", "a_second"].map(|name| text(&row[name]));
+            Line::styled(format!("{says:<32}{all:>14}{rate:>12}"), style)
         }));
-        for row in all(&account["latencies"]).take(MOST_ROWS) {
-            let [name, half, most, longest, lately] = [0, 1, 2, 3, 4].map(|at| text(&row[at]));
-            if lines.iter().all(|line| line.style != QUIET) {
-                lines.push(Line::styled("after arrival: half, 99 %, longest; 99 % lately", QUIET));
-            }
-            lines.push(Line::from(format!("{name:<28}{half:>10}{most:>10}{longest:>10}{lately:>12}")));
+        if all(&account["latencies"]).next().is_some() {
+            let [half, most, longest, lately] = ["half", "99 %", "longest", "99 % lately"];
+            let head = format!("{:<16}{half:>10}{most:>10}{longest:>10}{lately:>12}", "after arrival");
+            lines.push(Line::styled(head, HEAD));
         }
+        lines.extend(all(&account["latencies"]).take(MOST_ROWS).map(|row| {
+            let [name, half, most, longest, lately] = [0, 1, 2, 3, 4].map(|at| text(&row[at]));
+            Line::from(format!("{name:<16}{half:>10}{most:>10}{longest:>10}{lately:>12}"))
+        }));
         lines
     }
 
-    fn tiles(&self) -> Vec<Line<'static>> {
-        let tile = |tile: &Value| Line::from(format!("{:<26}{}", text(&tile[0]), text(&tile[1])));
+    /// Name and value of what is told first.
+    fn tiles(&self) -> Vec<(String, String)> {
+        let tile = |tile: &Value| (text(&tile[0]), text(&tile[1]));
         all(&self.source.page["account"]["tiles"]).take(MOST_ROWS).map(tile).collect()
     }
 
@@ -188,9 +206,12 @@ mod tests {
 
     /// The screen of a program that says this.
     fn drawn(page: Value, silence: Option<&str>, chosen: &Chosen) -> String {
+        drawn_on(Rect { x: 0, y: 0, width: 120, height: 24 }, page, silence, chosen)
+    }
+
+    fn drawn_on(area: Rect, page: Value, silence: Option<&str>, chosen: &Chosen) -> String {
         let mut source = Source::new("127.0.0.1:1", None).unwrap();
         (source.page, source.silence) = (page, silence.map(str::to_owned));
-        let area = Rect { x: 0, y: 0, width: 100, height: 24 };
         let mut buffer = Buffer::empty(area);
         Screen { source: &source, chosen, keys: "q quit" }.draw(area, &mut buffer);
         crate::rows(&buffer)
@@ -204,8 +225,8 @@ mod tests {
             "account": {
                 "verdict": {"grade": "bad", "text": "Lost: 2 packets (2 ring_full)."}, "faults": ["The disk is full."],
                 "tiles": [["Packets", "1,000"]], "rates": [1, 2, 3],
-                "ledger": [{"says": "came", "all": "1,000", "a_second": "–", "loss": false}],
-                "latencies": [["judged", "1 us", "2 us", "3 us", "4 us"]],
+                "ledger": [{"says": "came", "all": "1,234,567,890", "a_second": "123,456/s", "loss": false}],
+                "latencies": [["judged", "1 us", "2 us", "3 us", "4.00 ms"]],
             },
             "lists": [
                 {"title": "Incidents", "columns": ["A"], "rows": [], "note": "none"},
@@ -216,6 +237,13 @@ mod tests {
         let lines: Vec<&str> = screen.lines().collect();
         assert_eq!(lines[..3], ["ringtap trap  127.0.0.1:162", "Lost: 2 packets (2 ring_full).", "The disk is full."]);
         assert!(screen.contains("Incidents  none") && screen.ends_with("q quit\n"), "{screen}");
+        // Nothing of a number is cut off, however wide the screen is.
+        for (width, height) in [(61, 30), (80, 24), (100, 30), (103, 30), (200, 60)] {
+            let screen = drawn_on(Rect { x: 0, y: 0, width, height }, page.clone(), None, &Chosen { list: 1, row: 0 });
+            for whole in ["1,234,567,890", "123,456/s", "Packets", "4.00 ms", "alarm 0"] {
+                assert!(screen.contains(whole), "{whole:?} at {width}: {screen}");
+            }
+        }
         let screen = drawn(page, Some("it is gone"), &Chosen { list: 1, row: 30 });
         assert!(screen.contains("it is gone\nLost") && screen.contains("alarm 30") && !screen.contains("alarm 29 "));
     }
