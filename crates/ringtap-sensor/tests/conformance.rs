@@ -5,6 +5,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ringtap_samples::conformance;
 use ringtap_sensor::{Event, Input, Options, run};
@@ -181,18 +182,35 @@ fn captures(test: &str) -> Vec<(String, PathBuf)> {
     all.filter(|(name, path)| is_taken(name) && path.exists()).collect()
 }
 
+/// Captures that are compared at the same time.
+const AT_ONCE: usize = 4;
+
 /// Field by field, of records of the same event.
 #[test]
 fn events_beside_suricatas() {
     const TEST: &str = "events_beside_suricatas";
+    let captures = captures(TEST);
+    let next = AtomicUsize::new(0);
+    // Suricata sleeps through most of its start and end: several at once take little more of the machine.
+    let compare = || {
+        let mut results = Vec::new();
+        while let Some((name, capture)) = captures.get(next.fetch_add(1, Ordering::Relaxed)) {
+            results.push((name, both(TEST, capture).map(|(ours, theirs)| (ours.len(), unlike(&ours, &theirs)))));
+        }
+        results
+    };
+    let mut results: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(compare)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    results.sort_by_key(|(name, _)| *name);
     let (mut unread, mut alike, mut found) = (0, 0, BTreeMap::<String, [usize; 2]>::new());
-    for (name, capture) in captures(TEST) {
-        let Some((ours, theirs)) = both(TEST, &capture) else {
+    for (name, compared) in results {
+        let Some((ours, lines)) = compared else {
             unread += 1;
             continue;
         };
-        let lines = unlike(&ours, &theirs);
-        alike += ours.len();
+        alike += ours;
         for line in lines {
             println!("{name}: {line}");
             let (side, rest) = line.split_once(": ").unwrap();

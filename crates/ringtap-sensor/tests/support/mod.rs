@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use ringtap_sensor::{Event, Input, Options, WithAlerts, run};
 use serde_json::{Value, json};
@@ -230,9 +231,12 @@ pub fn theirs(test: &str, capture: &Path, rules: &str) -> Vec<Value> {
 fn try_theirs(test: &str, capture: &Path, rules: &str) -> Option<Vec<Value>> {
     const CONFIGURATION: &str = "/etc/suricata/suricata.yaml";
     let missing = |error: &dyn std::fmt::Display| -> ! { panic!("did not run: {test}: suricata: {error}") };
-    let version = Command::new("suricata").arg("-V").output().unwrap_or_else(|error| missing(&error)).stdout;
-    let version = String::from_utf8_lossy(&version);
-    assert!(version.contains("version 7.0."), "did not run: {test}: it needs Suricata 7.0, this is {}", version.trim());
+    static VERSION: OnceLock<std::io::Result<String>> = OnceLock::new();
+    let version = VERSION.get_or_init(|| {
+        Command::new("suricata").arg("-V").output().map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned())
+    });
+    let version = version.as_ref().unwrap_or_else(|error| missing(error));
+    assert!(version.contains("version 7.0."), "did not run: {test}: it needs Suricata 7.0, this is {version}");
     let folder = tempfile::tempdir().unwrap();
     let [configuration, file] = ["suricata.yaml", "my.rules"].map(|name| folder.path().join(name));
     let text = std::fs::read_to_string(CONFIGURATION).unwrap_or_else(|error| missing(&error));
