@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import ringtap.flink.module.Compiled;
+import run.endive.runtime.ByteArrayMemory;
 import run.endive.runtime.ExportFunction;
 import run.endive.runtime.Instance;
 
@@ -47,7 +48,11 @@ final class Correlation {
     private final ExportFunction reserve;
 
     Correlation() {
-        instance = Instance.builder(Compiled.load()).withMachineFactory(Compiled::create).build();
+        // The default, a memory of NIO's buffers, takes the longer with each access.
+        instance = Instance.builder(Compiled.load())
+                .withMachineFactory(Compiled::create)
+                .withMemoryFactory(ByteArrayMemory::new)
+                .build();
         reserve = instance.export("reserve");
     }
 
