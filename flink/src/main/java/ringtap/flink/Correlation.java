@@ -48,7 +48,7 @@ final class Correlation {
     private final ExportFunction reserve;
 
     Correlation() {
-        // The default, a memory of NIO's buffers, takes the longer with each access.
+        // Endive's default memory goes through NIO's buffers: slower with each access.
         instance = Instance.builder(Compiled.load())
                 .withMachineFactory(Compiled::create)
                 .withMemoryFactory(ByteArrayMemory::new)
