@@ -201,7 +201,8 @@ fn events_beside_suricatas() {
     };
     let mut results: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(compare)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.flat_map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
     results.sort_by_key(|(name, _)| *name);
     let (mut unread, mut alike, mut found) = (0, 0, BTreeMap::<String, [usize; 2]>::new());

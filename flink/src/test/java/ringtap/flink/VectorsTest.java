@@ -13,6 +13,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import run.endive.compiler.MachineFactoryCompiler;
+import run.endive.runtime.ByteArrayMemory;
 import run.endive.runtime.ExportFunction;
 import run.endive.runtime.Instance;
 import run.endive.runtime.Memory;
@@ -50,7 +51,11 @@ class VectorsTest {
     /** The interface is described in the module's source, crates/ringtap-sigma/examples/wasm_vectors.rs. */
     private static String vectors(String rules, String file) {
         WasmModule module = Parser.parse(new File(System.getProperty("wasm.folder"), "examples/wasm_vectors.wasm"));
-        Instance instance = Instance.builder(module).withMachineFactory(MachineFactoryCompiler::compile).build();
+        // As Correlation has it.
+        Instance instance = Instance.builder(module)
+                .withMachineFactory(MachineFactoryCompiler::compile)
+                .withMemoryFactory(ByteArrayMemory::new)
+                .build();
         Memory memory = instance.memory();
         ExportFunction reserve = instance.export("reserve");
         long[] request = new long[4];
