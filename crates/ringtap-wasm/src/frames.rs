@@ -11,7 +11,7 @@ pub enum Kind {
     Failed = 0,
     /// Text for whoever looks at the log.
     Note = 1,
-    /// The new state: the watermark at which it has to be called again (i64), then opaque bytes. Without this frame the state is dropped.
+    /// What is to be kept of the key at hand from now on, opaque; empty: nothing. Without this frame nothing has changed.
     State = 2,
     /// An event on its way to a rule: level (one byte), length of the key (u32), key, the rest.
     Filling = 3,
@@ -33,6 +33,12 @@ pub enum Kind {
     Early = 11,
     /// A time of which a sensor could not tell all: for all that run rules, before the watermark that follows.
     Missing = 12,
+    /// Empty: nothing was done, as what is kept of this key is needed. The call is to be made again with it.
+    Wanted = 13,
+    /// The watermarks (i64 each) at which the key had to be called again until now, and from now on; the greatest: not at all.
+    Timer = 14,
+    /// What is to be kept of another key: its length (u32), the key, when it has to be called again (i64), opaque bytes.
+    Stored = 15,
 }
 
 /// Frames, one behind the other.

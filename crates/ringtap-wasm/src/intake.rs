@@ -50,7 +50,7 @@ impl Host {
         }
         self.promises.tell(false, out);
         numbers.advance(self.promises.watermark());
-        keep(&numbers, out);
+        keep(&numbers, state, out);
     }
 
     fn beat(&mut self, sensor: &str, beat: &Heartbeat, (received_ns, record): (i64, &[u8]), out: &mut Frames) {
@@ -199,15 +199,14 @@ fn numbers(sensor: &str, state: &[u8]) -> Numbers {
     numbers
 }
 
-fn keep(numbers: &Numbers, out: &mut Frames) {
-    if numbers.is_empty() {
-        return;
-    }
-    let mut bytes = NEVER.to_le_bytes().to_vec();
+fn keep(numbers: &Numbers, before: &[u8], out: &mut Frames) {
+    let mut bytes = if numbers.is_empty() { Vec::new() } else { NEVER.to_le_bytes().to_vec() };
     for Mark { time_ns, identity, .. } in numbers.last() {
         bytes.extend(time_ns.to_le_bytes());
         bytes.extend(identity.epoch.to_le_bytes());
         bytes.extend(identity.sequence.to_le_bytes());
     }
-    out.push(Kind::State, &bytes);
+    if bytes != before {
+        out.push(Kind::State, &bytes);
+    }
 }

@@ -4,20 +4,23 @@
 //! # The module's interface
 //! The host asks for room with [`reserve`], writes a request there, calls a function, and reads the answer: its address and
 //! length are the halves of what is returned. A request is parts, an answer frames ([`frames`]). One instance serves one
-//! operator; it keeps versions of the configuration, promises of sensors and what they lost in its own memory, and all else is the host's:
+//! operator; it keeps versions of the configuration, promises of sensors and what they lost in its own memory, and the states
+//! of keys that were used last; all else is the host's:
 //!
 //! | function | request | answer |
 //! |---|---|---|
 //! | [`configure`] | one configuration, as JSON | from when on it holds; notes; the names of all registered sensors |
 //! | [`wait_for`] | names of sensors, those that this instance gets the records of | watermark, or that nobody is waited for |
-//! | [`intake`] | sensor, what is kept of it, record | what is to be kept of it; events for rules; lines; missing times; watermark |
-//! | [`step`] | key, what is kept of it, event or nothing | what is to be kept, with its timer; events for rules above; lines; or that the event is to be given again later |
+//! | [`intake`] | sensor, what is kept of it, record | what is to be kept of it, if that changes; events for rules; lines; missing times; watermark |
+//! | [`step`] | key, what is kept of it if that is `given`, event or nothing | that what is kept is wanted; or timers; keys that are to be kept by the host; events for rules above; lines; or that the event is to be given again later |
+//! | [`keep`] | nothing | all keys of which the host has not what they are now, before its checkpoint |
 //! | [`missing`] | a missing time of any intake | |
 //! | [`snapshot`] | nothing | what this instance knows, for the host's checkpoint; the versions that are still needed |
 //! | [`restore`] | what `snapshot` gave, of any instance | |
 #![allow(unsafe_code)] // Names that a host calls can't be had without.
 
 pub mod frames;
+pub mod hot;
 mod intake;
 mod losses;
 mod promises;
@@ -32,6 +35,7 @@ use ringtap_sigma::Matches;
 use serde::{Deserialize, Serialize};
 
 use frames::{Frames, Kind, part};
+use hot::Hot;
 use losses::Losses;
 use promises::{Promises, Sensor};
 use versions::Versions;
@@ -45,6 +49,7 @@ pub struct Host {
     versions: Versions,
     promises: Promises,
     losses: Losses,
+    hot: Hot,
     matches: Matches,
     /// The latest event time that was judged here, ns.
     judged_ns: Option<i64>,
@@ -58,6 +63,12 @@ struct Snapshot<'a> {
 }
 
 impl Host {
+    /// With so many bytes of memory for states that are kept decoded, instead of [`hot::MOST`].
+    #[must_use]
+    pub fn with_room(most: usize) -> Self {
+        Self { hot: Hot::with_room(most), ..Self::default() }
+    }
+
     /// Carries a call out by its name.
     ///
     /// # Errors
@@ -89,10 +100,11 @@ impl Host {
                 let sensor = std::str::from_utf8(sensor).map_err(|error| format!("a record's key: {error}"))?;
                 self.intake(received_ns, sensor, state, record, out);
             }
-            Call::Step { watermark } => {
-                let [key, state, filling] = parts(request)?;
-                self.step(watermark, key, state, filling, out)?;
+            Call::Step { watermark, is_given } => {
+                let [key, stored, filling] = parts(request)?;
+                self.step(watermark, key, is_given.then_some(stored), filling, out)?;
             }
+            Call::Keep => self.hot.keep(out),
             Call::Missing => self.losses.add(request)?,
             Call::Snapshot { watermark } => self.snapshot(watermark.max(self.promises.watermark()), out)?,
             Call::Restore => {
@@ -154,7 +166,11 @@ pub enum Call {
     Step {
         /// The watermark of the operator.
         watermark: i64,
+        /// The request has what is kept of the key.
+        is_given: bool,
     },
+    /// The states that have changed, as bytes.
+    Keep,
     /// A time of which a sensor could not tell all.
     Missing,
     /// What it knows, as bytes.
@@ -215,8 +231,14 @@ pub extern "C" fn intake(received_ns: i64) -> u64 {
 
 /// [`Call::Step`].
 #[unsafe(no_mangle)]
-pub extern "C" fn step(watermark: i64) -> u64 {
-    answered(Call::Step { watermark })
+pub extern "C" fn step(watermark: i64, given: u32) -> u64 {
+    answered(Call::Step { watermark, is_given: given != 0 })
+}
+
+/// [`Call::Keep`].
+#[unsafe(no_mangle)]
+pub extern "C" fn keep() -> u64 {
+    answered(Call::Keep)
 }
 
 /// [`Call::Missing`].

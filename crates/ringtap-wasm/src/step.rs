@@ -1,27 +1,27 @@
-//! Owns: one call of the step function for one key of one rule, whose state the host keeps as bytes.
-//! Does not: keep anything between calls.
+//! Owns: one call of the step function for one key of one rule.
+//! Does not: keep states between calls: [`Hot`](crate::hot::Hot) does.
 
 use ringtap_event::incident::{Found, Sensors, incident, rests_on};
-use ringtap_sigma::{Filling, Mark, Matches, Output, State, Version};
+use ringtap_sigma::{Filling, Mark, Matches, Output, Version};
 
 use crate::Host;
 use crate::frames::{Frames, Kind};
 use crate::intake::{aside, send};
 
 impl Host {
-    /// Takes an event (empty: none) for a key, with what was kept of it (empty: nothing), under this watermark.
+    /// Takes an event (empty: none) for a key, with what the host keeps of it if that was asked for, under this watermark.
     ///
     /// # Errors
     /// A state of a rule that no version has, or bytes that another version of this program wrote.
     pub fn step(
         &mut self,
         watermark: i64,
-        key: &[u8],
-        state: &[u8],
+        name: &[u8],
+        stored: Option<&[u8]>,
         filling: &[u8],
         out: &mut Frames,
     ) -> Result<(), String> {
-        let Some((version, key)) = key.split_first_chunk::<16>() else { return Err("a key without its rule".into()) };
+        let Some((version, key)) = name.split_first_chunk::<16>() else { return Err("a key without its rule".into()) };
         let damaged = |what: &str, error: &dyn std::fmt::Display| {
             format!("{what}: {error}; the job goes on from a savepoint of the version that wrote it only")
         };
@@ -45,16 +45,12 @@ impl Host {
             filling.rule = rule.number;
             filling
         });
-        let mut kept = match state.get(8..) {
-            Some(bytes) => State::decode(rule, bytes).map_err(|error| damaged("state of a key", &error))?,
-            None => State::new(rule),
-        };
         let mut outputs = Vec::new();
-        let timer = kept.step(rule, key, filling.as_ref(), watermark, &mut outputs);
-        if let Some(timer) = timer {
-            let mut bytes = timer.to_le_bytes().to_vec();
-            kept.encode(&mut bytes);
-            out.push(Kind::State, &bytes);
+        let stepped = self
+            .hot
+            .step(name, rule, stored, out, |state| state.step(rule, key, filling.as_ref(), watermark, &mut outputs));
+        if !stepped.map_err(|error| damaged("state of a key", &error))? {
+            return Ok(());
         }
         let mut matches = Matches::default();
         for output in outputs {

@@ -17,7 +17,8 @@ use ringtap_datagram::line::Line;
 use ringtap_event::alarm::{Alarm, error_us, ns};
 use ringtap_event::parse::{Parser, Wanted, hash};
 use ringtap_sigma::{Limits, RuleSet};
-use support::{DISORDER, Engine, RULES, Record, START, configuration, storm, storm_and_end};
+use ringtap_wasm::Host;
+use support::{DISORDER, Engine, RULES, Record, SOURCES, START, configuration, storm, storm_and_end};
 
 /// What `ringtap correlate` tells.
 fn natively(records: &[Record]) -> Vec<String> {
@@ -91,7 +92,7 @@ fn in_the_module(records: &[Record]) -> Engine {
 
 #[test]
 fn module_and_correlator_tell_the_same_as_the_vectors() {
-    let (records, end) = storm_and_end(500);
+    let (records, end) = storm_and_end(500, SOURCES);
     let expected = natively(&records);
     let engine = in_the_module(&records);
     assert!(
@@ -160,5 +161,25 @@ fn copies_and_other_orders_change_nothing() {
             engine.asides
         );
         assert_same(&sorted(engine.lines), &expected);
+    }
+}
+
+#[test]
+fn little_room_for_states_and_restarts_change_nothing() {
+    let records = storm(500);
+    let expected = in_the_module(&records);
+    assert_eq!(expected.wanted, 0, "all states have room");
+    for room in [0, 2_000, 20_000] {
+        let rules = configuration(None, RULES);
+        let mut engine = Engine::of(Host::with_room(room), &rules);
+        for (number, record) in records.iter().enumerate() {
+            engine.take(record);
+            if number % 97 == 96 {
+                engine.restart(Host::with_room(room), &rules);
+            }
+        }
+        engine.advance(i64::MAX);
+        assert!(engine.is_empty() && engine.wanted > 10, "{room}: {}", engine.wanted);
+        assert_same(&sorted(engine.lines), &sorted(expected.lines.clone()));
     }
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test file uses its part.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 
 use ringtap_datagram::{Action, Alert, Clock, Direction, Ends, Heartbeat, Message, Origin, Rule};
 use ringtap_wasm::frames::{Frames, Kind, frames};
@@ -13,6 +14,8 @@ pub const START: i64 = 1_700_000_000 * SECOND;
 pub const DISORDER: i64 = 2 * SECOND;
 pub const RULES: &str = include_str!("../vectors/storm.yml");
 pub const LEVELS: u8 = 3;
+/// Addresses that the vectors' alarms come from.
+pub const SOURCES: u32 = 3;
 
 /// A record as a broker has it.
 #[derive(Clone, Debug)]
@@ -37,23 +40,24 @@ const LOST: u64 = 37;
 
 /// Alarms of two sensors with heartbeats, and of one that sends plain lines, some of them equal.
 pub fn storm(events: usize) -> Vec<Record> {
-    storm_and_end(events).0
+    storm_and_end(events, SOURCES).0
 }
 
-/// A storm, and records of the next day, which bring time past all of its windows.
-pub fn storm_and_end(events: usize) -> (Vec<Record>, Vec<Record>) {
+/// A storm of so many addresses, and records of the next day, which bring time past all of its windows.
+pub fn storm_and_end(events: usize, sources: u32) -> (Vec<Record>, Vec<Record>) {
     let mut random = fastrand::Rng::with_seed(26);
     let (mut now, mut sequences) = (START, [0, 0]);
     let mut records = Vec::new();
     for number in 0..events {
         now += [0, 200_000_000, SECOND, 3 * SECOND][random.usize(..4)];
         let time_ns = now - random.i64(0..20) * 100_000_000;
-        let (sid, source, port) = (random.u32(1..=3), random.u8(1..=3), random.u16(80..84));
+        let (sid, source, port) = (random.u32(1..=3), random.u32(1..=sources), random.u16(80..84));
+        let source = Ipv4Addr::from_bits(Ipv4Addr::new(192, 0, 2, 0).to_bits() + source);
         let received_ns = now + 5_000_000;
         match random.usize(..3) {
             2 => {
                 let value = format!(
-                    r#"{{"time":{time_ns},"sensor":"web","alert":{{"signature_id":{sid}}},"src_ip":"192.0.2.{source}","dest_port":{port}}}"#
+                    r#"{{"time":{time_ns},"sensor":"web","alert":{{"signature_id":{sid}}},"src_ip":"{source}","dest_port":{port}}}"#
                 );
                 records.push(Record { sensor: "web", received_ns, value });
             }
@@ -70,7 +74,7 @@ pub fn storm_and_end(events: usize) -> (Vec<Record>, Vec<Record>) {
                     severity: 1,
                     action: Action::Allowed,
                     ends: Some(Ends {
-                        source: [192, 0, 2, source].into(),
+                        source: source.into(),
                         destination: [198, 51, 100, 7].into(),
                         protocol: 6,
                         ports: (40_000, port),
@@ -123,23 +127,26 @@ pub fn configuration(from_ns: Option<i64>, rules: &str) -> String {
 pub struct Engine {
     host: Host,
     sensors: BTreeMap<String, Vec<u8>>,
+    /// What was given to be kept, by key.
+    states: BTreeMap<Vec<u8>, Vec<u8>>,
     /// By level.
-    states: Vec<BTreeMap<Vec<u8>, Vec<u8>>>,
     timers: Vec<BTreeSet<(i64, Vec<u8>)>>,
     watermarks: Vec<i64>,
+    /// How often a state was wanted that was stored.
+    pub wanted: usize,
     pub lines: Vec<String>,
     pub asides: Vec<String>,
 }
 
 impl Engine {
     pub fn new(configuration: &str) -> Self {
+        Self::of(Host::default(), configuration)
+    }
+
+    pub fn of(host: Host, configuration: &str) -> Self {
         let levels = usize::from(LEVELS);
-        let mut this = Self {
-            states: vec![BTreeMap::new(); levels],
-            timers: vec![BTreeSet::new(); levels],
-            watermarks: vec![i64::MIN; levels],
-            ..Self::default()
-        };
+        let mut this =
+            Self { host, timers: vec![BTreeSet::new(); levels], watermarks: vec![i64::MIN; levels], ..Self::default() };
         this.configure(configuration);
         this
     }
@@ -161,11 +168,13 @@ impl Engine {
     }
 
     pub fn take(&mut self, record: &Record) {
-        let kept = self.sensors.remove(record.sensor).unwrap_or_default();
-        let request = request(&[record.sensor.as_bytes(), &kept, record.value.as_bytes()]);
+        let kept = self.sensors.get(record.sensor).map_or(&[][..], Vec::as_slice);
+        let request = request(&[record.sensor.as_bytes(), kept, record.value.as_bytes()]);
         let answer = self.call(Call::Intake { received_ns: record.received_ns }, &request);
-        if let Some(kept) = of(&answer, Kind::State).pop() {
-            self.sensors.insert(record.sensor.into(), kept);
+        match of(&answer, Kind::State).pop() {
+            Some(kept) if kept.is_empty() => _ = self.sensors.remove(record.sensor),
+            Some(kept) => _ = self.sensors.insert(record.sensor.into(), kept),
+            None => {}
         }
         let watermark = of(&answer, Kind::Watermark).pop();
         self.follow(answer);
@@ -184,20 +193,48 @@ impl Engine {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.states.iter().all(BTreeMap::is_empty) && self.timers.iter().all(BTreeSet::is_empty)
+        self.states.is_empty() && self.timers.iter().all(BTreeSet::is_empty)
+    }
+
+    /// Goes on in another process, from what this one was given to keep.
+    pub fn restart(&mut self, host: Host, configuration: &str) {
+        let kept = self.call(Call::Keep, &[]);
+        self.store(&kept);
+        let snapshot = of(&self.call(Call::Snapshot { watermark: i64::MIN }, &[]), Kind::State).remove(0);
+        self.host = host;
+        self.call(Call::Restore, &snapshot);
+        self.configure(configuration);
+    }
+
+    fn store(&mut self, answer: &[(u8, Vec<u8>)]) {
+        for stored in of(answer, Kind::Stored) {
+            let (key, kept) = keyed(&stored);
+            self.states.insert(key.to_vec(), kept.to_vec());
+        }
     }
 
     fn step(&mut self, level: usize, key: &[u8], filling: &[u8]) {
-        let kept = self.states[level].remove(key).unwrap_or_default();
-        if !kept.is_empty() {
-            self.timers[level].remove(&(timer(&kept), key.to_vec()));
-        }
         let watermark = self.watermarks[level];
-        let answer = self.call(Call::Step { watermark }, &request(&[key, &kept, filling]));
-        if let Some(kept) = of(&answer, Kind::State).pop() {
-            self.timers[level].insert((timer(&kept), key.to_vec()));
-            self.states[level].insert(key.to_vec(), kept);
+        let step = |is_given| Call::Step { watermark, is_given };
+        let mut answer = self.call(step(false), &request(&[key, &[], filling]));
+        if answer.first().is_some_and(|(kind, _)| *kind == Kind::Wanted as u8) {
+            assert_eq!(answer.len(), 1, "nothing was done");
+            let stored = self.states.get(key).cloned().unwrap_or_default();
+            self.wanted += usize::from(!stored.is_empty());
+            answer = self.call(step(true), &request(&[key, &stored, filling]));
         }
+        for timer in of(&answer, Kind::Timer) {
+            let [before, after] = [0, 8].map(|at| i64::from_le_bytes(timer[at..at + 8].try_into().expect("a time")));
+            let was = self.timers[level].remove(&(before, key.to_vec()));
+            assert_eq!(was, before != i64::MAX, "what the timer was");
+            if after != i64::MAX {
+                self.timers[level].insert((after, key.to_vec()));
+            }
+        }
+        for kept in of(&answer, Kind::State) {
+            assert!(kept.is_empty() && self.states.remove(key).is_some(), "what was stored is gone");
+        }
+        self.store(&answer);
         self.follow(answer);
     }
 
@@ -211,16 +248,17 @@ impl Engine {
             } else if kind == Kind::Missing as u8 {
                 self.call(Call::Missing, &bytes);
             } else if kind == Kind::Filling as u8 {
-                let len = u32::from_le_bytes(bytes[1..5].try_into().expect("a length")) as usize;
-                let (key, filling) = bytes[5..].split_at(len);
+                let (key, filling) = keyed(&bytes[1..]);
                 self.step(bytes[0].into(), key, filling);
             }
         }
     }
 }
 
-fn timer(kept: &[u8]) -> i64 {
-    i64::from_le_bytes(kept[..8].try_into().expect("a time"))
+/// A key and what belongs to it.
+fn keyed(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let (len, rest) = bytes.split_first_chunk().expect("a length");
+    rest.split_at(u32::from_le_bytes(*len) as usize)
 }
 
 pub fn of(answer: &[(u8, Vec<u8>)], wanted: Kind) -> Vec<Vec<u8>> {

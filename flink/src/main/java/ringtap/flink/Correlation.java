@@ -29,7 +29,10 @@ final class Correlation {
         SKIPPED,
         VERSION,
         EARLY,
-        MISSING
+        MISSING,
+        WANTED,
+        TIMER,
+        STORED
     }
 
     record Frame(Kind kind, byte[] bytes) {

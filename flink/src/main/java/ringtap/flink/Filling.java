@@ -11,8 +11,11 @@ public record Filling(String key, byte[] bytes) {
     }
 
     static Filling of(byte[] frame) {
-        ByteBuffer buffer = Correlation.littleEndian(frame);
-        buffer.get();
+        return of(Correlation.littleEndian(frame).position(1));
+    }
+
+    /** The length of a key, the key, what belongs to it. */
+    static Filling of(ByteBuffer buffer) {
         byte[] key = new byte[buffer.getInt()];
         buffer.get(key);
         byte[] bytes = new byte[buffer.remaining()];

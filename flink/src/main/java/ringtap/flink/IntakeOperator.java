@@ -33,7 +33,7 @@ final class IntakeOperator extends ModuleOperator<SensorRecord> {
     }
 
     /** At the timer, or at a record that was faster: the module must know a sensor before it takes what that says. */
-    private void waitForThem() {
+    private void waitForThem() throws Exception {
         if (sensors == null) {
             return;
         }
@@ -61,7 +61,8 @@ final class IntakeOperator extends ModuleOperator<SensorRecord> {
     public void processElement1(StreamRecord<SensorRecord> element) throws Exception {
         waitForThem();
         SensorRecord record = element.getValue();
-        take("intake", utf8(record.sensor()), record.value(), record.receivedMs() * 1_000_000);
+        byte[] request = Correlation.request(utf8(record.sensor()), kept(), record.value());
+        send(correlation.call("intake", request, record.receivedMs() * 1_000_000));
     }
 
     @Override

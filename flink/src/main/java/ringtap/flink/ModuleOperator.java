@@ -66,10 +66,7 @@ abstract class ModuleOperator<IN> extends AbstractStreamOperator<String>
     abstract void configured(List<String> sensors) throws Exception;
 
     /** A frame that is the operator's own; false: none that it knows. */
-    abstract boolean own(Frame frame);
-
-    /** The state of this key has changed; null: there is none. */
-    void changed(byte[] before, byte[] after) throws Exception {}
+    abstract boolean own(Frame frame) throws Exception;
 
     /** The watermark that states of this operator have seen. */
     abstract long watermark();
@@ -87,38 +84,31 @@ abstract class ModuleOperator<IN> extends AbstractStreamOperator<String>
         }
     }
 
-    /** Lets the module take an event (null: none) for the current key, whose name it is. */
-    void take(String function, byte[] name, byte[] event, long argument) throws Exception {
-        byte[] before = kept.value();
-        byte[] after = null;
-        for (Frame frame : correlation.call(function, Correlation.request(name, before, event), argument)) {
-            if (frame.kind() == Kind.STATE) {
-                after = frame.bytes();
-            } else if (frame.kind() == Kind.EARLY) {
-                early(event);
-                return;
-            } else {
-                send(frame);
-            }
-        }
-        if (after != null) {
-            kept.update(after);
-        } else if (before != null) {
+    /** Keeps these bytes of the current key, or none. */
+    final void keep(byte[] bytes) throws Exception {
+        if (bytes.length == 0) {
             kept.clear();
+        } else {
+            kept.update(bytes);
         }
-        changed(before, after);
     }
 
-    /** The event is for rules that are not here yet; its key's state stays as it is. */
-    void early(byte[] event) throws Exception {
-        throw new IllegalStateException("rules are missing where none are needed");
+    /** What is kept of the current key; null: nothing. */
+    final byte[] kept() throws Exception {
+        return kept.value();
     }
 
-    void send(List<Frame> frames) {
-        frames.forEach(this::send);
+    final void send(List<Frame> frames) throws Exception {
+        for (Frame frame : frames) {
+            send(frame);
+        }
     }
 
-    private void send(Frame frame) {
+    private void send(Frame frame) throws Exception {
+        if (frame.kind() == Kind.STATE) {
+            keep(frame.bytes());
+            return;
+        }
         if (!outputs.send(frame, line -> output.collect(new StreamRecord<>(line)), this::aside) && !own(frame)) {
             throw new IllegalStateException("a frame that is not expected here: " + frame.kind());
         }

@@ -1,5 +1,6 @@
 package ringtap.flink;
 
+import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.state.ListState;
@@ -13,10 +14,12 @@ import org.apache.flink.streaming.api.operators.Triggerable;
 import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import ringtap.flink.Correlation.Frame;
+import ringtap.flink.Correlation.Kind;
 
 /**
- * The step function for the rules of one level of chains, keyed by rule and key. What it keeps is bytes that begin with the
- * watermark at which it has to be called again; a timer calls it then.
+ * The step function for the rules of one level of chains, keyed by rule and key. The module has the states that were used
+ * last, asks for others, and gives back what is to be kept: bytes, at a checkpoint and when there is no more room for it. It
+ * says when it has to be called again for a key; a timer calls it then.
  *
  * <p>An event may come before the rules that it is for, as configurations take another way. It is kept with its key then, and
  * time stands still here until they come: what is found does not depend on who was faster.
@@ -50,7 +53,18 @@ final class StepOperator extends ModuleOperator<Filling> implements Triggerable<
     }
 
     private void step(Filling filling) throws Exception {
-        take("step", filling.keyBytes(), filling.bytes(), timers.currentWatermark());
+        byte[] key = filling.keyBytes();
+        long watermark = timers.currentWatermark();
+        List<Frame> frames = correlation.call("step", Correlation.request(key, null, filling.bytes()), watermark, 0);
+        if (!frames.isEmpty() && frames.get(0).kind() == Kind.WANTED) {
+            frames = correlation.call("step", Correlation.request(key, kept(), filling.bytes()), watermark, 1);
+        }
+        if (!frames.isEmpty() && frames.get(0).kind() == Kind.EARLY) {
+            waiting.add(filling.bytes());
+            areWaiting = true;
+        } else {
+            send(frames);
+        }
     }
 
     @Override
@@ -62,21 +76,38 @@ final class StepOperator extends ModuleOperator<Filling> implements Triggerable<
     public void onProcessingTime(InternalTimer<String, VoidNamespace> timer) {}
 
     @Override
-    void changed(byte[] before, byte[] after) {
-        Long was = before == null ? null : Correlation.firstNumber(before);
-        Long is = after == null ? null : Correlation.firstNumber(after);
-        if (was != null && !was.equals(is)) {
-            timers.deleteEventTimeTimer(VoidNamespace.INSTANCE, was);
+    boolean own(Frame frame) throws Exception {
+        switch (frame.kind()) {
+            case TIMER -> {
+                ByteBuffer times = Correlation.littleEndian(frame.bytes());
+                long before = times.getLong();
+                if (before != Long.MAX_VALUE) {
+                    timers.deleteEventTimeTimer(VoidNamespace.INSTANCE, before);
+                }
+                long after = times.getLong();
+                if (after != Long.MAX_VALUE) {
+                    timers.registerEventTimeTimer(VoidNamespace.INSTANCE, after);
+                }
+            }
+            case STORED -> {
+                Filling stored = Filling.of(Correlation.littleEndian(frame.bytes()));
+                Object current = getCurrentKey();
+                setCurrentKey(stored.key());
+                keep(stored.bytes());
+                setCurrentKey(current);
+            }
+            default -> {
+                return false;
+            }
         }
-        if (is != null && !is.equals(was)) {
-            timers.registerEventTimeTimer(VoidNamespace.INSTANCE, is);
-        }
+        return true;
     }
 
+    /** What the module has of keys goes to the state backend, which is what the checkpoint is of. */
     @Override
-    void early(byte[] event) throws Exception {
-        waiting.add(event);
-        areWaiting = true;
+    public void prepareSnapshotPreBarrier(long checkpoint) throws Exception {
+        super.prepareSnapshotPreBarrier(checkpoint);
+        send(correlation.call("keep", new byte[0]));
     }
 
     /** What waits is taken again, each key's in its order; what still waits goes on with it. */
@@ -119,10 +150,5 @@ final class StepOperator extends ModuleOperator<Filling> implements Triggerable<
     @Override
     long watermark() {
         return timers.currentWatermark();
-    }
-
-    @Override
-    boolean own(Frame frame) {
-        return false;
     }
 }

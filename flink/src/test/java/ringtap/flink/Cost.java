@@ -12,6 +12,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.apache.flink.api.common.functions.MapFunction;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.StateBackendOptions;
@@ -27,6 +28,7 @@ import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 final class Cost {
     private static final int LEVELS = 3;
     private static final AtomicLong PASSED = new AtomicLong();
+    private static final AtomicLong LINES = new AtomicLong();
 
     private Cost() {}
 
@@ -52,7 +54,7 @@ final class Cost {
                 .fromData(PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO, first)
                 .setParallelism(1);
         Topology topology = new Topology(source, none, LEVELS, List.of(first));
-        topology.lines.sinkTo(new DiscardingSink<>());
+        topology.lines.map(line -> LINES.incrementAndGet()).returns(Types.LONG).sinkTo(new DiscardingSink<>());
         topology.asides.sinkTo(new DiscardingSink<>());
         JobClient job = environment.executeAsync("cost");
         while (PASSED.get() < records / 2) {
@@ -73,6 +75,7 @@ final class Cost {
         }
         System.out.printf("%-8s %6.2f us of CPU per record, %d records%n", "all", sum, events);
         job.getJobExecutionResult().get();
+        System.out.printf("%d lines of all%n", LINES.get());
     }
 
     /** CPU time of the operators' threads, ns. */
