@@ -12,11 +12,12 @@ use ringtap_event::identity::Numbers;
 use ringtap_event::incident::matched;
 use ringtap_event::parse::{MAX_LINE, Parser, Wanted, hash, is_from_the_future};
 use ringtap_event::sensors::{Arrival, Beat, Numbered};
-use ringtap_sigma::{Automaton, Filling, Identity, Mark, Matches};
+use ringtap_sigma::{Identity, Mark, Matches};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::frames::{Frames, Kind, number};
+use crate::versions::Configured;
 use crate::{Host, NEVER};
 
 /// That a sensor is not waited for until it is heard again.
@@ -123,10 +124,10 @@ impl Host {
             matcher.matches(automaton, &scope, row, event.mark, matches);
         });
         matches.skipped.iter().for_each(|_| out.push(Kind::Skipped, &[]));
-        send(automaton, matches, out);
-        let sensors = HashMap::from([(event.mark.identity.sensor, event.sensor.to_string())]);
+        send(configured, matches, out);
         for &detection in matches.detections.iter().filter(|it| automaton.detections()[usize::from(**it)].announces) {
             let Mark { time_ns, identity, .. } = event.mark;
+            let sensors = HashMap::from([(identity.sensor, event.sensor.to_string())]);
             let line = matched(detection, time_ns, &identity, is_late, automaton, &sensors);
             out.push(Kind::Line, line.to_string().as_bytes());
         }
@@ -134,18 +135,15 @@ impl Host {
 }
 
 /// What goes to rules, each under the version of what its states depend on.
-pub(crate) fn send(automaton: &Automaton, matches: &Matches, out: &mut Frames) {
-    for filling in matches.fillings() {
-        let Some(rule) = automaton.rules().get(usize::from(filling.rule)) else { continue };
-        send_one(rule.level, &rule.state_version(), filling, out);
-    }
-}
-
-fn send_one(level: u8, version: &[u8], filling: &Filling, out: &mut Frames) {
+pub(crate) fn send(configured: &Configured, matches: &Matches, out: &mut Frames) {
     let mut bytes = Vec::new();
-    filling.encode(&mut bytes);
-    let len = (version.len() + filling.key.len()) as u32;
-    out.push_of(Kind::Filling, &[&[level], &len.to_le_bytes(), version, &filling.key, &bytes]);
+    for filling in matches.fillings() {
+        let Some((rule, version)) = configured.numbered(filling.rule) else { continue };
+        bytes.clear();
+        filling.encode(&mut bytes);
+        let len = (version.len() + filling.key.len()) as u32;
+        out.push_of(Kind::Filling, &[&[rule.level], &len.to_le_bytes(), version, &filling.key, &bytes]);
+    }
 }
 
 /// That an event was not judged, and why.

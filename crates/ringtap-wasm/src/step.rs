@@ -81,7 +81,7 @@ impl Host {
             Output::Hit(hit) => {
                 automaton.rise(hit, matches);
                 matches.skipped.iter().for_each(|_| out.push(Kind::Skipped, &[]));
-                send(automaton, matches, out);
+                send(configured, matches, out);
             }
             Output::Late { mark, .. } => not_judged(out, "late", mark),
             Output::Forced { mark, .. } => not_judged(out, "judged before its time, as too many wait", mark),

@@ -41,11 +41,19 @@ pub struct Configured {
     pub matcher: Matcher,
     /// Which of them are for which event.
     pub scopes: Scopes,
-    /// Numbers of its rules by what their states depend on.
+    /// What the states of each rule depend on, by the rule's number. A hash: too much work for each event.
+    states: Vec<Version>,
+    /// Numbers of its rules by that.
     numbers: HashMap<Version, u16>,
 }
 
 impl Configured {
+    /// A rule and what its states depend on, by its number.
+    #[must_use]
+    pub fn numbered(&self, rule: u16) -> Option<(&Rule, &Version)> {
+        self.automaton.rules().get(usize::from(rule)).zip(self.states.get(usize::from(rule)))
+    }
+
     /// The rule with states of this version.
     #[must_use]
     pub fn rule(&self, version: &Version) -> Option<&Rule> {
@@ -91,9 +99,10 @@ impl Versions {
                 "rule {label}: a chain of {level} correlations; this job has {levels}: start it with --levels {level}"
             ));
         }
-        let numbers = automaton.rules().iter().map(|rule| (rule.state_version(), rule.number)).collect();
+        let states: Vec<Version> = automaton.rules().iter().map(Rule::state_version).collect();
+        let numbers = (0..).zip(&states).map(|(number, version)| (*version, number)).collect();
         let (matcher, scopes) = (Matcher::new(&automaton), Scopes::new(&automaton));
-        self.by_time.insert(record.from_ns, Configured { automaton, matcher, scopes, numbers });
+        self.by_time.insert(record.from_ns, Configured { automaton, matcher, scopes, states, numbers });
         if self.by_time.last_key_value().is_some_and(|(latest, _)| *latest == record.from_ns) {
             self.names.extend(record.sensors.keys().map(|name| (hash(name.as_bytes()), name.clone())));
             self.sensors = record.sensors;
