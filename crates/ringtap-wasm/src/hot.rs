@@ -8,7 +8,8 @@ use ringtap_sigma::{Damaged, Rule, State};
 use crate::NEVER;
 use crate::frames::{Frames, Kind};
 
-/// Memory of all states that are kept decoded, bytes, near enough. One that is larger by itself is kept alone.
+/// Memory of all states that are kept decoded if the host does not say how much, bytes, near enough. One that is larger by
+/// itself is kept alone.
 pub const MOST: usize = 8 << 20;
 /// What the table takes for a state beside it and its key, bytes.
 const ENTRY: usize = 64;
@@ -17,7 +18,8 @@ const ENTRY: usize = 64;
 pub struct Hot {
     states: LruCache<Vec<u8>, Kept>,
     weight: usize,
-    most: usize,
+    /// Memory for them, bytes.
+    pub most: usize,
 }
 
 struct Kept {
@@ -33,17 +35,11 @@ struct Kept {
 
 impl Default for Hot {
     fn default() -> Self {
-        Self::with_room(MOST)
+        Self { states: LruCache::unbounded(), weight: 0, most: MOST }
     }
 }
 
 impl Hot {
-    /// With so many bytes of memory for states.
-    #[must_use]
-    pub fn with_room(most: usize) -> Self {
-        Self { states: LruCache::unbounded(), weight: 0, most }
-    }
-
     /// Steps the state of a key, and says what became of its timer, and of other states for which there is no room now.
     /// `stored` is what the host keeps of this key (empty: nothing); without it a state that is not here is
     /// [`Kind::Wanted`], and nothing was done: false.

@@ -13,6 +13,7 @@
 //! | [`wait_for`] | names of sensors, those that this instance gets the records of | watermark, or that nobody is waited for |
 //! | [`intake`] | sensor, what is kept of it, record | what is to be kept of it, if that changes; events for rules; lines; missing times; watermark |
 //! | [`step`] | key, what is kept of it if that is `given`, event or nothing | that what is kept is wanted; or timers; keys that are to be kept by the host; events for rules above; lines; or that the event is to be given again later |
+//! | [`room`] | | |
 //! | [`keep`] | nothing | all keys of which the host has not what they are now, before its checkpoint |
 //! | [`missing`] | a missing time of any intake | |
 //! | [`snapshot`] | nothing | what this instance knows, for the host's checkpoint; the versions that are still needed |
@@ -63,12 +64,6 @@ struct Snapshot<'a> {
 }
 
 impl Host {
-    /// With so many bytes of memory for states that are kept decoded, instead of [`hot::MOST`].
-    #[must_use]
-    pub fn with_room(most: usize) -> Self {
-        Self { hot: Hot::with_room(most), ..Self::default() }
-    }
-
     /// Carries a call out by its name.
     ///
     /// # Errors
@@ -105,6 +100,7 @@ impl Host {
                 self.step(watermark, key, is_given.then_some(stored), filling, out)?;
             }
             Call::Keep => self.hot.keep(out),
+            Call::Room { bytes } => self.hot.most = bytes as usize,
             Call::Missing => self.losses.add(request)?,
             Call::Snapshot { watermark } => self.snapshot(watermark.max(self.promises.watermark()), out)?,
             Call::Restore => {
@@ -171,6 +167,11 @@ pub enum Call {
     },
     /// The states that have changed, as bytes.
     Keep,
+    /// How much memory may be taken for states that are kept decoded, instead of [`hot::MOST`].
+    Room {
+        /// So much, from the next step on.
+        bytes: u32,
+    },
     /// A time of which a sensor could not tell all.
     Missing,
     /// What it knows, as bytes.
@@ -233,6 +234,12 @@ pub extern "C" fn intake(received_ns: i64) -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn step(watermark: i64, given: u32) -> u64 {
     answered(Call::Step { watermark, is_given: given != 0 })
+}
+
+/// [`Call::Room`].
+#[unsafe(no_mangle)]
+pub extern "C" fn room(bytes: u32) -> u64 {
+    answered(Call::Room { bytes })
 }
 
 /// [`Call::Keep`].

@@ -17,7 +17,7 @@ use ringtap_datagram::line::Line;
 use ringtap_event::alarm::{Alarm, error_us, ns};
 use ringtap_event::parse::{Parser, Wanted, hash};
 use ringtap_sigma::{Limits, RuleSet};
-use ringtap_wasm::Host;
+use ringtap_wasm::Call;
 use support::{DISORDER, Engine, RULES, Record, SOURCES, START, configuration, storm, storm_and_end};
 
 /// What `ringtap correlate` tells.
@@ -171,11 +171,12 @@ fn little_room_for_states_and_restarts_change_nothing() {
     assert_eq!(expected.wanted, 0, "all states have room");
     for room in [0, 2_000, 20_000] {
         let rules = configuration(None, RULES);
-        let mut engine = Engine::of(Host::with_room(room), &rules);
+        let mut engine = Engine::new(&rules);
+        engine.call(Call::Room { bytes: room }, &[]);
         for (number, record) in records.iter().enumerate() {
             engine.take(record);
             if number % 97 == 96 {
-                engine.restart(Host::with_room(room), &rules);
+                engine.restart(room, &rules);
             }
         }
         engine.advance(i64::MAX);

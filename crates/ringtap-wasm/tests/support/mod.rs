@@ -140,13 +140,9 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(configuration: &str) -> Self {
-        Self::of(Host::default(), configuration)
-    }
-
-    pub fn of(host: Host, configuration: &str) -> Self {
         let levels = usize::from(LEVELS);
         let mut this =
-            Self { host, timers: vec![BTreeSet::new(); levels], watermarks: vec![i64::MIN; levels], ..Self::default() };
+            Self { timers: vec![BTreeSet::new(); levels], watermarks: vec![i64::MIN; levels], ..Self::default() };
         this.configure(configuration);
         this
     }
@@ -197,11 +193,12 @@ impl Engine {
     }
 
     /// Goes on in another process, from what this one was given to keep.
-    pub fn restart(&mut self, host: Host, configuration: &str) {
+    pub fn restart(&mut self, room: u32, configuration: &str) {
         let kept = self.call(Call::Keep, &[]);
         self.store(&kept);
         let snapshot = of(&self.call(Call::Snapshot { watermark: i64::MIN }, &[]), Kind::State).remove(0);
-        self.host = host;
+        self.host = Host::default();
+        self.call(Call::Room { bytes: room }, &[]);
         self.call(Call::Restore, &snapshot);
         self.configure(configuration);
     }

@@ -36,11 +36,13 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
  * --incidents TOPIC       where incidents go (ringtap-incidents); who reads it reads what is committed only
  * --asides TOPIC          where events go that were not judged (ringtap-asides)
  * --levels N              correlations above each other, 1 to 8 (3)
+ * --states-mib N          memory in which each instance of a level keeps the states that were used last, 0 to 1024 (8)
  * --checkpoint-ms N       from one checkpoint, and so from one commit of incidents, to the next (1000)
  * </pre>
  */
 public final class Job {
     private static final int MOST_LEVELS = 8;
+    private static final int MOST_STATES_MIB = 1024;
     private static final long ASKED_SECONDS = 20;
 
     private Job() {}
@@ -58,6 +60,10 @@ public final class Job {
         if (levels < 1 || levels > MOST_LEVELS) {
             throw new IllegalArgumentException("--levels " + levels + ": expected 1 to " + MOST_LEVELS);
         }
+        int states = asked.getInt("states-mib", 8);
+        if (states < 0 || states > MOST_STATES_MIB) {
+            throw new IllegalArgumentException("--states-mib " + states + ": expected 0 to " + MOST_STATES_MIB);
+        }
         List<byte[]> first = configurations(Path.of(asked.getRequired("config")), levels);
         String records = asked.get("records", "ringtap-alarms");
         String configs = asked.get("configs", "ringtap-configurations");
@@ -74,6 +80,7 @@ public final class Job {
                         .uid("configurations")
                         .setParallelism(1),
                 levels,
+                states << 20,
                 first);
         topology.lines.sinkTo(sink(brokers, incidents, DeliveryGuarantee.EXACTLY_ONCE)).uid("incidents");
         topology.asides.sinkTo(sink(brokers, asides, DeliveryGuarantee.AT_LEAST_ONCE)).uid("asides");

@@ -6,6 +6,7 @@ import java.util.stream.Stream;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
+import org.apache.flink.metrics.Counter;
 import org.apache.flink.runtime.state.VoidNamespace;
 import org.apache.flink.runtime.state.VoidNamespaceSerializer;
 import org.apache.flink.streaming.api.operators.InternalTimer;
@@ -32,9 +33,15 @@ final class StepOperator extends ModuleOperator<Filling> implements Triggerable<
     private transient ListState<byte[]> waiting;
     private transient boolean areWaiting;
     private transient Watermark held;
+    /** States that the module did not have, and perhaps nobody. */
+    private transient Counter wanted;
 
-    StepOperator(int levels, List<byte[]> first) {
+    /** Bytes of memory for the states that were used last. */
+    private final int room;
+
+    StepOperator(int levels, List<byte[]> first, int room) {
         super(levels, first);
+        this.room = room;
     }
 
     @Override
@@ -44,6 +51,8 @@ final class StepOperator extends ModuleOperator<Filling> implements Triggerable<
         waiting = getRuntimeContext().getListState(new ListStateDescriptor<>(WAITING, bytes));
         areWaiting = !waitingKeys().isEmpty();
         getMetricGroup().gauge("ringtapWaiting", () -> areWaiting ? 1 : 0);
+        wanted = getMetricGroup().counter("ringtapWanted");
+        correlation.call("room", new byte[0], room);
         super.open();
     }
 
@@ -57,6 +66,7 @@ final class StepOperator extends ModuleOperator<Filling> implements Triggerable<
         long watermark = timers.currentWatermark();
         List<Frame> frames = correlation.call("step", Correlation.request(key, null, filling.bytes()), watermark, 0);
         if (!frames.isEmpty() && frames.get(0).kind() == Kind.WANTED) {
+            wanted.inc();
             frames = correlation.call("step", Correlation.request(key, kept(), filling.bytes()), watermark, 1);
         }
         if (!frames.isEmpty() && frames.get(0).kind() == Kind.EARLY) {

@@ -19,11 +19,12 @@ final class Topology {
 
     /**
      * @param levels how many correlations may lie above each other, 1 to 8
+     * @param room bytes of memory in which each operator keeps the states that were used last
      * @param first configurations that are there from the beginning
      * @param configurations those that come later
      */
-    Topology(DataStream<SensorRecord> records, DataStream<byte[]> configurations, int levels, List<byte[]> first) {
-        this(records, told(configurations), UnaryOperator.identity(), levels, first);
+    Topology(DataStream<SensorRecord> records, DataStream<byte[]> configurations, int levels, int room, List<byte[]> first) {
+        this(records, told(configurations), UnaryOperator.identity(), levels, room, first);
     }
 
     /** With another way of configurations to those who run rules. */
@@ -32,6 +33,7 @@ final class Topology {
             DataStream<Broadcast> timeless,
             UnaryOperator<DataStream<Broadcast>> way,
             int levels,
+            int room,
             List<byte[]> first) {
         SingleOutputStreamOperator<String> intake = records.keyBy(SensorRecord::sensor)
                 .connect(timeless.broadcast())
@@ -49,7 +51,7 @@ final class Topology {
             }
             SingleOutputStreamOperator<String> step = fillings.keyBy(Filling::key)
                     .connect(told.broadcast())
-                    .transform("level " + level, Types.STRING, new StepOperator(levels, first))
+                    .transform("level " + level, Types.STRING, new StepOperator(levels, first, room))
                     .uid("level-" + level);
             below.add(step);
             allLines = allLines.union(step);

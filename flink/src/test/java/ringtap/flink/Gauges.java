@@ -3,6 +3,7 @@ package ringtap.flink;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.Gauge;
 import org.apache.flink.metrics.Metric;
 import org.apache.flink.metrics.MetricConfig;
@@ -11,9 +12,9 @@ import org.apache.flink.metrics.reporter.MetricReporter;
 import org.apache.flink.metrics.reporter.MetricReporterFactory;
 import org.apache.flink.metrics.reporter.Scheduled;
 
-/** What the gauges of the job's operators showed, for tests that run it in this process. */
+/** What the gauges and counters of the job's operators showed, for tests that run it in this process. */
 public final class Gauges implements MetricReporter, MetricReporterFactory, Scheduled {
-    private static final Map<Gauge<?>, String> WATCHED = new ConcurrentHashMap<>();
+    private static final Map<Metric, String> WATCHED = new ConcurrentHashMap<>();
     private static final Map<String, Integer> MOST = new ConcurrentHashMap<>();
     private static final Map<String, Integer> LAST = new ConcurrentHashMap<>();
 
@@ -45,20 +46,24 @@ public final class Gauges implements MetricReporter, MetricReporterFactory, Sche
 
     @Override
     public void notifyOfAddedMetric(Metric metric, String name, MetricGroup group) {
-        if (name.startsWith("ringtap") && metric instanceof Gauge<?> gauge) {
-            WATCHED.put(gauge, name);
+        if (name.startsWith("ringtap")) {
+            WATCHED.put(metric, name);
         }
     }
 
     @Override
     public void notifyOfRemovedMetric(Metric metric, String name, MetricGroup group) {
-        if (metric instanceof Gauge<?> gauge && WATCHED.remove(gauge) != null) {
-            LAST.merge(name, (Integer) gauge.getValue(), Math::max);
+        if (WATCHED.remove(metric) != null) {
+            LAST.merge(name, value(metric), Math::max);
         }
     }
 
     @Override
     public void report() {
-        WATCHED.forEach((gauge, name) -> MOST.merge(name, (Integer) gauge.getValue(), Math::max));
+        WATCHED.forEach((metric, name) -> MOST.merge(name, value(metric), Math::max));
+    }
+
+    private static int value(Metric metric) {
+        return metric instanceof Counter counter ? (int) counter.getCount() : (Integer) ((Gauge<?>) metric).getValue();
     }
 }

@@ -46,6 +46,8 @@ import org.junit.jupiter.api.Test;
 class JobTest {
     private static final Path VECTORS = Path.of("../crates/ringtap-wasm/tests/vectors");
     private static final int LEVELS = 3;
+    /** Bytes: two states or so, the others are put away. */
+    private static final int ROOM = 1000;
 
     /** What the tasks, which are threads of this process, have told and done. */
     private static final Queue<String> LINES = new ConcurrentLinkedQueue<>();
@@ -75,6 +77,7 @@ class JobTest {
         CRASHES.set(2);
         start(mixed(7), 2, null).getJobExecutionResult().get(100, TimeUnit.SECONDS);
         assertEquals(0, CRASHES.get(), "crashes that did not happen");
+        assertTrue(Gauges.last("ringtapWanted") > 100, "nearly all states had room");
         assertTheSame();
     }
 
@@ -115,6 +118,7 @@ class JobTest {
                 Topology.told(configurations(environment, List.of(storm()))),
                 timeless -> timeless.map(new Slowly()).returns(Broadcast.class).uid("slowly").setParallelism(1),
                 LEVELS,
+                ROOM,
                 List.of(others));
         run(environment, topology).getJobExecutionResult().get(100, TimeUnit.SECONDS);
         assertEquals(records.size(), PASSED.get(), "the job began again");
@@ -132,6 +136,7 @@ class JobTest {
                 paced(environment, records),
                 configurations(environment, List.of(second)),
                 LEVELS,
+                ROOM,
                 List.of(storm()));
         run(environment, topology).getJobExecutionResult().get(100, TimeUnit.SECONDS);
         assertEquals(2, Gauges.most("ringtapVersions"), "versions at first");
@@ -161,7 +166,7 @@ class JobTest {
         // A change that no event is for: it reaches all, and changes nothing.
         byte[] later = configuration("\"from_ns\":" + Long.MAX_VALUE + "," + new String(storm()).substring(1));
         Topology topology = new Topology(
-                paced(environment, records), configurations(environment, List.of(later)), LEVELS, List.of(storm()));
+                paced(environment, records), configurations(environment, List.of(later)), LEVELS, ROOM, List.of(storm()));
         return run(environment, topology);
     }
 
