@@ -10,7 +10,7 @@ use crate::frames::{Frames, Kind};
 
 /// Memory of all states that are kept decoded if the host does not say how much, bytes, near enough. One that is larger by
 /// itself is kept alone.
-pub const MOST: usize = 8 << 20;
+pub const MOST: usize = 32 << 20;
 /// What the table takes for a state beside it and its key, bytes.
 const ENTRY: usize = 64;
 

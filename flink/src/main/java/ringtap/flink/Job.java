@@ -36,7 +36,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
  * --incidents TOPIC       where incidents go (ringtap-incidents); who reads it reads what is committed only
  * --asides TOPIC          where events go that were not judged (ringtap-asides)
  * --levels N              correlations above each other, 1 to 8 (3)
- * --states-mib N          memory in which each instance of a level keeps the states that were used last, 0 to 1024 (8)
+ * --states-mib N          memory in which each instance of a level keeps the states that were used last, 0 to 1024 (32)
  * --checkpoint-ms N       from one checkpoint, and so from one commit of incidents, to the next (1000)
  * </pre>
  */
@@ -60,7 +60,7 @@ public final class Job {
         if (levels < 1 || levels > MOST_LEVELS) {
             throw new IllegalArgumentException("--levels " + levels + ": expected 1 to " + MOST_LEVELS);
         }
-        int states = asked.getInt("states-mib", 8);
+        int states = asked.getInt("states-mib", 32);
         if (states < 0 || states > MOST_STATES_MIB) {
             throw new IllegalArgumentException("--states-mib " + states + ": expected 0 to " + MOST_STATES_MIB);
         }

@@ -53,7 +53,7 @@ final class Cost {
         DataStream<byte[]> none = environment
                 .fromData(PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO, first)
                 .setParallelism(1);
-        Topology topology = new Topology(source, none, LEVELS, 8 << 20, List.of(first));
+        Topology topology = new Topology(source, none, LEVELS, 32 << 20, List.of(first));
         topology.lines.map(line -> LINES.incrementAndGet()).returns(Types.LONG).sinkTo(new DiscardingSink<>());
         topology.asides.sinkTo(new DiscardingSink<>());
         JobClient job = environment.executeAsync("cost");
