@@ -11,6 +11,8 @@ use crate::frames::{Frames, Kind};
 /// Memory of all states that are kept decoded if the host does not say how much, bytes, near enough. One that is larger by
 /// itself is kept alone.
 pub const MOST: usize = 32 << 20;
+/// An answer to [`Hot::keep`] ends once it is so long, bytes.
+const ANSWER: usize = 4 << 20;
 /// What the table takes for a state beside it and its key, bytes.
 const ENTRY: usize = 64;
 
@@ -96,12 +98,14 @@ impl Hot {
         }
     }
 
-    /// Gives the host all that it does not have yet, for a checkpoint.
+    /// Gives the host what it does not have yet, for a checkpoint: some 4 MiB, and nothing once it has all.
     pub fn keep(&mut self, out: &mut Frames) {
-        // Whatever has changed was used since: the first ones in order of use.
-        for (key, kept) in self.states.iter_mut().take_while(|(_, kept)| kept.is_changed) {
+        for (key, kept) in self.states.iter_mut().filter(|(_, kept)| kept.is_changed) {
             kept.write(key, out);
             (kept.is_stored, kept.is_changed) = (true, false);
+            if out.bytes().len() >= ANSWER {
+                break;
+            }
         }
     }
 }

@@ -14,7 +14,7 @@
 //! | [`intake`] | sensor, what is kept of it, record | what is to be kept of it, if that changes; events for rules; lines; missing times; watermark |
 //! | [`step`] | key, what is kept of it if that is `given`, event or nothing | that what is kept is wanted; or timers; keys that are to be kept by the host; events for rules above; lines; or that the event is to be given again later |
 //! | [`room`] | | |
-//! | [`keep`] | nothing | all keys of which the host has not what they are now, before its checkpoint |
+//! | [`keep`] | nothing | keys of which the host has not what they are now, before its checkpoint: called until it answers nothing |
 //! | [`missing`] | a missing time of any intake | |
 //! | [`snapshot`] | nothing | what this instance knows, for the host's checkpoint; the versions that are still needed |
 //! | [`restore`] | what `snapshot` gave, of any instance | |

@@ -194,8 +194,13 @@ impl Engine {
 
     /// Goes on in another process, from what this one was given to keep.
     pub fn restart(&mut self, room: u32, configuration: &str) {
-        let kept = self.call(Call::Keep, &[]);
-        self.store(&kept);
+        loop {
+            let kept = self.call(Call::Keep, &[]);
+            if kept.is_empty() {
+                break;
+            }
+            self.store(&kept);
+        }
         let snapshot = of(&self.call(Call::Snapshot { watermark: i64::MIN }, &[]), Kind::State).remove(0);
         self.host = Host::default();
         self.call(Call::Room { bytes: room }, &[]);

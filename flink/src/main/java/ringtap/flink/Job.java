@@ -36,13 +36,13 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
  * --incidents TOPIC       where incidents go (ringtap-incidents); who reads it reads what is committed only
  * --asides TOPIC          where events go that were not judged (ringtap-asides)
  * --levels N              correlations above each other, 1 to 8 (3)
- * --states-mib N          memory in which each instance of a level keeps the states that were used last, 0 to 1024 (32)
+ * --states-mib N          memory in which each instance of a level keeps the states that were used last, 0 to 256 (32)
  * --checkpoint-ms N       from one checkpoint, and so from one commit of incidents, to the next (1000)
  * </pre>
  */
 public final class Job {
     private static final int MOST_LEVELS = 8;
-    private static final int MOST_STATES_MIB = 1024;
+    private static final int MOST_STATES_MIB = 256;
     private static final long ASKED_SECONDS = 20;
 
     private Job() {}

@@ -117,7 +117,11 @@ final class StepOperator extends ModuleOperator<Filling> implements Triggerable<
     @Override
     public void prepareSnapshotPreBarrier(long checkpoint) throws Exception {
         super.prepareSnapshotPreBarrier(checkpoint);
-        send(correlation.call("keep", new byte[0]));
+        List<Frame> stored;
+        do {
+            stored = correlation.call("keep", new byte[0]);
+            send(stored);
+        } while (!stored.isEmpty());
     }
 
     /** What waits is taken again, each key's in its order; what still waits goes on with it. */
