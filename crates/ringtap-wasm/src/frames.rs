@@ -11,7 +11,7 @@ pub enum Kind {
     Failed = 0,
     /// Text for whoever looks at the log.
     Note = 1,
-    /// What is to be kept of the key at hand from now on, opaque; empty: nothing. Without this frame nothing has changed.
+    /// What is to be kept of the key at hand from now on, opaque; empty: nothing. Without this frame the host's bytes stay what they are.
     State = 2,
     /// An event on its way to a rule: level (one byte), length of the key (u32), key, the rest.
     Filling = 3,

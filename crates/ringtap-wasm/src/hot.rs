@@ -2,6 +2,8 @@
 //! Does not: outlive a crash. What changed goes to the host as bytes at its checkpoints, and what was not used for longest
 //! when there is too much.
 
+use std::hash::{BuildHasher, DefaultHasher, Hasher as _};
+
 use lru::LruCache;
 use ringtap_sigma::{Damaged, Rule, State};
 
@@ -11,17 +13,32 @@ use crate::frames::{Frames, Kind};
 /// Memory of all states that are kept decoded if the host does not say how much, bytes, near enough. One that is larger by
 /// itself is kept alone.
 pub const MOST: usize = 32 << 20;
-/// An answer to [`Hot::keep`] ends once it is so long, bytes.
-const ANSWER: usize = 4 << 20;
+/// An answer to [`Hot::keep`] ends with this part of the room.
+const PARTS: usize = 8;
 /// What the table takes for a state beside it and its key, bytes.
 const ENTRY: usize = 64;
 
 /// States by rule and key, as the host names them.
 pub struct Hot {
-    states: LruCache<Vec<u8>, Kept>,
+    states: LruCache<Vec<u8>, Kept, Secret>,
     weight: usize,
     /// Memory for them, bytes.
-    pub most: usize,
+    most: usize,
+}
+
+/// Keys have what attackers choose, and a module has no chance of its own: without the host's secret they could have all keys in one
+/// place of the table.
+#[derive(Default)]
+struct Secret([u8; 16]);
+
+impl BuildHasher for Secret {
+    type Hasher = DefaultHasher;
+
+    fn build_hasher(&self) -> DefaultHasher {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&self.0);
+        hasher
+    }
 }
 
 struct Kept {
@@ -37,11 +54,23 @@ struct Kept {
 
 impl Default for Hot {
     fn default() -> Self {
-        Self { states: LruCache::unbounded(), weight: 0, most: MOST }
+        Self::new(MOST, [0; 16])
     }
 }
 
 impl Hot {
+    /// With so many bytes of memory, and a secret for the table.
+    #[must_use]
+    pub fn new(most: usize, secret: [u8; 16]) -> Self {
+        Self { states: LruCache::unbounded_with_hasher(Secret(secret)), weight: 0, most }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.states.is_empty()
+    }
+
     /// Steps the state of a key, and says what became of its timer, and of other states for which there is no room now.
     /// `stored` is what the host keeps of this key (empty: nothing); without it a state that is not here is
     /// [`Kind::Wanted`], and nothing was done: false.
@@ -98,12 +127,12 @@ impl Hot {
         }
     }
 
-    /// Gives the host what it does not have yet, for a checkpoint: some 4 MiB, and nothing once it has all.
+    /// Gives the host what it does not have yet, for a checkpoint: a part of it, and nothing once it has all.
     pub fn keep(&mut self, out: &mut Frames) {
         for (key, kept) in self.states.iter_mut().filter(|(_, kept)| kept.is_changed) {
             kept.write(key, out);
             (kept.is_stored, kept.is_changed) = (true, false);
-            if out.bytes().len() >= ANSWER {
+            if out.bytes().len() >= self.most / PARTS {
                 break;
             }
         }

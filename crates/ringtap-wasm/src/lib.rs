@@ -13,7 +13,7 @@
 //! | [`wait_for`] | names of sensors, those that this instance gets the records of | watermark, or that nobody is waited for |
 //! | [`intake`] | sensor, what is kept of it, record | what is to be kept of it, if that changes; events for rules; lines; missing times; watermark |
 //! | [`step`] | key, what is kept of it if that is `given`, event or nothing | that what is kept is wanted; or timers; keys that are to be kept by the host; events for rules above; lines; or that the event is to be given again later |
-//! | [`room`] | | |
+//! | [`room`] | a secret of 16 bytes, before the first step | |
 //! | [`keep`] | nothing | keys of which the host has not what they are now, before its checkpoint: called until it answers nothing |
 //! | [`missing`] | a missing time of any intake | |
 //! | [`snapshot`] | nothing | what this instance knows, for the host's checkpoint; the versions that are still needed |
@@ -100,7 +100,13 @@ impl Host {
                 self.step(watermark, key, is_given.then_some(stored), filling, out)?;
             }
             Call::Keep => self.hot.keep(out),
-            Call::Room { bytes } => self.hot.most = bytes as usize,
+            Call::Room { bytes } => {
+                let secret = (&**request).try_into().map_err(|_| "room: expected a secret of 16 bytes".to_owned())?;
+                if !self.hot.is_empty() {
+                    return Err("room: there are states already".into());
+                }
+                self.hot = Hot::new(bytes as usize, secret);
+            }
             Call::Missing => self.losses.add(request)?,
             Call::Snapshot { watermark } => self.snapshot(watermark.max(self.promises.watermark()), out)?,
             Call::Restore => {
@@ -169,7 +175,7 @@ pub enum Call {
     Keep,
     /// How much memory may be taken for states that are kept decoded, instead of [`hot::MOST`].
     Room {
-        /// So much, from the next step on.
+        /// So much.
         bytes: u32,
     },
     /// A time of which a sensor could not tell all.

@@ -169,10 +169,10 @@ fn little_room_for_states_and_restarts_change_nothing() {
     let records = storm(500);
     let expected = in_the_module(&records);
     assert_eq!(expected.wanted, 0, "all states have room");
-    for room in [0, 2_000, 20_000] {
+    for room in [0, 2_000, 20_000, 32 << 20] {
         let rules = configuration(None, RULES);
         let mut engine = Engine::new(&rules);
-        engine.call(Call::Room { bytes: room }, &[]);
+        engine.call(Call::Room { bytes: room }, &[7; 16]);
         for (number, record) in records.iter().enumerate() {
             engine.take(record);
             if number % 97 == 96 {

@@ -49,6 +49,8 @@ impl Correlator {
                     if mark.time_ns < oldest {
                         continue;
                     }
+                    // What is told of it names its sensor, whether that says anything from now on or not.
+                    self.sensor(&event);
                     if self.settings.reads_again {
                         self.in_log.insert((mark.time_ns, mark.identity));
                     }

@@ -195,6 +195,30 @@ fn equal_records_are_several_and_read_again_they_are_known() {
 }
 
 #[test]
+fn what_is_told_of_the_log_names_its_sensors() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), at(NOW)).unwrap();
+    let lines = |correlator: &mut Correlator| {
+        correlator.end().unwrap();
+        let told = correlator.take_told();
+        let line = |told| crate::render::json(told, correlator.automaton(), &correlator.counts().sensors).to_string();
+        told.iter().map(line).collect::<Vec<String>>()
+    };
+    let events = [(0, "a"), (1, "b"), (2, "c")].map(|(at, kind)| event(START + at * SECOND, kind, "alice", 0));
+    let mut crashed = open();
+    events.iter().for_each(|event| crashed.event(event.clone(), Way::File, NOW));
+    crashed.sync().unwrap();
+    assert!(crashed.take_told().is_empty());
+    drop(crashed);
+    // Nothing more comes from the sensor.
+    let again = lines(&mut open());
+    let mut whole = Correlator::open(automaton(RULES), Settings::default(), None, at(NOW)).unwrap();
+    events.iter().for_each(|event| whole.event(event.clone(), Way::File, NOW));
+    assert_eq!(again, lines(&mut whole));
+    assert!(again.iter().any(|line| line.contains("\"opened\"")), "{again:?}");
+}
+
+#[test]
 fn a_late_event_is_judged_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut correlator = Correlator::open(automaton(RULES), Settings::default(), Some(folder.path()), at(NOW)).unwrap();

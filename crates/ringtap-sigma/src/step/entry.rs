@@ -143,6 +143,10 @@ impl More {
         let is_plain = via.is_none() && value.is_none() && carry.is_empty();
         (!is_plain).then(|| Box::new(Self { via, value, carry: carry.into() }))
     }
+
+    fn weight(more: Option<&Self>) -> usize {
+        more.map_or(0, |more| size_of::<Self>() + more.carry.capacity())
+    }
 }
 
 /// What one event is to one correlation, without the event's mark and its key: a [`Filling`] for hosts that keep it
@@ -167,7 +171,7 @@ impl Fill {
     /// Bytes of memory beside its own, near enough for a bound.
     #[must_use]
     pub fn weight(&self) -> usize {
-        self.more.as_ref().map_or(0, |more| size_of::<More>() + more.carry.len())
+        More::weight(self.more.as_deref())
     }
 
     pub(crate) fn waiting(self, mark: Mark) -> Waiting {
@@ -189,6 +193,11 @@ impl PartialOrd for Waiting {
 }
 
 impl Waiting {
+    /// Bytes of memory beside its own, near enough for a bound.
+    pub(crate) fn apart(&self) -> usize {
+        More::weight(self.more.as_deref())
+    }
+
     pub(crate) fn write(&self, w: &mut Writer<'_>) {
         w.u32(self.places);
         self.entry().write(w);

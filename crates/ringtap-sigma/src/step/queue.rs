@@ -16,6 +16,8 @@ struct Events {
     /// The least of all.
     first: Waiting,
     rest: BinaryHeap<Reverse<Waiting>>,
+    /// Bytes that they have apart.
+    apart: usize,
 }
 
 impl Queue {
@@ -32,9 +34,11 @@ impl Queue {
     }
 
     pub(super) fn push(&mut self, event: Waiting) {
+        let apart = event.apart();
         let Some(events) = &mut self.0 else {
-            return self.0 = Some(Box::new(Events { first: event, rest: BinaryHeap::new() }));
+            return self.0 = Some(Box::new(Events { first: event, rest: BinaryHeap::new(), apart }));
         };
+        events.apart += apart;
         let later = if event < events.first { core::mem::replace(&mut events.first, event) } else { event };
         events.rest.push(Reverse(later));
     }
@@ -47,6 +51,7 @@ impl Queue {
         if events.rest.is_empty() {
             events.rest = BinaryHeap::new();
         }
+        events.apart -= events.first.apart();
         Some(core::mem::replace(&mut events.first, next))
     }
 
@@ -64,7 +69,9 @@ impl Queue {
 
     /// Bytes of memory.
     pub(super) fn weight(&self) -> usize {
-        self.0.as_ref().map_or(0, |events| size_of::<Events>() + events.rest.capacity() * size_of::<Waiting>())
+        self.0
+            .as_ref()
+            .map_or(0, |events| size_of::<Events>() + events.rest.capacity() * size_of::<Waiting>() + events.apart)
     }
 }
 

@@ -18,8 +18,6 @@ use crate::output::{Closed, Doubt, Extended, Hit, Member, Opened, Output};
 pub(crate) const STATE_BYTES: u64 = 1 + 34 + 37 + 8;
 /// Format of the bytes.
 const FORMAT: u8 = 1;
-/// What a waiting event carries to the rules above, bytes, usually at most.
-const CARRY_BYTES: usize = 64;
 /// Event times are at most so far from 1970, ns (146 years): sums of times never overflow.
 const FARTHEST: i64 = 1 << 62;
 
@@ -288,9 +286,8 @@ impl State {
     /// Bytes of memory that the state takes, near enough for a bound.
     #[must_use]
     pub fn weight(&self) -> usize {
-        let carried = self.waiting.len() * CARRY_BYTES;
         let open = self.open.as_ref().map_or(0, |_| size_of::<Open>());
-        size_of::<Self>() + self.window.weight() + self.waiting.weight() + carried + open
+        size_of::<Self>() + self.window.weight() + self.waiting.weight() + open
     }
 
     /// What is remembered, for whoever has to forget it or explain what is missing: the events of the last timespan that

@@ -1,6 +1,7 @@
 package ringtap.flink;
 
 import java.nio.ByteBuffer;
+import java.security.SecureRandom;
 import java.util.List;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.state.ListState;
@@ -52,7 +53,9 @@ final class StepOperator extends ModuleOperator<Filling> implements Triggerable<
         areWaiting = !waitingKeys().isEmpty();
         getMetricGroup().gauge("ringtapWaiting", () -> areWaiting ? 1 : 0);
         wanted = getMetricGroup().counter("ringtapWanted");
-        correlation.call("room", new byte[0], room);
+        byte[] secret = new byte[16];
+        new SecureRandom().nextBytes(secret);
+        correlation.call("room", secret, room);
         super.open();
     }
 
