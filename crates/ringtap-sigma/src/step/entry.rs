@@ -192,10 +192,13 @@ impl PartialOrd for Waiting {
     }
 }
 
+/// What a waiting event has apart at least, bytes, with the allocator's share of it and of its place.
+const APART: usize = 64;
+
 impl Waiting {
     /// Bytes of memory beside its own, near enough for a bound.
     pub(crate) fn apart(&self) -> usize {
-        More::weight(self.more.as_deref())
+        More::weight(self.more.as_deref()).max(APART)
     }
 
     pub(crate) fn write(&self, w: &mut Writer<'_>) {

@@ -82,3 +82,29 @@ impl FromIterator<Waiting> for Queue {
         this
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::{Entry, Mark};
+
+    #[test]
+    fn events_weigh_what_they_carry() {
+        let mut queue = Queue::default();
+        let event = |time_ns| {
+            let entry = Entry { mark: Mark { time_ns, ..Mark::default() }, via: None };
+            Waiting::new(1, entry, None, &[b'x'; 10_000])
+        };
+        // Also where a newer one is the first.
+        for (count, time_ns) in (1..).zip([3, 1, 2]) {
+            queue.push(event(time_ns));
+            assert!((count * 10_000..count * 10_000 + 1_000).contains(&queue.weight()), "{}", queue.weight());
+        }
+        for left in [2, 1] {
+            queue.pop();
+            assert!((left * 10_000..left * 10_000 + 1_000).contains(&queue.weight()), "{}", queue.weight());
+        }
+        queue.pop();
+        assert_eq!(queue.weight(), 0);
+    }
+}
