@@ -162,11 +162,12 @@ fn alerts_and_heartbeats_reach_correlators_by_every_way() {
     let by_udp: JoinHandle<_> = std::thread::spawn(move || {
         let payloads = datagrams(&udp);
         raise(Signal::SIGTERM).unwrap();
-        payloads
+        // Open until the sensor has ended: what it sends meanwhile is refused by nobody.
+        (payloads, udp)
     });
     let done = run(&options, None).unwrap();
     assert!(done.failure.is_none(), "{:?}", done.failure);
-    let (by_unix, by_tcp, by_udp) = (by_unix.join().unwrap(), by_tcp.join().unwrap(), by_udp.join().unwrap());
+    let (by_unix, by_tcp, (by_udp, _udp)) = (by_unix.join().unwrap(), by_tcp.join().unwrap(), by_udp.join().unwrap());
     assert_eq!(by_unix, by_tcp);
 
     let (alerts, beats) = check(&by_unix);
