@@ -22,13 +22,12 @@ const ENTRY: usize = 64;
 pub struct Hot {
     states: LruCache<Vec<u8>, Kept, Secret>,
     weight: usize,
-    /// Memory for them, bytes.
+    /// Memory for them, bytes, near enough.
     most: usize,
 }
 
 /// Keys have what attackers choose, and a module has no chance of its own: without the host's secret they could have all keys in one
 /// place of the table.
-#[derive(Default)]
 struct Secret([u8; 16]);
 
 impl BuildHasher for Secret {
