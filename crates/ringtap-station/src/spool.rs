@@ -19,6 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use ringtap::{Error, Result};
@@ -31,6 +32,9 @@ use crate::waker::Waker;
 pub const BLOCK_BYTES: usize = 256 << 10;
 /// Datagrams for which there is room, for each block.
 const BLOCK_DATAGRAMS: usize = 2048;
+
+/// How soon the receiving side looks again whether what it holds can go over.
+pub(crate) const AGAIN: Duration = Duration::from_millis(1);
 
 /// How a datagram came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,6 +187,12 @@ impl SpoolProducer {
         if self.unsent > 0 && self.batches.slots() == self.batches.buffer().capacity() {
             self.hand_over();
         }
+    }
+
+    /// After a cycle's end: how long the receiving side may wait at most until the next one. What has not gone over must not wait for
+    /// the next datagram. `None`: as long as none comes.
+    pub fn next_turn(&self) -> Option<Duration> {
+        (self.unsent > 0).then_some(AGAIN)
     }
 
     fn has_room(&self, len: usize) -> bool {

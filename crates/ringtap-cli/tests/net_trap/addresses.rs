@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use ringtap_snmp::encode::Trap;
 use ringtap_snmp::message::{self, Message, tag};
@@ -11,7 +10,7 @@ use ringtap_station::store::Store;
 use ringtap_testbed::{Testbed, TestbedConfig};
 use serde_json::Value;
 
-use crate::support::{PATIENCE, end, sh, start_on};
+use crate::support::{PATIENCE, end, sh, start_on, wait_until_stored};
 
 /// Informs to the first and to another address of the station's interface, in both families.
 fn informs(test: &str, backend: &[&str]) {
@@ -34,7 +33,8 @@ fn informs(test: &str, backend: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let from = if backend.is_empty() { vec![] } else { [&["-i", &interface][..], backend].concat() };
     let arguments = [&["--listen", "0.0.0.0:162", "--listen", "[::]:162"][..], &from].concat();
-    let station = start_on(host, &folder.path().join("store"), &arguments);
+    let store = folder.path().join("store");
+    let station = start_on(host, &store, &arguments);
     let mut sent = 0u64;
     for to in [IpAddr::from(first4), other4.into(), first6.into(), other6.into()] {
         sent += 2;
@@ -67,8 +67,7 @@ fn informs(test: &str, backend: &[&str]) {
             sender.start(command).unwrap_or_else(|error| panic!("did not run: {test}: snmpinform: {error}"));
         assert!(program.child().wait().unwrap().success(), "{test}: snmpinform to {target}");
     }
-    // Longer than a commit waits.
-    std::thread::sleep(Duration::from_millis(300));
+    drop(wait_until_stored(&store, sent));
     let object = end(station);
     assert_eq!((&object["informs"], &object["answered"]), (&sent.into(), &sent.into()), "{object}");
     assert_eq!((&object["stored"], &object["unaccounted"]), (&sent.into(), &0.into()), "{object}");
@@ -127,8 +126,7 @@ fn destinations(test: &str, more: &[&str], store: &Path) -> (Vec<u32>, Value) {
         }
     };
     sender.run(send).unwrap();
-    // Longer than a commit waits.
-    std::thread::sleep(Duration::from_millis(500));
+    drop(wait_until_stored(store, 8));
     let object = end(station);
     let alarms = Store::open_beside(store).unwrap().alarms().unwrap();
     let last = |condition: &str| condition.rsplit('.').next().unwrap().parse().unwrap();

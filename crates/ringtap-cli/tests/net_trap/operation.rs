@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::support::{
     IF_INDEX, PATIENCE, RINGTAP, Station, config, end, link_down, mibs, port, run, send, sh, start_on,
+    wait_until_stored,
 };
 
 /// `ringtap alarms` with this store; its standard output.
@@ -321,7 +322,7 @@ fn net_trap_takes_what_a_file_of_traps_says_and_bad_files_send_nothing() {
     }
     let (code, errors) = generate(good);
     assert_eq!(code, Some(0), "{errors}");
-    std::thread::sleep(Duration::from_millis(500));
+    drop(wait_until_stored(&directory, 8));
     let object = end(station);
     assert_eq!(
         (&object["stored"], &object["unaccounted"], &object["notifications"]["v2c"]),

@@ -4,7 +4,6 @@
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::process::Stdio;
-use std::time::Duration;
 
 use ringtap_snmp::encode::{Item, Trap};
 use ringtap_snmp::message::{self, Message, tag};
@@ -12,7 +11,7 @@ use ringtap_station::store::Store;
 use ringtap_testbed::{Host, RunningProgram, Testbed, TestbedConfig};
 use serde_json::Value;
 
-use crate::support::{PATIENCE, RINGTAP, end, sh, start_on};
+use crate::support::{PATIENCE, RINGTAP, end, sh, start_on, wait_until_it_says, wait_until_stored, wait_until_up};
 
 const LINK_DOWN: [u32; 10] = [1, 3, 6, 1, 6, 3, 1, 1, 5, 3];
 
@@ -23,7 +22,8 @@ fn one_of_each(backend: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let interface = testbed.receiver().interface();
     let arguments = ["-i", interface, "--backend", backend, "--listen", "0.0.0.0:162", "--syslog", "0.0.0.0:514"];
-    let station = start_on(testbed.receiver(), &folder.path().join("store"), &arguments);
+    let store = folder.path().join("store");
+    let station = start_on(testbed.receiver(), &store, &arguments);
 
     let to = testbed.receiver().link().ipv4;
     let from = testbed.sender().link().ipv4;
@@ -46,8 +46,7 @@ fn one_of_each(backend: &str) -> Value {
         .receiver()
         .run(|| UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&trap.v2c(b"public", 1), "127.0.0.1:162").unwrap())
         .unwrap();
-    // Longer than a commit waits.
-    std::thread::sleep(Duration::from_millis(500));
+    drop(wait_until_stored(&store, 3));
     let object = end(station);
     assert_eq!((&object["unaccounted"], &object["not_stored_yet"]), (&0.into(), &0.into()), "{object}");
     assert_eq!(object["notifications"]["syslog"], 1, "{object}");
@@ -97,8 +96,7 @@ fn fragments(backend: &str) {
             }
         })
         .unwrap();
-    // Longer than a commit waits.
-    std::thread::sleep(Duration::from_millis(500));
+    drop(wait_until_stored(&directory, 7));
     let object = end(station);
     let ledger = &object["ledger"];
     assert_eq!((&object["unaccounted"], &object["not_stored_yet"]), (&0.into(), &0.into()), "{object}");
@@ -145,11 +143,13 @@ fn net_trap_by_two_rings_has_an_account_of_each_and_goes_on_with_one() {
     sh(sender, &format!("ip link add second1 type veth peer name second0 netns {namespace}"));
     sh(sender, "ip address add 198.51.100.1/24 dev second1 && ip link set second1 up");
     sh(receiver, "ip address add 198.51.100.2/24 dev second0 && ip link set second0 up");
+    wait_until_up(sender, "second1");
     let folder = tempfile::tempdir().unwrap();
     let interface = receiver.interface();
     let arguments = ["-i", interface, "-i", "second0", "--backend", "xdp", "--listen", "0.0.0.0:162"];
     let arguments = [&arguments[..], &["--metrics", "127.0.0.1:9162"]].concat();
-    let station = start_on(receiver, &folder.path().join("store"), &arguments);
+    let store = folder.path().join("store");
+    let mut station = start_on(receiver, &store, &arguments);
     let send = |from: &str, to: &str, count: i32| {
         let socket = UdpSocket::bind((from, 0)).unwrap();
         for number in 0..count {
@@ -163,7 +163,7 @@ fn net_trap_by_two_rings_has_an_account_of_each_and_goes_on_with_one() {
             send("198.51.100.1", "198.51.100.2", 3);
         })
         .unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    drop(wait_until_stored(&store, 4));
     let metrics = receiver
         .run(|| {
             let mut stream = TcpStream::connect("127.0.0.1:9162").unwrap();
@@ -181,9 +181,9 @@ fn net_trap_by_two_rings_has_an_account_of_each_and_goes_on_with_one() {
         assert!(metrics.contains(&line), "{line} in {metrics}");
     }
     sh(receiver, "ip link del second0");
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until_it_says(&mut station, "second0: ");
     sender.run(|| send(&from, &to, 2)).unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    drop(wait_until_stored(&store, 6));
     let object = end(station);
     drop(holder);
     assert_eq!((&object["stored"], &object["waiting"]), (&6.into(), &0.into()), "{object}");
@@ -208,12 +208,14 @@ fn net_trap_beside_rings_that_copy_takes_what_comes_by_other_interfaces() {
         sh(sender, &format!("ip link add {pair} netns {namespace}"));
         sh(sender, &format!("ip address add 198.51.{number}.1/24 dev far{number} && ip link set far{number} up"));
         sh(receiver, &format!("ip address add 198.51.{number}.2/24 dev near{number} && ip link set near{number} up"));
+        wait_until_up(sender, &format!("far{number}"));
     };
     add(1);
     add(2);
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["-i", receiver.interface(), "-i", "near1", "--backend", "packet", "--listen", "0.0.0.0:162"];
-    let station = start_on(receiver, &folder.path().join("store"), &arguments);
+    let store = folder.path().join("store");
+    let mut station = start_on(receiver, &store, &arguments);
     let send = |number: u8, count: i32| {
         let socket = UdpSocket::bind((format!("198.51.{number}.1"), 0)).unwrap();
         for id in 0..count {
@@ -222,13 +224,12 @@ fn net_trap_beside_rings_that_copy_takes_what_comes_by_other_interfaces() {
         }
     };
     sender.run(|| (send(1, 1), send(2, 2))).unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    drop(wait_until_stored(&store, 3));
     sh(receiver, "ip link del near1");
-    // Longer than it takes to hear of it.
-    std::thread::sleep(Duration::from_millis(500));
+    wait_until_it_says(&mut station, "near1: ");
     add(1);
     sender.run(|| send(1, 4)).unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    drop(wait_until_stored(&store, 7));
     let object = end(station);
     drop(holder);
     assert_eq!((&object["stored"], &object["waiting"]), (&7.into(), &0.into()), "{object}");

@@ -2,10 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use ringtap_snmp::encode::{Item, Trap};
@@ -100,6 +102,39 @@ pub fn sh(host: &Host, script: &str) {
     assert!(ended.success(), "{script}: {ended}");
 }
 
+/// Returns when a station of [`start_on`] has said `text` on its standard error.
+pub fn wait_until_it_says(station: &mut RunningProgram, text: &str) {
+    let errors = station.child().stderr.as_mut().unwrap();
+    let (until, mut said, mut bytes) = (Instant::now() + PATIENCE, String::new(), [0; 4096]);
+    while !said.contains(text) {
+        let left = PollTimeout::try_from(until.saturating_duration_since(Instant::now())).unwrap();
+        let came = poll(&mut [PollFd::new(errors.as_fd(), PollFlags::POLLIN)], left).unwrap();
+        let length = if came == 0 { 0 } else { errors.read(&mut bytes).unwrap() };
+        assert!(length > 0, "it never says {text:?}: {said}");
+        said += &String::from_utf8_lossy(&bytes[..length]);
+    }
+}
+
+/// Returns when what goes out by an interface of the host's is not dropped any more: link state is heard of a moment after it changed.
+pub fn wait_until_up(host: &Host, interface: &str) {
+    let is_up = format!("ip link show dev {interface} | grep -q 'state UP'");
+    sh(host, &format!("for i in $(seq 1500); do {is_up} && exit 0; sleep 0.02; done; exit 1"));
+}
+
+/// Notifications in `store`, seen from beside, once there are `count`.
+pub fn wait_until_stored(store: &Path, count: u64) -> Store {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let beside = Store::open_beside(store).unwrap();
+        let stored = beside.notification_count().unwrap();
+        if stored >= count {
+            return beside;
+        }
+        assert!(Instant::now() < until, "{stored} of {count} notifications are stored");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// How a station ended.
 pub struct Ended {
     pub succeeded: bool,
@@ -181,18 +216,9 @@ impl Station {
         Ended { succeeded, said: said.collect(), errors }
     }
 
-    /// Notifications in the store, seen from beside, once there are `count`.
+    /// As [`wait_until_stored`].
     pub fn wait_for(&self, count: u64) -> Store {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let store = Store::open_beside(&self.store).unwrap();
-            let stored = store.notification_count().unwrap();
-            if stored >= count {
-                return store;
-            }
-            assert!(Instant::now() < until, "{stored} of {count} notifications are stored");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_until_stored(&self.store, count)
     }
 }
 

@@ -344,13 +344,37 @@ impl Handler for Copier {
             self.offset_ns = offset_ns();
         }
     }
+
+    fn next_turn(&self) -> Option<Duration> {
+        self.spool.next_turn()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use ringtap::meters::EngineMeters;
     use ringtap_samples::frames::Ends;
 
     use super::*;
+
+    #[test]
+    fn what_stays_behind_a_batch_that_nobody_has_taken_yet_does_not_wait_for_the_next_packet() {
+        let (spool, mut consumer) = spool::spool(2 * spool::BLOCK_BYTES, Arc::default()).unwrap();
+        let port = Port { address: "0.0.0.0:162".parse().unwrap(), service: Service::Snmp, socket: 0 };
+        let (ports, own) = (Arc::new(vec![port]), View::new(Arc::new(OwnAddresses::read().unwrap())));
+        let mut copier = Copier { spool, ports, own, counts: Arc::default(), is_realtime: true, offset_ns: 0 };
+        let frame = Ends::new("192.0.2.1", "127.0.0.1").udp_frame([50000, 162], b"a notification");
+        let meters = EngineMeters::default();
+        let outbox = &mut Outbox::nowhere(&meters);
+        for expected in [None, Some(spool::AGAIN)] {
+            copier.packet(&Packet::of(&frame), outbox);
+            copier.cycle_end(outbox);
+            assert_eq!(copier.next_turn(), expected);
+        }
+        assert_eq!(consumer.take().unwrap().len(), 1);
+        copier.cycle_end(outbox);
+        assert_eq!((copier.next_turn(), consumer.take().unwrap().len()), (None, 1));
+    }
 
     #[test]
     fn only_whole_datagrams_and_those_that_a_sender_of_this_host_left_unfinished_are_intact() {

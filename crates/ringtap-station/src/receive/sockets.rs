@@ -28,7 +28,7 @@ const BATCH: usize = 128;
 /// Longest UDP payload; longer is not possible, so nothing is cut.
 const DATAGRAM_BYTES: usize = 65_535;
 /// How often the stop flag is looked at.
-const LOOK_MS: u16 = 50;
+const LOOK: Duration = Duration::from_millis(50);
 /// Datagrams found at once from which it is worth napping.
 const MANY: usize = 8;
 /// Between two readings while packets come in numbers.
@@ -170,8 +170,9 @@ fn receive(bound: &[Bound], copied: &Copied, mut producer: SpoolProducer, counts
         } else if most == 0 {
             let mut wanted: Vec<PollFd<'_>> =
                 bound.iter().map(|bound| PollFd::new(bound.socket.as_fd(), PollFlags::POLLIN)).collect();
+            let limit = producer.next_turn().unwrap_or(LOOK);
             // Interrupted or not: the sockets are looked at next.
-            let _ = poll(&mut wanted, PollTimeout::from(LOOK_MS));
+            let _ = poll(&mut wanted, PollTimeout::try_from(limit).unwrap_or(PollTimeout::ZERO));
         }
     }
 }

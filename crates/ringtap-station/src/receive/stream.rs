@@ -48,7 +48,7 @@ const REST: Duration = Duration::from_secs(1);
 /// How long, at the end, what peers go on sending is read.
 const LAST: Duration = Duration::from_secs(2);
 /// How often the stop flag is looked at.
-const LOOK_MS: u16 = 50;
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A listening socket.
 pub(crate) struct Listener {
@@ -269,7 +269,8 @@ impl Server {
         }));
         let listeners = self.parts.listeners.iter().filter(|_| accepts);
         wanted.extend(listeners.map(|listener| PollFd::new(listener.socket.as_fd(), PollFlags::POLLIN)));
-        let found = poll(&mut wanted, PollTimeout::from(LOOK_MS));
+        let limit = self.parts.producer.next_turn().unwrap_or(LOOK);
+        let found = poll(&mut wanted, PollTimeout::try_from(limit).unwrap_or(PollTimeout::ZERO));
         wanted[..self.connections.len()]
             .iter()
             .map(|fd| found.is_ok() && fd.revents().is_none_or(|events| !events.is_empty()))

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use super::*;
 
 fn head(at_ns: u64) -> Head {
@@ -51,9 +49,11 @@ fn a_cycle_ends_with_a_batch_only_when_nothing_else_waits() {
         assert!(producer.push(head(at), b"x"));
         producer.cycle_end();
     }
+    assert_eq!(producer.next_turn(), Some(AGAIN));
     assert_eq!(consumer.take().unwrap().len(), 1);
     assert!(consumer.take().is_none(), "the others wait together");
     producer.cycle_end();
+    assert_eq!(producer.next_turn(), None);
     assert_eq!(consumer.take().unwrap().len(), 2);
     assert!(producer.push(head(9), b""));
     assert!(!consumer.is_finished());
