@@ -5,7 +5,7 @@
 //! out. So who reads a backlog meets it in the order in which it was written, and no partition runs ahead.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringtap::{Error, Result};
 
@@ -24,6 +24,8 @@ const ANSWER_BYTES: i32 = 16 << 20;
 const ENOUGH: usize = 4 << 20;
 const ENOUGH_OF_ALL: usize = 64 << 20;
 const LEAST_ENOUGH: usize = 64 << 10;
+/// How often partitions are looked for that were added, where nothing else is a reason to look.
+const LOOK: Duration = Duration::from_secs(10);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -81,7 +83,8 @@ pub struct Consumer {
     cluster: Cluster,
     topics: Vec<String>,
     partitions: Vec<Partition>,
-    is_known: bool,
+    /// When it was asked last who leads which partition; `None`: it is to be asked again.
+    looked: Option<Instant>,
     /// Records that were deleted before they were read, to be told.
     deleted: Vec<(Source, i64, i64)>,
     /// Batches that could not be read, since they were asked for.
@@ -101,8 +104,7 @@ impl Consumer {
     ) -> Result<Self> {
         let names = topics.join(", ");
         let cluster = Cluster::new(brokers.clone(), security);
-        let mut this =
-            Self { cluster, topics, partitions: Vec::new(), is_known: false, deleted: Vec::new(), skipped: 0 };
+        let mut this = Self { cluster, topics, partitions: Vec::new(), looked: None, deleted: Vec::new(), skipped: 0 };
         this.begin(position).map_err(|failure| {
             let way_out = match &failure {
                 Failure::Refused(Code::UNKNOWN_TOPIC) => "make it (kafka-topics.sh --create), or name another one",
@@ -163,7 +165,7 @@ impl Consumer {
                 }
             }
         }
-        self.is_known = true;
+        self.looked = Some(Instant::now());
         Ok(())
     }
 
@@ -190,7 +192,7 @@ impl Consumer {
                 Fetched::Records { is_all: self.partitions.iter().all(|it| it.end.is_some_and(|end| it.next >= end)) }
             }
             Err(failure) => {
-                self.is_known = false;
+                self.looked = None;
                 std::thread::sleep(PAUSE);
                 Fetched::Away(failure.to_string())
             }
@@ -198,7 +200,7 @@ impl Consumer {
     }
 
     fn try_fetch(&mut self, wait: Duration) -> Result<(), Failure> {
-        if !self.is_known {
+        if self.looked.is_none_or(|at| at.elapsed() >= LOOK) {
             self.look()?;
             self.find_beginnings()?;
         }

@@ -177,6 +177,34 @@ fn kafka_the_spool_s_bound_holds_and_what_is_in_it_comes_in_order() {
     assert!(output.is_ok());
 }
 
+/// While all goes well nothing else says that there is one more.
+#[test]
+fn kafka_a_partition_that_is_added_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start(&[]);
+    let at = broker.address();
+    broker.topic("alarms", 1);
+    let mut consumer = open(&at, "alarms", &BTreeMap::new()).unwrap();
+    let alter =
+        ["run", "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", &at, "--alter", "--topic", "alarms"];
+    assert!(script().args(alter).args(["--partitions", "8"]).status().unwrap().success());
+    let mut outputs: Vec<Output> = (0..8)
+        .map(|number| Output::open(target(&at, "alarms", &format!("sensor-{number}"), folder.path())).unwrap())
+        .collect();
+    outputs.iter_mut().for_each(|output| write(output, 0, 10));
+    let (mut found, mut partitions) = (0, BTreeSet::new());
+    let until = Instant::now() + Duration::from_secs(60);
+    while found < 80 {
+        assert!(Instant::now() < until, "{found} of 80 records, of partitions {partitions:?}");
+        assert!(matches!(consumer.fetch(WAIT), Fetched::Records { .. }));
+        while let Some(record) = consumer.next_record() {
+            found += 1;
+            partitions.insert(record.source);
+        }
+    }
+    assert!(partitions.len() > 2, "{partitions:?}");
+}
+
 #[test]
 fn kafka_what_is_wrong_is_said() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 //! Does not: keep the windows of rules.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 
 use ringtap_datagram::line::Line;
 use ringtap_datagram::{Heartbeat, Message};
@@ -10,15 +11,23 @@ use ringtap_event::alarm::{Alarm, error_us, ns};
 use ringtap_event::event::Event;
 use ringtap_event::identity::Numbers;
 use ringtap_event::incident::matched;
-use ringtap_event::parse::{MAX_LINE, Parser, Wanted, hash, is_from_the_future};
+use ringtap_event::parse::{MAX_LINE, Parser, Wanted, is_from_the_future};
 use ringtap_event::sensors::{Arrival, Beat, Numbered};
 use ringtap_sigma::{Identity, Mark, Matches};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::frames::{Frames, Kind, number};
+use crate::hot::Kept;
 use crate::versions::Configured;
 use crate::{Host, NEVER};
+
+/// Of a record, a name or a reason an aside has so many bytes: in JSON they become six times as many at most, and a topic takes 1 MiB.
+const ASIDE_BYTES: usize = 8 << 10;
+/// Stamps of one sender that are remembered, the latest: equal records are told apart so long.
+const MOST_STAMPS: usize = 16_384;
+/// What one takes in memory, near enough.
+const STAMP_BYTES: usize = 64;
 
 /// That a sensor is not waited for until it is heard again.
 #[derive(Deserialize)]
@@ -38,20 +47,43 @@ enum Came {
 }
 
 impl Host {
-    /// Takes a record of a sensor, as the broker received it at `received_ns`, with what is kept of that sensor.
-    pub fn intake(&mut self, received_ns: i64, sensor: &str, state: &[u8], record: &[u8], out: &mut Frames) {
-        let mut numbers = numbers(sensor, state);
+    /// Takes a record of a sensor, as the broker received it at `received_ns`, with what the host keeps of that sensor if it was
+    /// asked for.
+    pub fn intake(&mut self, received_ns: i64, sensor: &str, stored: Option<&[u8]>, record: &[u8], out: &mut Frames) {
         match read(sensor, record) {
             Err(why) => aside(out, sensor, &why, Some(record), None),
             Ok(Came::Silent) => self.promises.silent(sensor, received_ns, out),
             Ok(Came::Beat(beat)) => self.beat(sensor, &beat, (received_ns, record), out),
-            Ok(Came::Event(event, built_ns)) => {
-                self.event(sensor, (event, built_ns), (received_ns, record), &mut numbers, out);
+            Ok(Came::Event(mut event, built_ns)) => {
+                if !event.is_numbered() && !self.number(&mut event, received_ns, stored, out) {
+                    return;
+                }
+                self.event(sensor, (event, built_ns), (received_ns, record), out);
             }
         }
         self.promises.tell(false, out);
-        numbers.advance(self.promises.watermark());
-        keep(&numbers, state, out);
+    }
+
+    /// Gives an event its number among its equals; false: what is kept of its sensor is wanted, and nothing was done.
+    fn number(&mut self, event: &mut Event, received_ns: i64, stored: Option<&[u8]>, out: &mut Frames) -> bool {
+        let Mark { time_ns, clock, .. } = event.mark;
+        let watermark = self.promises.watermark();
+        if time_ns <= watermark || is_from_the_future(time_ns, clock.error_us, received_ns) {
+            return true;
+        }
+        let sensor = event.mark.identity.sensor;
+        let read = |bytes: Option<&[u8]>| Ok::<_, Infallible>(numbers(sensor, bytes.unwrap_or_default()));
+        let Ok(is_done) = self.stamps.step(event.sensor.as_bytes(), stored, out, read, |numbers| {
+            numbers.number(&mut event.mark, watermark);
+            numbers.advance(watermark);
+            while numbers.len() > MOST_STAMPS
+                && let Some(first_ns) = numbers.first_ns()
+            {
+                numbers.advance(first_ns);
+            }
+            (!numbers.is_empty()).then_some(NEVER)
+        });
+        is_done
     }
 
     fn beat(&mut self, sensor: &str, beat: &Heartbeat, (received_ns, record): (i64, &[u8]), out: &mut Frames) {
@@ -73,9 +105,8 @@ impl Host {
     fn event(
         &mut self,
         sensor: &str,
-        (mut event, built_ns): (Event, Option<i64>),
+        (event, built_ns): (Event, Option<i64>),
         (received_ns, record): (i64, &[u8]),
-        numbers: &mut Numbers,
         out: &mut Frames,
     ) {
         let Mark { time_ns, clock, .. } = event.mark;
@@ -94,15 +125,11 @@ impl Host {
         if let Some(why) = refused {
             return aside(out, sensor, why, Some(record), Some(&event.mark));
         }
-        let watermark = self.promises.watermark();
-        if !event.is_numbered() {
-            numbers.number(&mut event.mark, watermark);
-        }
-        self.judge(&event, time_ns <= watermark, out);
+        self.judge(&event, time_ns <= self.promises.watermark(), out);
         // Without heartbeats it has come as far as its events have, less their disorder.
         if let Some(Some(disorder)) = self.versions.sensors().get(sensor) {
             let greatest = time_ns.min(received_ns);
-            self.promises.come(sensor, greatest.saturating_sub(*disorder).saturating_sub(1));
+            self.promises.come(sensor, greatest.saturating_sub(*disorder).saturating_sub(1), out);
         }
     }
 
@@ -148,14 +175,18 @@ pub(crate) fn send(configured: &Configured, matches: &Matches, out: &mut Frames)
 
 /// That an event was not judged, and why.
 pub(crate) fn aside(out: &mut Frames, sensor: &str, why: &str, record: Option<&[u8]>, mark: Option<&Mark>) {
-    let mut line = json!({"event": "aside", "why": why, "sensor": sensor});
+    let cut = |text: &[u8]| String::from_utf8_lossy(&text[..text.len().min(ASIDE_BYTES)]).into_owned();
+    let mut line = json!({"event": "aside", "why": cut(why.as_bytes()), "sensor": cut(sensor.as_bytes())});
     if let Some(Mark { time_ns, identity: Identity { epoch, sequence, .. }, .. }) = mark {
         line["time_ns"] = (*time_ns).into();
         line["epoch"] = format!("{epoch:016x}").into();
         line["sequence"] = (*sequence).into();
     }
     if let Some(record) = record {
-        line["record"] = String::from_utf8_lossy(&record[..record.len().min(MAX_LINE)]).into();
+        line["record"] = cut(record).into();
+        if record.len() > ASIDE_BYTES {
+            line["record_bytes"] = record.len().into();
+        }
     }
     out.push(Kind::Aside, line.to_string().as_bytes());
 }
@@ -183,28 +214,32 @@ fn read(sensor: &str, record: &[u8]) -> Result<Came, String> {
         return is_its(host).map(|()| Came::Silent);
     }
     let event = Parser::new(Wanted::Auto, sensor).event(record).map_err(|bad| format!("unreadable: {bad}"))?;
+    if event.is_like_a_sensor_s() {
+        return Err("unreadable: it has a sensor's numbers, and is no line of one".into());
+    }
     is_its(&event.sensor).map(|()| Came::Event(event, None))
 }
 
-/// Stamps of a sensor whose equal records are counted.
-fn numbers(sensor: &str, state: &[u8]) -> Numbers {
-    let (mut numbers, mut rest) = (Numbers::default(), state.get(8..).unwrap_or_default());
-    let sensor = hash(sensor.as_bytes());
-    while let (Some(time_ns), Some(epoch), Some(last)) = (number(&mut rest), number(&mut rest), number(&mut rest)) {
+/// Stamps of a sensor whose equal records are counted, as [`Kept::encode`] left them.
+fn numbers(sensor: u64, mut bytes: &[u8]) -> Numbers {
+    let (mut numbers, bytes) = (Numbers::default(), &mut bytes);
+    while let (Some(time_ns), Some(epoch), Some(last)) = (number(bytes), number(bytes), number(bytes)) {
         let identity = Identity { sensor, epoch: epoch.cast_unsigned(), sequence: last.cast_unsigned() };
         numbers.note(&Mark { time_ns, identity, ..Mark::default() });
     }
     numbers
 }
 
-fn keep(numbers: &Numbers, before: &[u8], out: &mut Frames) {
-    let mut bytes = if numbers.is_empty() { Vec::new() } else { NEVER.to_le_bytes().to_vec() };
-    for Mark { time_ns, identity, .. } in numbers.last() {
-        bytes.extend(time_ns.to_le_bytes());
-        bytes.extend(identity.epoch.to_le_bytes());
-        bytes.extend(identity.sequence.to_le_bytes());
+impl Kept for Numbers {
+    fn weight(&self) -> usize {
+        self.len() * STAMP_BYTES
     }
-    if bytes != before {
-        out.push(Kind::State, &bytes);
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        for Mark { time_ns, identity, .. } in self.last() {
+            out.extend(time_ns.to_le_bytes());
+            out.extend(identity.epoch.to_le_bytes());
+            out.extend(identity.sequence.to_le_bytes());
+        }
     }
 }

@@ -11,9 +11,9 @@
 //! |---|---|---|
 //! | [`configure`] | one configuration, as JSON | from when on it holds; notes; the names of all registered sensors |
 //! | [`wait_for`] | names of sensors, those that this instance gets the records of | watermark, or that nobody is waited for |
-//! | [`intake`] | sensor, what is kept of it, record | what is to be kept of it, if that changes; events for rules; lines; missing times; watermark |
+//! | [`intake`] | sensor, what is kept of it if that is `given`, record | that what is kept is wanted; or keys that are to be kept by the host; events for rules; lines; missing times; watermark |
 //! | [`step`] | key, what is kept of it if that is `given`, event or nothing | that what is kept is wanted; or timers; keys that are to be kept by the host; events for rules above; lines; or that the event is to be given again later |
-//! | [`room`] | a secret of 16 bytes, before the first step | |
+//! | [`room`] | a secret of 16 bytes, before the first record or step | |
 //! | [`keep`] | nothing | keys of which the host has not what they are now, before its checkpoint: called until it answers nothing |
 //! | [`missing`] | a missing time of any intake | |
 //! | [`snapshot`] | nothing | what this instance knows, for the host's checkpoint; the versions that are still needed |
@@ -32,7 +32,8 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use ringtap_sigma::Matches;
+use ringtap_event::identity::Numbers;
+use ringtap_sigma::{Matches, State};
 use serde::{Deserialize, Serialize};
 
 use frames::{Frames, Kind, part};
@@ -50,7 +51,10 @@ pub struct Host {
     versions: Versions,
     promises: Promises,
     losses: Losses,
-    hot: Hot,
+    /// Of an operator that takes records: stamps of senders that number nothing.
+    stamps: Hot<Numbers>,
+    /// Of one that runs rules.
+    hot: Hot<State>,
     matches: Matches,
     /// The latest event time that was judged here, ns.
     judged_ns: Option<i64>,
@@ -90,22 +94,26 @@ impl Host {
                 self.promises.wait_for(names.into_iter(), self.versions.sensors(), out);
                 self.promises.tell(true, out);
             }
-            Call::Intake { received_ns } => {
-                let [sensor, state, record] = parts(request)?;
+            Call::Intake { received_ns, is_given } => {
+                let [sensor, stored, record] = parts(request)?;
                 let sensor = std::str::from_utf8(sensor).map_err(|error| format!("a record's key: {error}"))?;
-                self.intake(received_ns, sensor, state, record, out);
+                self.intake(received_ns, sensor, is_given.then_some(stored), record, out);
             }
             Call::Step { watermark, is_given } => {
                 let [key, stored, filling] = parts(request)?;
                 self.step(watermark, key, is_given.then_some(stored), filling, out)?;
             }
-            Call::Keep => self.hot.keep(out),
+            Call::Keep => {
+                self.hot.keep(out);
+                self.stamps.keep(out);
+            }
             Call::Room { bytes } => {
                 let secret = (&**request).try_into().map_err(|_| "room: expected a secret of 16 bytes".to_owned())?;
-                if !self.hot.is_empty() {
+                if !self.hot.is_empty() || !self.stamps.is_empty() {
                     return Err("room: there are states already".into());
                 }
                 self.hot = Hot::new(bytes as usize, secret);
+                self.stamps = Hot::new(bytes as usize, secret);
             }
             Call::Missing => self.losses.add(request)?,
             Call::Snapshot { watermark } => self.snapshot(watermark.max(self.promises.watermark()), out)?,
@@ -163,6 +171,8 @@ pub enum Call {
     Intake {
         /// When the broker got it, nanoseconds since 1970.
         received_ns: i64,
+        /// The request has what is kept of the sensor.
+        is_given: bool,
     },
     /// A key.
     Step {
@@ -232,8 +242,8 @@ pub extern "C" fn wait_for() -> u64 {
 
 /// [`Call::Intake`].
 #[unsafe(no_mangle)]
-pub extern "C" fn intake(received_ns: i64) -> u64 {
-    answered(Call::Intake { received_ns })
+pub extern "C" fn intake(received_ns: i64, given: u32) -> u64 {
+    answered(Call::Intake { received_ns, is_given: given != 0 })
 }
 
 /// [`Call::Step`].

@@ -108,9 +108,12 @@ impl Promises {
     }
 
     /// A sensor without heartbeats has come so far; one that was silent is back.
-    pub fn come(&mut self, name: &str, to_ns: i64) {
+    pub fn come(&mut self, name: &str, to_ns: i64, out: &mut Frames) {
         if let Some(Sensor::Events { h_ns, is_silent }) = self.sensors.get_mut(name) {
-            (*h_ns, *is_silent) = ((*h_ns).max(Some(to_ns)), false);
+            if std::mem::take(is_silent) {
+                Missing { from_ns: behind(*h_ns), to_ns, sensor: hash(name.as_bytes()) }.tell(out);
+            }
+            *h_ns = (*h_ns).max(Some(to_ns));
             self.is_due = true;
         }
     }
@@ -120,8 +123,10 @@ impl Promises {
         if let Some(it) = self.with_beats(name, received_ns) {
             it.silent(0);
             tell(it, name, out);
-        } else if let Some(Sensor::Events { is_silent, .. }) = self.sensors.get_mut(name) {
-            *is_silent = true;
+        } else if let Some(Sensor::Events { h_ns, is_silent }) = self.sensors.get_mut(name)
+            && !std::mem::replace(is_silent, true)
+        {
+            Missing { from_ns: behind(*h_ns), to_ns: Missing::OPEN, sensor: hash(name.as_bytes()) }.tell(out);
         }
         self.is_due = true;
     }
@@ -169,6 +174,11 @@ impl Promises {
     pub fn restore(&mut self, sensors: BTreeMap<String, Sensor>) {
         self.restored.extend(sensors);
     }
+}
+
+/// Where the time begins of which a sensor without heartbeats has told nothing yet.
+fn behind(h_ns: Option<i64>) -> i64 {
+    h_ns.map_or(i64::MIN, |h_ns| h_ns.saturating_add(1))
 }
 
 /// Tells what a sensor lost, or could not tell, to all that run rules; true: it is taken in or left out.

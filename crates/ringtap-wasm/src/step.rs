@@ -2,17 +2,28 @@
 //! Does not: keep states between calls: [`Hot`](crate::hot::Hot) does.
 
 use ringtap_event::incident::{Found, Sensors, incident, rests_on};
-use ringtap_sigma::{Filling, Mark, Matches, Output, Version};
+use ringtap_sigma::{Filling, Mark, Matches, Output, State, Version};
 
 use crate::Host;
 use crate::frames::{Frames, Kind};
+use crate::hot::Kept;
 use crate::intake::{aside, send};
+
+impl Kept for State {
+    fn weight(&self) -> usize {
+        Self::weight(self)
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        Self::encode(self, out);
+    }
+}
 
 impl Host {
     /// Takes an event (empty: none) for a key, with what the host keeps of it if that was asked for, under this watermark.
     ///
     /// # Errors
-    /// A state of a rule that no version has, or bytes that another version of this program wrote.
+    /// Bytes that another version of this program wrote.
     pub fn step(
         &mut self,
         watermark: i64,
@@ -30,8 +41,10 @@ impl Host {
         let time_ns = filling.as_ref().map_or(watermark, |filling| filling.mark.time_ns);
         let Some((_, rule)) = self.versions.with_rule(version, time_ns) else {
             match filling {
+                // A configuration was taken away by force. A call that fails would come again after each restart.
                 None => {
-                    return Err("a state of rules that are not here: the configuration they came with is gone".into());
+                    self.hot.forget(name, out);
+                    aside(out, "", "the state of a key was dropped: its rules are gone", None, None);
                 }
                 Some(it) if time_ns <= watermark => {
                     let name = self.versions.name(it.mark.identity.sensor).unwrap_or_default();
@@ -46,9 +59,11 @@ impl Host {
             filling
         });
         let mut outputs = Vec::new();
+        let read =
+            |bytes: Option<&[u8]>| bytes.map_or_else(|| Ok(State::new(rule)), |bytes| State::decode(rule, bytes));
         let stepped = self
             .hot
-            .step(name, rule, stored, out, |state| state.step(rule, key, filling.as_ref(), watermark, &mut outputs));
+            .step(name, stored, out, read, |state| state.step(rule, key, filling.as_ref(), watermark, &mut outputs));
         if !stepped.map_err(|error| damaged("state of a key", &error))? {
             return Ok(());
         }

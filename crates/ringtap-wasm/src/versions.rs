@@ -45,6 +45,8 @@ pub struct Configured {
     states: Vec<Version>,
     /// Numbers of its rules by that.
     numbers: HashMap<Version, u16>,
+    /// Of the record that it came with.
+    said: u64,
 }
 
 impl Configured {
@@ -71,17 +73,28 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Adds a version; one from the same time on takes the place of that. Returns from when on it holds, ns, and what is to
-    /// be said of its rules.
+    /// Adds a version. Returns from when on it holds, ns, and what is to be said of its rules; the same again changes nothing.
     ///
     /// # Errors
-    /// It is not understood, no rule is usable, or a chain is longer than there are operators for: `levels`.
+    /// It is not understood, no rule is usable, a chain is longer than there are operators for (`levels`), or another one
+    /// holds from the same time on: events were judged by that, and have to find its rules again.
     pub fn add(&mut self, record: &[u8], levels: u8) -> Result<(i64, Vec<String>), String> {
+        let said = hash(record.trim_ascii());
         let record: Record = serde_json::from_slice(record).map_err(|error| {
             format!(
                 "configuration: {error}; expected {{\"from_ns\":…,\"rules\":{{FILE:TEXT}},\"sensors\":{{NAME:null}}}}"
             )
         })?;
+        match self.by_time.get(&record.from_ns) {
+            Some(there) if there.said == said => return Ok((record.from_ns, Vec::new())),
+            Some(_) => {
+                let from = if record.from_ns == always() { "the beginning".into() } else { record.from_ns.to_string() };
+                return Err(format!(
+                    "configuration: another one holds from {from} on, and stays: give this one a later \"from_ns\""
+                ));
+            }
+            None => {}
+        }
         let mut set = RuleSet::new();
         record.rules.iter().for_each(|(file, text)| set.add(file, text));
         let (automaton, rejected) = set.compile(Limits::default());
@@ -102,7 +115,7 @@ impl Versions {
         let states: Vec<Version> = automaton.rules().iter().map(Rule::state_version).collect();
         let numbers = (0..).zip(&states).map(|(number, version)| (*version, number)).collect();
         let (matcher, scopes) = (Matcher::new(&automaton), Scopes::new(&automaton));
-        self.by_time.insert(record.from_ns, Configured { automaton, matcher, scopes, states, numbers });
+        self.by_time.insert(record.from_ns, Configured { automaton, matcher, scopes, states, numbers, said });
         if self.by_time.last_key_value().is_some_and(|(latest, _)| *latest == record.from_ns) {
             self.names.extend(record.sensors.keys().map(|name| (hash(name.as_bytes()), name.clone())));
             self.sensors = record.sensors;

@@ -4,7 +4,7 @@
 mod support;
 
 use ringtap_wasm::Call;
-use ringtap_wasm::frames::Kind;
+use ringtap_wasm::frames::{Frames, Kind, frames};
 use support::{Engine, LEVELS, RULES, SECOND, START, configuration, of, request, storm};
 
 /// Rules that no event of a storm is for.
@@ -26,7 +26,7 @@ fn an_event_for_rules_that_are_not_here_waits_for_them() {
     let mut intake = Engine::new(&configuration(None, RULES));
     let filling = storm(50).iter().find_map(|record| {
         let request = request(&[record.sensor.as_bytes(), &[], record.value.as_bytes()]);
-        let answer = intake.call(Call::Intake { received_ns: record.received_ns }, &request);
+        let answer = intake.call(Call::Intake { received_ns: record.received_ns, is_given: true }, &request);
         of(&answer, Kind::Filling).pop()
     });
     let filling = filling.expect("an event that matches");
@@ -97,4 +97,98 @@ fn what_a_silent_sensor_could_have_seen_is_marked() {
     let losses = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap()["losses"].clone();
     assert_eq!(losses(&kept), losses(&twice));
     assert!(losses(&kept)["blind"].as_object().is_some_and(|blind| blind.len() == 1), "{}", losses(&kept));
+}
+
+/// As a configuration that was changed where it stood would leave it.
+#[test]
+fn another_configuration_from_the_same_time_is_refused() {
+    let mut engine = Engine::new(&configuration(None, RULES));
+    let mut answer = |configuration: &str| {
+        let mut out = Frames::default();
+        engine.host.answer(Call::Configure { levels: LEVELS }, configuration.as_bytes(), &mut out);
+        let answer: Vec<_> = frames(out.bytes()).map(|(kind, bytes)| (kind, bytes.to_vec())).collect();
+        of(&answer, Kind::Failed).pop().map(|why| String::from_utf8(why).unwrap())
+    };
+    assert_eq!(answer(&format!("{}\n", configuration(None, RULES))), None, "the same");
+    let why = answer(&configuration(None, OTHERS)).expect("refused");
+    assert!(why.contains("from the beginning on") && why.contains("a later \"from_ns\""), "{why}");
+    assert_eq!(answer(&configuration(Some(START), OTHERS)), None);
+    let why = answer(&configuration(Some(START), RULES)).expect("refused");
+    assert!(why.contains(&START.to_string()), "{why}");
+    storm(50).iter().for_each(|record| engine.take(record));
+}
+
+/// A call that fails would be made again after each restart.
+#[test]
+fn a_state_whose_rules_are_gone_is_dropped_and_told() {
+    let mut engine = Engine::new(&configuration(None, RULES));
+    let call = Call::Step { watermark: START, is_given: true };
+    let answer = engine.call(call, &request(&[&[9; 20], &[1; 30], &[]]));
+    let kinds: Vec<u8> = answer.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, [Kind::State as u8, Kind::Aside as u8]);
+    assert!(answer[0].1.is_empty(), "nothing is kept of it");
+}
+
+#[test]
+fn an_aside_fits_into_a_record_of_a_topic_whatever_came() {
+    let mut engine = Engine::new(&configuration(None, RULES));
+    let foreign = format!(r#"{{"time":{START},"sensor":"other","much":"{}"}}"#, "\\u0001".repeat(100_000));
+    for (sensor, record) in [("web", vec![1; 350_000]), ("web", vec![0xff; 2 << 20]), ("web", foreign.into_bytes())] {
+        let call = Call::Intake { received_ns: START, is_given: true };
+        let answer = engine.call(call, &request(&[sensor.as_bytes(), &[], &record]));
+        let asides = of(&answer, Kind::Aside);
+        let aside: serde_json::Value = serde_json::from_slice(&asides[0]).unwrap();
+        assert!(asides.len() == 1 && asides[0].len() < 200_000, "{} bytes", asides[0].len());
+        assert_eq!(aside["record_bytes"], record.len());
+    }
+    let name = "x".repeat(1 << 20);
+    let call = Call::Intake { received_ns: START, is_given: true };
+    let asides = of(&engine.call(call, &request(&[name.as_bytes(), &[], b"no line"])), Kind::Aside);
+    assert!(asides.len() == 1 && asides[0].len() < 200_000, "{} bytes", asides[0].len());
+}
+
+/// As an event without a number it would count twice.
+#[test]
+fn a_sensor_s_line_that_is_not_whole_is_no_event() {
+    let mut engine = Engine::new(&configuration(None, RULES));
+    let records = storm(20);
+    let mut alarm = records.iter().find(|it| it.value.contains("\"sequence\"")).expect("an alarm").clone();
+    alarm.value = alarm.value.replace("\"epoch\"", "\"epoch_of_tomorrow\"");
+    engine.take(&alarm);
+    assert!(engine.asides.len() == 1 && engine.asides[0].contains("a sensor's numbers"), "{:?}", engine.asides);
+}
+
+/// A sender that nobody waits for has no watermark of its own by which its stamps could be forgotten.
+#[test]
+fn of_a_sender_s_stamps_the_latest_are_remembered() {
+    const EVENTS: i64 = 20_000;
+    let mut engine = Engine::default();
+    let registered = r#"{"rules":{"storm.yml":RULES},"sensors":{}}"#;
+    engine.configure(&registered.replace("RULES", &serde_json::to_string(RULES).unwrap()));
+    let event = |number: i64| support::Record {
+        sensor: "web",
+        received_ns: START + EVENTS,
+        value: format!(r#"{{"time":{},"sensor":"web","alert":{{"signature_id":99}}}}"#, START + number),
+    };
+    (0..EVENTS).for_each(|number| engine.take(&event(number)));
+    let stored = of(&engine.call(Call::Keep, &[]), Kind::Stored);
+    assert_eq!(stored.len(), 1);
+    assert_eq!(stored[0].len(), 4 + "web".len() + 8 + 24 * 16_384);
+}
+
+#[test]
+fn what_a_silent_sensor_without_heartbeats_could_have_seen_is_marked() {
+    let records = storm(300);
+    let mut engine = Engine::new(&configuration(None, RULES));
+    let half = records.len() / 2;
+    records[..half].iter().for_each(|record| engine.take(record));
+    let at = records[half].received_ns;
+    let value = format!(r#"{{"event_type":"silent","host":"web","since_ns":{at}}}"#);
+    engine.take(&support::Record { sensor: "web", received_ns: at, value });
+    let told = engine.lines.len();
+    records[half..].iter().filter(|record| record.sensor != "web").for_each(|record| engine.take(record));
+    engine.advance(i64::MAX);
+    let lines = engine.lines[told..].iter().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let opened: Vec<_> = lines.filter(|line| line["opened_ns"].as_i64().is_some_and(|ns| ns > at)).collect();
+    assert!(opened.len() > 5 && opened.iter().all(|line| line["incomplete"] == true), "{opened:?}");
 }

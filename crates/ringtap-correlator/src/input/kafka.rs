@@ -216,18 +216,38 @@ impl Work {
             self.of.clone_from(&record.key);
         }
         match self.parser.event(line) {
+            Ok(event) if event.is_like_a_sensor_s() => {
+                self.counts.bad(number, &"it has a sensor's numbers, and is no line of one");
+                None
+            }
             Ok(event) => Some(Came::Event(event)),
             Err(bad) => {
-                self.counts.bad(number, &bad);
+                if !is_silence(line) {
+                    self.counts.bad(number, &bad);
+                }
                 None
             }
         }
     }
 }
 
+/// A record that tells the job on Flink not to wait for a sensor. Here silence is found out by the clock.
+fn is_silence(line: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Value>(line)
+        .is_ok_and(|it| it["event_type"] == "silent" && it["host"].is_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_said_to_the_job_on_flink_is_no_bad_line() {
+        assert!(is_silence(br#"{"event_type":"silent","host":"north","since_ns":1700000000000000000}"#));
+        for line in [&b"{\"event_type\":\"silent\"}"[..], b"{\"host\":\"north\"}", b"[]", b"silent"] {
+            assert!(!is_silence(line));
+        }
+    }
 
     #[test]
     fn a_broker_that_says_nothing_may_have_something() {

@@ -125,8 +125,7 @@ pub fn configuration(from_ns: Option<i64>, rules: &str) -> String {
 /// Lets an operator of its own do each level, as an engine does.
 #[derive(Default)]
 pub struct Engine {
-    host: Host,
-    sensors: BTreeMap<String, Vec<u8>>,
+    pub host: Host,
     /// What was given to be kept, by key.
     states: BTreeMap<Vec<u8>, Vec<u8>>,
     /// By level.
@@ -164,14 +163,18 @@ impl Engine {
     }
 
     pub fn take(&mut self, record: &Record) {
-        let kept = self.sensors.get(record.sensor).map_or(&[][..], Vec::as_slice);
-        let request = request(&[record.sensor.as_bytes(), kept, record.value.as_bytes()]);
-        let answer = self.call(Call::Intake { received_ns: record.received_ns }, &request);
-        match of(&answer, Kind::State).pop() {
-            Some(kept) if kept.is_empty() => _ = self.sensors.remove(record.sensor),
-            Some(kept) => _ = self.sensors.insert(record.sensor.into(), kept),
-            None => {}
+        let intake = |is_given| Call::Intake { received_ns: record.received_ns, is_given };
+        let (sensor, value) = (record.sensor.as_bytes(), record.value.as_bytes());
+        let mut answer = self.call(intake(false), &request(&[sensor, &[], value]));
+        if answer.first().is_some_and(|(kind, _)| *kind == Kind::Wanted as u8) {
+            assert_eq!(answer.len(), 1, "nothing was done");
+            let stored = self.states.get(sensor).cloned().unwrap_or_default();
+            answer = self.call(intake(true), &request(&[sensor, &stored, value]));
         }
+        for kept in of(&answer, Kind::State) {
+            assert!(kept.is_empty() && self.states.remove(sensor).is_some(), "what was stored is gone");
+        }
+        self.store(&answer);
         let watermark = of(&answer, Kind::Watermark).pop();
         self.follow(answer);
         if let Some(watermark) = watermark {
@@ -188,8 +191,9 @@ impl Engine {
         }
     }
 
+    /// Whether no state of a rule is left; keys of these are longer than any sensor's name here.
     pub fn is_empty(&self) -> bool {
-        self.states.is_empty() && self.timers.iter().all(BTreeSet::is_empty)
+        self.states.keys().all(|key| key.len() < 16) && self.timers.iter().all(BTreeSet::is_empty)
     }
 
     /// Goes on in another process, from what this one was given to keep.

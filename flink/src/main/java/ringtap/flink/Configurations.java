@@ -36,17 +36,22 @@ final class Configurations {
         this.kept = kept;
     }
 
-    /** Tells the module all of them; the names of the sensors that the last one registers. */
+    /**
+     * Tells the module all that are kept, and those that the job was started with: one of these that was changed since does not take
+     * the place of what events were judged by. The names of the sensors that the last one registers.
+     */
     List<String> tellAll(List<byte[]> first) throws Exception {
-        List<byte[]> all = new ArrayList<>(first);
         Map<Long, byte[]> inOrder = new TreeMap<>();
         for (Map.Entry<Long, byte[]> entry : kept.immutableEntries()) {
             inOrder.put(entry.getKey(), entry.getValue());
         }
-        all.addAll(inOrder.values());
         List<String> sensors = List.of();
-        for (byte[] configuration : all) {
+        for (byte[] configuration : inOrder.values()) {
             sensors = tell(configuration).sensors;
+        }
+        for (byte[] configuration : first) {
+            List<String> told = add(configuration);
+            sensors = told == null ? sensors : told;
         }
         return sensors;
     }
@@ -57,7 +62,7 @@ final class Configurations {
         try {
             told = tell(configuration);
         } catch (IllegalStateException refused) {
-            LOG.error("refused, the configuration before it goes on: {}", refused.getMessage());
+            LOG.error("refused, what there is goes on: {}", refused.getMessage());
             return null;
         }
         kept.put(told.fromNs, configuration);

@@ -11,17 +11,17 @@ public record Filling(String key, byte[] bytes) {
     }
 
     static Filling of(byte[] frame) {
-        return of(Correlation.littleEndian(frame).position(1));
-    }
-
-    /** The length of a key, the key, what belongs to it. */
-    static Filling of(ByteBuffer buffer) {
+        ByteBuffer buffer = Correlation.littleEndian(frame).position(1);
         byte[] key = new byte[buffer.getInt()];
         buffer.get(key);
         byte[] bytes = new byte[buffer.remaining()];
         buffer.get(bytes);
-        // One character for each byte, so that equal keys are equal texts.
-        return new Filling(new String(key, StandardCharsets.ISO_8859_1), bytes);
+        return new Filling(key(key), bytes);
+    }
+
+    /** One character for each byte, so that equal keys are equal texts. */
+    static String key(byte[] key) {
+        return new String(key, StandardCharsets.ISO_8859_1);
     }
 
     byte[] keyBytes() {

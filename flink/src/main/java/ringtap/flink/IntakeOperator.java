@@ -1,5 +1,6 @@
 package ringtap.flink;
 
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
@@ -19,8 +20,8 @@ final class IntakeOperator extends ModuleOperator<SensorRecord> {
     /** Sensors that are to be waited for, until the module knows of them. */
     private transient List<String> sensors;
 
-    IntakeOperator(int levels, List<byte[]> first) {
-        super(levels, first);
+    IntakeOperator(int levels, List<byte[]> first, int room) {
+        super(levels, first, room);
     }
 
     /** Waits for those of these sensors whose records come here. */
@@ -58,11 +59,15 @@ final class IntakeOperator extends ModuleOperator<SensorRecord> {
     }
 
     @Override
+    String key(byte[] key) {
+        return new String(key, StandardCharsets.UTF_8);
+    }
+
+    @Override
     public void processElement1(StreamRecord<SensorRecord> element) throws Exception {
         waitForThem();
         SensorRecord record = element.getValue();
-        byte[] request = Correlation.request(utf8(record.sensor()), kept(), record.value());
-        send(correlation.call("intake", request, record.receivedMs() * 1_000_000));
+        send(callFor("intake", utf8(record.sensor()), record.value(), record.receivedMs() * 1_000_000));
     }
 
     @Override

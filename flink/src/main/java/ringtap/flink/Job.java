@@ -5,24 +5,16 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Properties;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
-import org.apache.flink.api.common.serialization.SimpleStringSchema;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.connector.base.DeliveryGuarantee;
-import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
-import org.apache.flink.connector.kafka.sink.KafkaSink;
 import org.apache.flink.connector.kafka.source.KafkaSource;
 import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer;
 import org.apache.flink.connector.kafka.source.reader.deserializer.KafkaRecordDeserializationSchema;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.util.Collector;
 import org.apache.flink.util.ParameterTool;
-import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 
 /**
@@ -30,11 +22,15 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
  *
  * <pre>
  * --kafka HOST:PORT[,…]   brokers
+ * --kafka-properties FILE settings of Kafka's clients (security.protocol=…); what is secret stands there, not in the command
  * --config FILE           configurations that are there from the beginning, one JSON object a line
  * --records TOPIC         of sensors (ringtap-alarms); the key is the sensor's name
  * --configs TOPIC         configurations (ringtap-configurations); one partition
  * --incidents TOPIC       where incidents go (ringtap-incidents); who reads it reads what is committed only
  * --asides TOPIC          where events go that were not judged (ringtap-asides)
+ * --since-ms T            where no checkpoint says where to go on: the first records that are read, received at that time or
+ *                         later, milliseconds since 1970 (all that the topic has)
+ * --group NAME            consumer group, and what transactions are named after (ringtap-correlate): another one for a second job
  * --levels N              correlations above each other, 1 to 8 (3)
  * --states-mib N          memory in which each instance of a level keeps the states that were used last, 0 to 256 (32)
  * --checkpoint-ms N       from one checkpoint, and so from one commit of incidents, to the next (1000)
@@ -43,7 +39,6 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 public final class Job {
     private static final int MOST_LEVELS = 8;
     private static final int MOST_STATES_MIB = 256;
-    private static final long ASKED_SECONDS = 20;
 
     private Job() {}
 
@@ -69,11 +64,15 @@ public final class Job {
         String configs = asked.get("configs", "ringtap-configurations");
         String incidents = asked.get("incidents", "ringtap-incidents");
         String asides = asked.get("asides", "ringtap-asides");
-        expectTopics(brokers, List.of(records, configs, incidents, asides));
+        Clients clients = new Clients(brokers, asked);
+        clients.expectTopics(List.of(records, configs, incidents, asides));
 
         environment.enableCheckpointing(asked.getLong("checkpoint-ms", 1000));
-        KafkaSource<SensorRecord> source = source(brokers, records, new Records());
-        KafkaSource<byte[]> changes = source(brokers, configs, new Values());
+        OffsetsInitializer since = asked.has("since-ms")
+                ? OffsetsInitializer.timestamp(asked.getLong("since-ms"))
+                : OffsetsInitializer.earliest();
+        KafkaSource<SensorRecord> source = clients.source(records, since, new Records());
+        KafkaSource<byte[]> changes = clients.source(configs, OffsetsInitializer.earliest(), new Values());
         Topology topology = new Topology(
                 environment.fromSource(source, WatermarkStrategy.noWatermarks(), "records").uid("records"),
                 environment.fromSource(changes, WatermarkStrategy.noWatermarks(), "configurations")
@@ -82,8 +81,8 @@ public final class Job {
                 levels,
                 states << 20,
                 first);
-        topology.lines.sinkTo(sink(brokers, incidents, DeliveryGuarantee.EXACTLY_ONCE)).uid("incidents");
-        topology.asides.sinkTo(sink(brokers, asides, DeliveryGuarantee.AT_LEAST_ONCE)).uid("asides");
+        topology.lines.sinkTo(clients.sink(incidents, DeliveryGuarantee.EXACTLY_ONCE)).uid("incidents");
+        topology.asides.sinkTo(clients.sink(asides, DeliveryGuarantee.AT_LEAST_ONCE)).uid("asides");
     }
 
     private static List<byte[]> configurations(Path file, int levels) throws Exception {
@@ -97,48 +96,6 @@ public final class Job {
         Correlation correlation = new Correlation();
         configurations.forEach(configuration -> correlation.call(Broadcast.CONFIGURE, configuration, levels));
         return configurations;
-    }
-
-    private static void expectTopics(String brokers, List<String> topics) throws InterruptedException {
-        Properties properties = new Properties();
-        properties.put("bootstrap.servers", brokers);
-        try (Admin admin = Admin.create(properties)) {
-            var known = admin.listTopics().names().get(ASKED_SECONDS, TimeUnit.SECONDS);
-            List<String> missing = topics.stream().filter(topic -> !known.contains(topic)).toList();
-            if (!missing.isEmpty()) {
-                throw new IllegalArgumentException("Kafka at " + brokers + " has no topic " + String.join(", ", missing)
-                        + ": make it (kafka-topics --create), or name another one");
-            }
-        } catch (ExecutionException | TimeoutException unreachable) {
-            throw new IllegalArgumentException(
-                    "no Kafka answers at " + brokers + " within " + ASKED_SECONDS + " s: is --kafka right, and does it run?",
-                    unreachable);
-        }
-    }
-
-    private static <T> KafkaSource<T> source(
-            String brokers, String topic, KafkaRecordDeserializationSchema<T> schema) {
-        return KafkaSource.<T>builder()
-                .setBootstrapServers(brokers)
-                .setTopics(topic)
-                .setGroupId("ringtap-correlate")
-                .setStartingOffsets(OffsetsInitializer.earliest())
-                .setDeserializer(schema)
-                .build();
-    }
-
-    private static KafkaSink<String> sink(String brokers, String topic, DeliveryGuarantee guarantee) {
-        return KafkaSink.<String>builder()
-                .setBootstrapServers(brokers)
-                .setDeliveryGuarantee(guarantee)
-                .setTransactionalIdPrefix("ringtap-" + topic)
-                // Brokers allow 15 minutes at most where they are not told otherwise.
-                .setProperty("transaction.timeout.ms", "600000")
-                .setRecordSerializer(KafkaRecordSerializationSchema.builder()
-                        .setTopic(topic)
-                        .setValueSerializationSchema(new SimpleStringSchema())
-                        .build())
-                .build();
     }
 
     /** Key, time and value of a record. */

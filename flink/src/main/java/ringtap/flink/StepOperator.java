@@ -1,13 +1,11 @@
 package ringtap.flink;
 
 import java.nio.ByteBuffer;
-import java.security.SecureRandom;
 import java.util.List;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
-import org.apache.flink.metrics.Counter;
 import org.apache.flink.runtime.state.VoidNamespace;
 import org.apache.flink.runtime.state.VoidNamespaceSerializer;
 import org.apache.flink.streaming.api.operators.InternalTimer;
@@ -19,9 +17,8 @@ import ringtap.flink.Correlation.Frame;
 import ringtap.flink.Correlation.Kind;
 
 /**
- * The step function for the rules of one level of chains, keyed by rule and key. The module has the states that were used
- * last, asks for others, and gives back what is to be kept: bytes, at a checkpoint and when there is no more room for it. It
- * says when it has to be called again for a key; a timer calls it then.
+ * The step function for the rules of one level of chains, keyed by rule and key. The module says when it has to be
+ * called again for a key; a timer calls it then.
  *
  * <p>An event may come before the rules that it is for, as configurations take another way. It is kept with its key then, and
  * time stands still here until they come: what is found does not depend on who was faster.
@@ -34,15 +31,9 @@ final class StepOperator extends ModuleOperator<Filling> implements Triggerable<
     private transient ListState<byte[]> waiting;
     private transient boolean areWaiting;
     private transient Watermark held;
-    /** States that the module did not have, and perhaps nobody. */
-    private transient Counter wanted;
-
-    /** Bytes of memory for the states that were used last. */
-    private final int room;
 
     StepOperator(int levels, List<byte[]> first, int room) {
-        super(levels, first);
-        this.room = room;
+        super(levels, first, room);
     }
 
     @Override
@@ -52,10 +43,6 @@ final class StepOperator extends ModuleOperator<Filling> implements Triggerable<
         waiting = getRuntimeContext().getListState(new ListStateDescriptor<>(WAITING, bytes));
         areWaiting = !waitingKeys().isEmpty();
         getMetricGroup().gauge("ringtapWaiting", () -> areWaiting ? 1 : 0);
-        wanted = getMetricGroup().counter("ringtapWanted");
-        byte[] secret = new byte[16];
-        new SecureRandom().nextBytes(secret);
-        correlation.call("room", secret, room);
         super.open();
     }
 
@@ -65,13 +52,7 @@ final class StepOperator extends ModuleOperator<Filling> implements Triggerable<
     }
 
     private void step(Filling filling) throws Exception {
-        byte[] key = filling.keyBytes();
-        long watermark = timers.currentWatermark();
-        List<Frame> frames = correlation.call("step", Correlation.request(key, null, filling.bytes()), watermark, 0);
-        if (!frames.isEmpty() && frames.get(0).kind() == Kind.WANTED) {
-            wanted.inc();
-            frames = correlation.call("step", Correlation.request(key, kept(), filling.bytes()), watermark, 1);
-        }
+        List<Frame> frames = callFor("step", filling.keyBytes(), filling.bytes(), timers.currentWatermark());
         if (!frames.isEmpty() && frames.get(0).kind() == Kind.EARLY) {
             waiting.add(filling.bytes());
             areWaiting = true;
@@ -89,42 +70,25 @@ final class StepOperator extends ModuleOperator<Filling> implements Triggerable<
     public void onProcessingTime(InternalTimer<String, VoidNamespace> timer) {}
 
     @Override
-    boolean own(Frame frame) throws Exception {
-        switch (frame.kind()) {
-            case TIMER -> {
-                ByteBuffer times = Correlation.littleEndian(frame.bytes());
-                long before = times.getLong();
-                if (before != Long.MAX_VALUE) {
-                    timers.deleteEventTimeTimer(VoidNamespace.INSTANCE, before);
-                }
-                long after = times.getLong();
-                if (after != Long.MAX_VALUE) {
-                    timers.registerEventTimeTimer(VoidNamespace.INSTANCE, after);
-                }
-            }
-            case STORED -> {
-                Filling stored = Filling.of(Correlation.littleEndian(frame.bytes()));
-                Object current = getCurrentKey();
-                setCurrentKey(stored.key());
-                keep(stored.bytes());
-                setCurrentKey(current);
-            }
-            default -> {
-                return false;
-            }
+    boolean own(Frame frame) {
+        if (frame.kind() != Kind.TIMER) {
+            return false;
+        }
+        ByteBuffer times = Correlation.littleEndian(frame.bytes());
+        long before = times.getLong();
+        if (before != Long.MAX_VALUE) {
+            timers.deleteEventTimeTimer(VoidNamespace.INSTANCE, before);
+        }
+        long after = times.getLong();
+        if (after != Long.MAX_VALUE) {
+            timers.registerEventTimeTimer(VoidNamespace.INSTANCE, after);
         }
         return true;
     }
 
-    /** What the module has of keys goes to the state backend, which is what the checkpoint is of. */
     @Override
-    public void prepareSnapshotPreBarrier(long checkpoint) throws Exception {
-        super.prepareSnapshotPreBarrier(checkpoint);
-        List<Frame> stored;
-        do {
-            stored = correlation.call("keep", new byte[0]);
-            send(stored);
-        } while (!stored.isEmpty());
+    String key(byte[] key) {
+        return Filling.key(key);
     }
 
     /** What waits is taken again, each key's in its order; what still waits goes on with it. */

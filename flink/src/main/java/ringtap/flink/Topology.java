@@ -37,7 +37,7 @@ final class Topology {
             List<byte[]> first) {
         SingleOutputStreamOperator<String> intake = records.keyBy(SensorRecord::sensor)
                 .connect(timeless.broadcast())
-                .transform("intake", Types.STRING, new IntakeOperator(levels, first))
+                .transform("intake", Types.STRING, new IntakeOperator(levels, first, room))
                 .uid("intake");
         // What sensors could not tell comes with their watermark: whoever has that has it.
         DataStream<Broadcast> told = way.apply(timeless).union(intake.getSideOutput(Outputs.MISSING));

@@ -29,18 +29,48 @@ final class Broker implements AutoCloseable {
 
     private final Path folder;
     private final int port;
+    private final List<String> listeners;
 
-    Broker(Path folder) throws Exception {
+    Broker(Path folder) {
+        this(folder, freePort(), List.of());
+    }
+
+    private Broker(Path folder, int port, List<String> listeners) {
         this.folder = folder;
-        port = freePort();
+        this.port = port;
+        this.listeners = listeners;
+    }
+
+    /** One that has, besides, a listener within TLS that asks for a password. */
+    static Broker withTls(Path folder, Path keystore, String user, String password) {
+        int port = freePort();
+        String of = "listener.name.sasl_ssl.";
+        return new Broker(folder, port, List.of(
+                "listeners=PLAINTEXT://127.0.0.1:" + port + ",SASL_SSL://127.0.0.1:" + (port + 2)
+                        + ",CONTROLLER://127.0.0.1:" + (port + 1),
+                "advertised.listeners=PLAINTEXT://127.0.0.1:" + port + ",SASL_SSL://localhost:" + (port + 2),
+                "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
+                "sasl.enabled.mechanisms=PLAIN",
+                of + "plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_"
+                        + user + "=\"" + password + "\";",
+                of + "ssl.keystore.type=PKCS12",
+                of + "ssl.keystore.location=" + keystore,
+                of + "ssl.keystore.password=" + password));
     }
 
     String address() {
         return "127.0.0.1:" + port;
     }
 
+    /** Where it listens within TLS. */
+    String tlsAddress() {
+        return "localhost:" + (port + 2);
+    }
+
     void start() throws Exception {
-        int status = script("start", folder.toString(), Integer.toString(port));
+        List<String> start = new ArrayList<>(List.of("start", folder.toString(), Integer.toString(port)));
+        start.addAll(listeners);
+        int status = script(start.toArray(new String[0]));
         // What is missing on a machine is said by the script; with CI set it is a failure.
         Assumptions.assumeFalse(status == NOT_RUN && System.getenv("CI") == null, "Kafka can't be started here");
         if (status != 0) {
@@ -72,11 +102,11 @@ final class Broker implements AutoCloseable {
         return process.exitValue();
     }
 
-    /** It and the next one, which is the controller's, are free. */
+    /** It and the next two are free: the second is the controller's, the third TLS's. */
     private static int freePort() {
         while (true) {
-            int port = 2 * ThreadLocalRandom.current().nextInt(10_000, 15_000);
-            if (isFree(port) && isFree(port + 1)) {
+            int port = 4 * ThreadLocalRandom.current().nextInt(5_000, 7_500);
+            if (isFree(port) && isFree(port + 1) && isFree(port + 2)) {
                 return port;
             }
         }

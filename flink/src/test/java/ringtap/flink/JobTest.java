@@ -113,9 +113,11 @@ class JobTest {
         List<SensorRecord> records = mixed(9);
         StreamExecutionEnvironment environment = environment(2, null);
         WAITS.set(true);
+        // Before the first event.
+        byte[] rules = configuration("\"from_ns\":1600000000000000000," + new String(storm()).substring(1));
         Topology topology = new Topology(
                 paced(environment, records),
-                Topology.told(configurations(environment, List.of(storm()))),
+                Topology.told(configurations(environment, List.of(rules))),
                 timeless -> timeless.map(new Slowly()).returns(Broadcast.class).uid("slowly").setParallelism(1),
                 LEVELS,
                 ROOM,
@@ -144,6 +146,68 @@ class JobTest {
         assertTheSame();
     }
 
+    /** Rules of another meaning that come with a savepoint, while windows are open, do what they do when they are there from the start. */
+    @Test
+    void rulesThatChangeFromASavepointOnChangeWhatTheyShould() throws Exception {
+        List<SensorRecord> records = mixed(11);
+        long change = 1_700_000_200_000_000_000L;
+        String storm = new String(storm());
+        String others = storm.replace("condition: {gte: 3}}", "condition: {gte: 2}}");
+        assertTrue(!others.equals(storm), "nothing was changed");
+        byte[] second = configuration("\"from_ns\":" + change + "," + others.substring(1));
+        start(records, 2, null, List.of(storm()), List.of(second)).getJobExecutionResult().get(100, TimeUnit.SECONDS);
+        TreeSet<String> expected = new TreeSet<>(LINES);
+        assertTrue(!expected.equals(new TreeSet<>(Files.readAllLines(VECTORS.resolve("storm.incidents")))), "no change");
+        LINES.clear();
+        PASSED.set(0);
+        JobClient job = start(records, 2, null, List.of(storm()), List.of());
+        while (PASSED.get() < records.size() / 5) {
+            assertTrue(!job.getJobStatus().get().isGloballyTerminalState(), "it ended early");
+            Thread.sleep(10);
+        }
+        var ended = job.getJobExecutionResult();
+        String savepoint = job.stopWithSavepoint(false, folder.toUri().toString(), SavepointFormatType.CANONICAL)
+                .get(60, TimeUnit.SECONDS);
+        ended.get(60, TimeUnit.SECONDS);
+        // What it was started with was changed where it stood, too: that is refused, and what there was goes on.
+        start(records, 3, savepoint, List.of(configuration(others.substring(1))), List.of(second))
+                .getJobExecutionResult()
+                .get(100, TimeUnit.SECONDS);
+        assertEquals(records.size(), PASSED.get(), "records that were read");
+        assertEquals(String.join("\n", expected), String.join("\n", new TreeSet<>(LINES)));
+    }
+
+    /** One partition is read to its end before the next is begun. */
+    @Test
+    void aPartitionInBacklogChangesNothing() throws Exception {
+        List<SensorRecord> records = new ArrayList<>();
+        for (String sensor : List.of("web", "south", "north")) {
+            KafkaTest.records("storm.records").stream().filter(it -> it.sensor().equals(sensor)).forEach(records::add);
+        }
+        records.add(records.get(records.size() - 2));
+        start(records, 2, null).getJobExecutionResult().get(100, TimeUnit.SECONDS);
+        assertTheSame();
+    }
+
+    @Test
+    void whatComesLateOrIsOfTheFutureGoesAside() throws Exception {
+        List<SensorRecord> records = new ArrayList<>(KafkaTest.records("storm.records"));
+        records.addAll(KafkaTest.records("storm.end"));
+        long last = records.get(records.size() - 1).receivedMs();
+        for (long timeNs : new long[] {1_700_000_000_000_000_000L, (last + 3_600_000) * 1_000_000}) {
+            String value = "{\"time\":" + timeNs
+                    + ",\"sensor\":\"web\",\"alert\":{\"signature_id\":1},\"src_ip\":\"192.0.2.1\",\"dest_port\":80}";
+            records.add(new SensorRecord("web", last, value.getBytes(StandardCharsets.UTF_8)));
+        }
+        start(records, 2, null).getJobExecutionResult().get(100, TimeUnit.SECONDS);
+        List<String> expected = Files.readAllLines(VECTORS.resolve("storm.incidents"));
+        assertEquals(String.join("\n", expected), String.join("\n", new TreeSet<>(LINES)));
+        for (String why : List.of("\"why\":\"late: ", "\"why\":\"future\"")) {
+            assertTrue(ASIDES.stream().anyMatch(aside -> aside.contains(why)), why + " in " + ASIDES);
+        }
+        assertTrue(Gauges.last("ringtapAsides") > 0 && Gauges.last("ringtapLines") > 0, "what is counted");
+    }
+
     private static void assertTheSame() throws Exception {
         List<String> expected = Files.readAllLines(VECTORS.resolve("storm.incidents"));
         assertEquals(String.join("\n", expected), String.join("\n", new TreeSet<>(LINES)));
@@ -162,11 +226,17 @@ class JobTest {
     }
 
     private JobClient start(List<SensorRecord> records, int parallelism, String savepoint) throws Exception {
-        StreamExecutionEnvironment environment = environment(parallelism, savepoint);
         // A change that no event is for: it reaches all, and changes nothing.
         byte[] later = configuration("\"from_ns\":" + Long.MAX_VALUE + "," + new String(storm()).substring(1));
-        Topology topology = new Topology(
-                paced(environment, records), configurations(environment, List.of(later)), LEVELS, ROOM, List.of(storm()));
+        return start(records, parallelism, savepoint, List.of(storm()), List.of(later));
+    }
+
+    private JobClient start(
+            List<SensorRecord> records, int parallelism, String savepoint, List<byte[]> first, List<byte[]> changes)
+            throws Exception {
+        StreamExecutionEnvironment environment = environment(parallelism, savepoint);
+        Topology topology =
+                new Topology(paced(environment, records), configurations(environment, changes), LEVELS, ROOM, first);
         return run(environment, topology);
     }
 

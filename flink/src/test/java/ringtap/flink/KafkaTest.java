@@ -64,6 +64,77 @@ class KafkaTest {
         }
     }
 
+    /** A listener within TLS that asks for a password: what clients need for it is in a file. */
+    @Test
+    void aBrokerBehindTlsTakesWhatTheFileHas() throws Exception {
+        String password = "p3nc1l-p3nc1l";
+        Path keystore = folder.toAbsolutePath().resolve("broker.p12");
+        Process keytool = new ProcessBuilder(
+                        "keytool", "-genkeypair", "-keyalg", "EC", "-alias", "broker", "-dname", "CN=localhost",
+                        "-ext", "san=dns:localhost", "-validity", "2", "-storetype", "PKCS12",
+                        "-keystore", keystore.toString(), "-storepass", password)
+                .redirectErrorStream(true)
+                .start();
+        String said = new String(keytool.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, keytool.waitFor(), said);
+        List<String> settings = List.of(
+                "security.protocol=SASL_SSL",
+                "sasl.mechanism=PLAIN",
+                "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username=\"job\" password=\""
+                        + password + "\";",
+                "ssl.truststore.type=PKCS12",
+                "ssl.truststore.location=" + keystore,
+                "ssl.truststore.password=" + password);
+        Path properties = Files.write(folder.resolve("kafka.properties"), settings);
+        List<SensorRecord> records = new ArrayList<>(records("storm.records"));
+        records.addAll(records("storm.end"));
+        List<String> expected = Files.readAllLines(VECTORS.resolve("storm.incidents"));
+        try (Broker broker = Broker.withTls(folder.resolve("kafka"), keystore, "job", password)) {
+            broker.start();
+            broker.topics(Map.of(
+                    "ringtap-alarms", 1, "ringtap-configurations", 1, "ringtap-incidents", 1, "ringtap-asides", 1));
+            StreamExecutionEnvironment environment = environment();
+            Job.build(environment, parameters(
+                    broker.tlsAddress(), "--kafka-properties", properties.toString(), "--group", "second"));
+            JobClient job = environment.executeAsync("test");
+            broker.send("ringtap-alarms", records);
+            assertEquals(expected, committed(broker, expected.size()).stream().sorted().toList());
+            job.cancel().get();
+        }
+    }
+
+    /** Where no checkpoint says where to go on, the job begins where it is told to. */
+    @Test
+    void recordsBeforeTheTimeThatIsNamedAreNotRead() throws Exception {
+        List<SensorRecord> records = records("storm.records");
+        long sinceMs = records.get(records.size() / 2).receivedMs();
+        try (Broker broker = new Broker(folder.resolve("kafka"))) {
+            broker.start();
+            broker.topics(Map.of(
+                    "ringtap-alarms", 1, "ringtap-configurations", 1, "ringtap-incidents", 1, "ringtap-asides", 1));
+            broker.send("ringtap-alarms", records);
+            broker.send("ringtap-alarms", records("storm.end"));
+            StreamExecutionEnvironment environment = environment();
+            Job.build(environment, parameters(broker.address(), "--since-ms", Long.toString(sinceMs)));
+            JobClient job = environment.executeAsync("test");
+            // Those of the end come with the last heartbeats.
+            List<String> told = committed(broker, 50);
+            for (String line : told) {
+                var time = java.util.regex.Pattern.compile("\"(opened|time|at)_ns\":(\\d+)").matcher(line);
+                assertTrue(time.find() && Long.parseLong(time.group(2)) / 1_000_000 > sinceMs - 10_000, line);
+            }
+            job.cancel().get();
+        }
+    }
+
+    @Test
+    void rulesThatTheJobCannotRunAreNamed() {
+        var refused = assertThrows(
+                IllegalStateException.class,
+                () -> Job.build(environment(), parameters("127.0.0.1:1", "--levels", "1")));
+        assertTrue(refused.getMessage().contains("this job has 1: start it with --levels"), refused.getMessage());
+    }
+
     @Test
     void aBrokerThatIsNotThereIsNamed() {
         var refused = assertThrows(
@@ -94,10 +165,12 @@ class KafkaTest {
         return told;
     }
 
-    private ParameterTool parameters(String brokers) {
+    private ParameterTool parameters(String brokers, String... more) {
         String config = VECTORS.resolve("storm.config").toString();
-        return ParameterTool.fromArgs(
-                new String[] {"--kafka", brokers, "--config", config, "--checkpoint-ms", "200"});
+        List<String> arguments =
+                new ArrayList<>(List.of("--kafka", brokers, "--config", config, "--checkpoint-ms", "200"));
+        arguments.addAll(List.of(more));
+        return ParameterTool.fromArgs(arguments.toArray(new String[0]));
     }
 
     private StreamExecutionEnvironment environment() {
