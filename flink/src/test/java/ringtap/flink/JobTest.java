@@ -21,6 +21,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.flink.api.common.functions.FlatMapFunction;
 import org.apache.flink.api.common.functions.MapFunction;
 import org.apache.flink.api.common.state.CheckpointListener;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
@@ -36,6 +37,7 @@ import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+import org.apache.flink.util.Collector;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
@@ -53,6 +55,7 @@ class JobTest {
     private static final Queue<String> LINES = new ConcurrentLinkedQueue<>();
 
     private static final Queue<String> ASIDES = new ConcurrentLinkedQueue<>();
+    private static final Queue<byte[]> CHANGES = new ConcurrentLinkedQueue<>();
     private static final AtomicInteger PASSED = new AtomicInteger();
     private static final AtomicInteger CRASHES = new AtomicInteger();
     /** Records wait until a configuration came so far that only those who run rules lack it. */
@@ -66,6 +69,7 @@ class JobTest {
         folder = Folders.make();
         LINES.clear();
         ASIDES.clear();
+        CHANGES.clear();
         PASSED.set(0);
         CRASHES.set(0);
         WAITS.set(false);
@@ -155,12 +159,15 @@ class JobTest {
         String others = storm.replace("condition: {gte: 3}}", "condition: {gte: 2}}");
         assertTrue(!others.equals(storm), "nothing was changed");
         byte[] second = configuration("\"from_ns\":" + change + "," + others.substring(1));
-        start(records, 2, null, List.of(storm()), List.of(second)).getJobExecutionResult().get(100, TimeUnit.SECONDS);
+        CHANGES.add(second);
+        later(records, 2, null, storm()).getJobExecutionResult().get(100, TimeUnit.SECONDS);
         TreeSet<String> expected = new TreeSet<>(LINES);
         assertTrue(!expected.equals(new TreeSet<>(Files.readAllLines(VECTORS.resolve("storm.incidents")))), "no change");
         LINES.clear();
         PASSED.set(0);
-        JobClient job = start(records, 2, null, List.of(storm()), List.of());
+        // The same again changes nothing.
+        CHANGES.add(storm());
+        JobClient job = later(records, 2, null, storm());
         while (PASSED.get() < records.size() / 5) {
             assertTrue(!job.getJobStatus().get().isGloballyTerminalState(), "it ended early");
             Thread.sleep(10);
@@ -170,9 +177,11 @@ class JobTest {
                 .get(60, TimeUnit.SECONDS);
         ended.get(60, TimeUnit.SECONDS);
         // What it was started with was changed where it stood, too: that is refused, and what there was goes on.
-        start(records, 3, savepoint, List.of(configuration(others.substring(1))), List.of(second))
+        CHANGES.add(second);
+        later(records, 3, savepoint, configuration(others.substring(1)))
                 .getJobExecutionResult()
                 .get(100, TimeUnit.SECONDS);
+        assertTrue(CHANGES.isEmpty(), "a configuration was not taken");
         assertEquals(records.size(), PASSED.get(), "records that were read");
         assertEquals(String.join("\n", expected), String.join("\n", new TreeSet<>(LINES)));
     }
@@ -226,18 +235,27 @@ class JobTest {
     }
 
     private JobClient start(List<SensorRecord> records, int parallelism, String savepoint) throws Exception {
+        StreamExecutionEnvironment environment = environment(parallelism, savepoint);
         // A change that no event is for: it reaches all, and changes nothing.
         byte[] later = configuration("\"from_ns\":" + Long.MAX_VALUE + "," + new String(storm()).substring(1));
-        return start(records, parallelism, savepoint, List.of(storm()), List.of(later));
+        Topology topology = new Topology(
+                paced(environment, records), configurations(environment, List.of(later)), LEVELS, ROOM, List.of(storm()));
+        return run(environment, topology);
     }
 
-    private JobClient start(
-            List<SensorRecord> records, int parallelism, String savepoint, List<byte[]> first, List<byte[]> changes)
-            throws Exception {
+    /** With configurations that come while it runs: those in {@link #CHANGES}. */
+    private JobClient later(List<SensorRecord> records, int parallelism, String savepoint, byte[] first) throws Exception {
         StreamExecutionEnvironment environment = environment(parallelism, savepoint);
-        Topology topology =
-                new Topology(paced(environment, records), configurations(environment, changes), LEVELS, ROOM, first);
-        return run(environment, topology);
+        // As long as records come, and a little longer.
+        DataStream<byte[]> changes = environment
+                .fromSequence(0, 300)
+                .uid("turns")
+                .setParallelism(1)
+                .flatMap(new Changes())
+                .returns(PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO)
+                .uid("changes")
+                .setParallelism(1);
+        return run(environment, new Topology(paced(environment, records), changes, LEVELS, ROOM, List.of(first)));
     }
 
     private StreamExecutionEnvironment environment(int parallelism, String savepoint) {
@@ -344,6 +362,19 @@ class JobTest {
             WAITS.set(false);
             Thread.sleep(2000);
             return told;
+        }
+    }
+
+    private static final class Changes implements FlatMapFunction<Long, byte[]> {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public void flatMap(Long turn, Collector<byte[]> out) throws Exception {
+            Thread.sleep(20);
+            byte[] change = CHANGES.poll();
+            if (change != null) {
+                out.collect(change);
+            }
         }
     }
 

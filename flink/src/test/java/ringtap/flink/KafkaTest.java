@@ -120,7 +120,7 @@ class KafkaTest {
             // Those of the end come with the last heartbeats.
             List<String> told = committed(broker, 50);
             for (String line : told) {
-                var time = java.util.regex.Pattern.compile("\"(opened|time|at)_ns\":(\\d+)").matcher(line);
+                var time = java.util.regex.Pattern.compile("\"(opened|closed|time|at)_ns\":(\\d+)").matcher(line);
                 assertTrue(time.find() && Long.parseLong(time.group(2)) / 1_000_000 > sinceMs - 10_000, line);
             }
             job.cancel().get();
