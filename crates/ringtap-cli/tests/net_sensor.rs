@@ -251,6 +251,25 @@ fn net_sensor_keeps_its_rules_when_a_reload_brings_none_or_far_fewer() {
     }
 }
 
+/// An engine that sleeps takes them all the same, or it would keep those that come after them from all others.
+#[test]
+fn net_sensor_loads_rules_again_while_no_packet_comes() {
+    const TEST: &str = "net_sensor_loads_rules_again_while_no_packet_comes";
+    let testbed = testbed(TEST, TestbedConfig { ipv6: false, queues: 2, ..TestbedConfig::default() });
+    testbed.enable_receiver_napi().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("my.rules");
+    write_rules(&rules, "EVIL");
+    let mut sensor = sensor(&testbed, &rules, &["--backend", "xdp", "--reload-fewer"]);
+    for count in 1..=3 {
+        let text = |sid: usize| format!("alert udp any any -> any any (content:\"OTHER\"; sid:{sid};)\n");
+        std::fs::write(&rules, (1..=count).map(text).collect::<String>()).unwrap();
+        sensor.signal(Signal::SIGHUP);
+        sensor.wait_for(&format!("{count} rules loaded"));
+    }
+    assert_eq!(sensor.interrupt().summary()["reloads"], 3);
+}
+
 /// Bits have numbers in the order in which rules name them; those that flows hold must mean the same after any reload.
 #[test]
 fn net_sensor_keeps_the_flowbits_of_flows_when_a_reload_fails() {

@@ -94,11 +94,11 @@ impl Event {
         matches!(self.said, Said::Alarm(_))
     }
 
-    /// Whether it has the object in which sensors of ours tell their numbers, and was not taken for the line of one: another version
-    /// wrote it, or a damaged one. As an event without a number it would count twice.
+    /// Whether it has what the lines of our sensors alone have, and was not taken for one: another version wrote it, or it is damaged. As
+    /// an event without a number it would count twice. What a sensor writes to its log is no such line.
     #[must_use]
     pub fn is_like_a_sensor_s(&self) -> bool {
-        matches!(&self.said, Said::Line { content, .. } if content.get("ringtap").is_some())
+        matches!(&self.said, Said::Line { content, .. } if content["ringtap"].get("boot_id").is_some())
     }
 
     /// Bytes that it takes, near enough: parsed JSON takes several times its text.

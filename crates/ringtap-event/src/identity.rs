@@ -55,6 +55,11 @@ impl Numbers {
         self.seen.first_key_value().map(|((time, ..), _)| *time)
     }
 
+    /// Forgets the earliest.
+    pub fn forget_first(&mut self) {
+        self.seen.pop_first();
+    }
+
     /// Forgets what the watermark has passed.
     pub fn advance(&mut self, watermark: i64) {
         while let Some(first) = self.seen.first_entry()

@@ -201,12 +201,17 @@ impl Consumer {
 
     fn try_fetch(&mut self, wait: Duration) -> Result<(), Failure> {
         if self.looked.is_none_or(|at| at.elapsed() >= LOOK) {
-            self.look()?;
-            self.find_beginnings()?;
+            let was_known = self.looked.is_some();
+            let found = self.look().and_then(|()| self.find_beginnings());
+            // While all goes well, what is not told of new partitions is no reason to stop.
+            if !was_known {
+                found?;
+            }
+            self.looked = Some(Instant::now());
         }
         let mut by_leader: BTreeMap<i32, Wanted<'_>> = BTreeMap::new();
         let enough = self.enough();
-        for it in self.partitions.iter().filter(|it| it.bytes < enough) {
+        for it in self.partitions.iter().filter(|it| it.next >= 0 && it.bytes < enough) {
             let leader = it.leader.ok_or(Failure::Refused(Code(5)))?;
             let topics = by_leader.entry(leader).or_default();
             topics.entry(&it.source.topic).or_default().push((it.source.partition, it.next));
@@ -298,7 +303,7 @@ impl Consumer {
                     earliest = Some((head.time_ms, place))
                 }
                 Some(_) => {}
-                None if it.end.is_some_and(|end| it.next >= end) => {}
+                None if it.next < 0 || it.end.is_some_and(|end| it.next >= end) => {}
                 None => return None,
             }
         }

@@ -25,6 +25,8 @@ use crate::shedding::Shedding;
 
 /// Packets after which a cycle is long: who writes records is woken meanwhile.
 const LONG: u64 = 256;
+/// How long an engine without packets rests at most: rules come in, flows end and statistics are due meanwhile.
+const IDLE_TURN: Duration = Duration::from_secs(1);
 
 /// When statistics are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,6 +232,7 @@ impl Handler for Inspector {
         let retry = self.finds.sender.as_ref().and_then(Sender::retry);
         let tells = self.counts.next_turn();
         let logs = self.finds.pcap_log.as_ref().and_then(|log| log.next_turn(self.times.last_ns));
-        [retry, tells, logs].into_iter().flatten().min()
+        let idle = (self.times.stamps != StampClock::Recorded).then_some(IDLE_TURN);
+        [retry, tells, logs, idle].into_iter().flatten().min()
     }
 }

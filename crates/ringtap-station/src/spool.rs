@@ -168,10 +168,7 @@ impl SpoolProducer {
     pub fn push(&mut self, head: Head, datagram: &[u8]) -> bool {
         let len = datagram.len();
         if !self.has_room(len) {
-            self.hand_over();
-            if len <= BLOCK_BYTES {
-                self.next_block();
-            }
+            self.make_room(len);
         }
         if !self.has_room(len) || self.heads.push((head, len as u32)).is_err() {
             self.lost.add(len);
@@ -184,7 +181,7 @@ impl SpoolProducer {
 
     /// The receiving side found nothing more: what there is goes over, unless the judging thread is busy with more.
     pub fn cycle_end(&mut self) {
-        if self.unsent > 0 && self.batches.slots() == self.batches.buffer().capacity() {
+        if self.batches.slots() == self.batches.buffer().capacity() {
             self.hand_over();
         }
     }
@@ -199,33 +196,48 @@ impl SpoolProducer {
         self.block.capacity() - self.block.len() >= len && !self.heads.is_full()
     }
 
-    fn hand_over(&mut self) {
-        if self.unsent > 0 {
-            // There is room for as many batches as there can be.
-            let _ = self.batches.push((self.block.split().freeze(), std::mem::take(&mut self.unsent)));
+    /// Begins another block, if one is free; else what there is goes over as at a cycle's end. Smaller datagrams may still fit behind one
+    /// that did not, and each would make a batch otherwise: more of them than there is room for.
+    fn make_room(&mut self, len: usize) {
+        if len <= BLOCK_BYTES
+            && !self.heads.is_full()
+            && !self.batches.is_full()
+            && let Some(free) = self.free_block()
+        {
+            self.hand_over();
+            self.used.push_back(std::mem::replace(&mut self.block, free));
+        } else {
+            self.cycle_end();
         }
-        self.waker.wake();
     }
 
-    /// Begins a block that nobody looks into any more, if there is one.
-    fn next_block(&mut self) {
+    /// A batch is made when a block is full and another one free, or when none waits: so there are never more of them than blocks, and
+    /// one, for which there is room.
+    fn hand_over(&mut self) {
+        if self.unsent > 0 && !self.batches.is_full() {
+            let _ = self.batches.push((self.block.split().freeze(), std::mem::take(&mut self.unsent)));
+            self.waker.wake();
+        }
+    }
+
+    /// A block that nobody looks into any more.
+    fn free_block(&mut self) -> Option<BytesMut> {
         let gone = self.in_use.gone.load(Ordering::Acquire);
         if self.gone_when_full == Some(gone) {
             // Nobody has gone since none was free.
-            return;
+            return None;
         }
         for _ in 0..self.used.len() {
-            let Some(mut block) = self.used.pop_front() else { return };
+            let mut block = self.used.pop_front()?;
             // With nobody else there it is the whole block again; else it stays as it is.
             if block.try_reclaim(BLOCK_BYTES) {
-                std::mem::swap(&mut block, &mut self.block);
-                self.used.push_back(block);
                 self.gone_when_full = None;
-                return;
+                return Some(block);
             }
             self.used.push_back(block);
         }
         self.gone_when_full = Some(gone);
+        None
     }
 
     /// Counts of what did not fit.
@@ -237,6 +249,7 @@ impl SpoolProducer {
 impl Drop for SpoolProducer {
     fn drop(&mut self) {
         self.hand_over();
+        self.waker.wake();
     }
 }
 

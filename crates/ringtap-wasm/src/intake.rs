@@ -24,6 +24,8 @@ use crate::{Host, NEVER};
 
 /// Of a record, a name or a reason an aside has so many bytes: in JSON they become six times as many at most, and a topic takes 1 MiB.
 const ASIDE_BYTES: usize = 8 << 10;
+/// A sensor's name, and so the key of its records, is no longer, bytes: it is in each line that tells of it.
+const MAX_NAME: usize = 255;
 /// Stamps of one sender that are remembered, the latest: equal records are told apart so long.
 const MOST_STAMPS: usize = 16_384;
 /// What one takes in memory, near enough.
@@ -76,10 +78,8 @@ impl Host {
         let Ok(is_done) = self.stamps.step(event.sensor.as_bytes(), stored, out, read, |numbers| {
             numbers.number(&mut event.mark, watermark);
             numbers.advance(watermark);
-            while numbers.len() > MOST_STAMPS
-                && let Some(first_ns) = numbers.first_ns()
-            {
-                numbers.advance(first_ns);
+            while numbers.len() > MOST_STAMPS {
+                numbers.forget_first();
             }
             (!numbers.is_empty()).then_some(NEVER)
         });
@@ -193,6 +193,9 @@ pub(crate) fn aside(out: &mut Frames, sensor: &str, why: &str, record: Option<&[
 
 fn read(sensor: &str, record: &[u8]) -> Result<Came, String> {
     let record = record.trim_ascii_end();
+    if sensor.len() > MAX_NAME {
+        return Err(format!("its key is longer than {MAX_NAME} bytes"));
+    }
     if record.len() > MAX_LINE {
         return Err(format!("unreadable: longer than {MAX_LINE} bytes"));
     }

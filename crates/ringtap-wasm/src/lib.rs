@@ -76,15 +76,16 @@ impl Host {
         let request = &mut request;
         match call {
             Call::Configure { levels } => {
-                let (from_ns, mut notes) = self.versions.add(request, levels)?;
-                if let Some(judged_ns) = self.judged_ns.filter(|judged| (i64::MIN + 1..=*judged).contains(&from_ns)) {
-                    notes.push(format!(
+                let (from_ns, notes) = self.versions.add(request, levels)?;
+                out.push(Kind::Version, &from_ns.to_le_bytes());
+                let is_late = |judged: &i64| notes.is_some() && (i64::MIN + 1..=*judged).contains(&from_ns);
+                let late = self.judged_ns.filter(is_late).map(|judged_ns| {
+                    format!(
                         "a configuration holds from {from_ns} on and came after events of up to {judged_ns} had been \
                          judged by the rules before it: announce it earlier"
-                    ));
-                }
-                out.push(Kind::Version, &from_ns.to_le_bytes());
-                notes.iter().for_each(|note| out.push(Kind::Note, note.as_bytes()));
+                    )
+                });
+                notes.iter().flatten().chain(&late).for_each(|note| out.push(Kind::Note, note.as_bytes()));
                 self.versions.sensors().keys().for_each(|name| out.push(Kind::Sensor, name.as_bytes()));
             }
             Call::WaitFor => {

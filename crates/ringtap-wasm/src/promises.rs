@@ -75,7 +75,14 @@ impl Promises {
         for name in names {
             let has_beats = registered.get(name).is_none_or(Option::is_none);
             let sensor = known.remove(name).or_else(|| self.restored.get(name).cloned());
-            let sensor = sensor.filter(|sensor| sensor.has_beats() == has_beats);
+            let sensor = sensor.filter(|sensor| {
+                let is_same = sensor.has_beats() == has_beats;
+                if !is_same {
+                    // It begins anew, and what was open of it has no end.
+                    Missing::nothing(hash(name.as_bytes())).tell(out);
+                }
+                is_same
+            });
             self.sensors.insert(name.to_owned(), sensor.unwrap_or_else(|| Sensor::new(has_beats)));
         }
         // What one that is registered no longer could tell is nobody's lack.
@@ -111,6 +118,8 @@ impl Promises {
     pub fn come(&mut self, name: &str, to_ns: i64, out: &mut Frames) {
         if let Some(Sensor::Events { h_ns, is_silent }) = self.sensors.get_mut(name) {
             if std::mem::take(is_silent) {
+                // Time went on without it, whatever it brings first.
+                let to_ns = self.said.map_or(to_ns, |said| said.max(to_ns));
                 Missing { from_ns: behind(*h_ns), to_ns, sensor: hash(name.as_bytes()) }.tell(out);
             }
             *h_ns = (*h_ns).max(Some(to_ns));

@@ -73,12 +73,13 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Adds a version. Returns from when on it holds, ns, and what is to be said of its rules; the same again changes nothing.
+    /// Adds a version. Returns from when on it holds, ns, and what is to be said of its rules, if it is a new one: the same again
+    /// changes nothing, nor does one whose time is over.
     ///
     /// # Errors
     /// It is not understood, no rule is usable, a chain is longer than there are operators for (`levels`), or another one
     /// holds from the same time on: events were judged by that, and have to find its rules again.
-    pub fn add(&mut self, record: &[u8], levels: u8) -> Result<(i64, Vec<String>), String> {
+    pub fn add(&mut self, record: &[u8], levels: u8) -> Result<(i64, Option<Vec<String>>), String> {
         let said = hash(record.trim_ascii());
         let record: Record = serde_json::from_slice(record).map_err(|error| {
             format!(
@@ -86,12 +87,16 @@ impl Versions {
             )
         })?;
         match self.by_time.get(&record.from_ns) {
-            Some(there) if there.said == said => return Ok((record.from_ns, Vec::new())),
+            Some(there) if there.said == said => return Ok((record.from_ns, None)),
             Some(_) => {
                 let from = if record.from_ns == always() { "the beginning".into() } else { record.from_ns.to_string() };
                 return Err(format!(
                     "configuration: another one holds from {from} on, and stays: give this one a later \"from_ns\""
                 ));
+            }
+            // It is forgotten here, and perhaps not yet by others.
+            None if self.by_time.keys().next().is_some_and(|first| record.from_ns < *first) => {
+                return Ok((record.from_ns, None));
             }
             None => {}
         }
@@ -120,7 +125,7 @@ impl Versions {
             self.names.extend(record.sensors.keys().map(|name| (hash(name.as_bytes()), name.clone())));
             self.sensors = record.sensors;
         }
-        Ok((record.from_ns, notes))
+        Ok((record.from_ns, Some(notes)))
     }
 
     /// Forgets versions whose events and states are all gone once the watermark has come so far. The latest stays.

@@ -116,6 +116,10 @@ fn another_configuration_from_the_same_time_is_refused() {
     let why = answer(&configuration(Some(START), RULES)).expect("refused");
     assert!(why.contains(&START.to_string()), "{why}");
     storm(50).iter().for_each(|record| engine.take(record));
+    // One that is forgotten here may live on elsewhere: it is not taken anew.
+    assert_eq!(versions(&mut engine, START + 1000 * SECOND), [START]);
+    assert_eq!(configure(&mut engine, START - SECOND, RULES).iter().filter(|it| it.0 == Kind::Note as u8).count(), 0);
+    assert_eq!(versions(&mut engine, START + 1000 * SECOND), [START]);
 }
 
 /// A call that fails would be made again after each restart.
@@ -141,10 +145,13 @@ fn an_aside_fits_into_a_record_of_a_topic_whatever_came() {
         assert!(asides.len() == 1 && asides[0].len() < 200_000, "{} bytes", asides[0].len());
         assert_eq!(aside["record_bytes"], record.len());
     }
-    let name = "x".repeat(1 << 20);
-    let call = Call::Intake { received_ns: START, is_given: true };
-    let asides = of(&engine.call(call, &request(&[name.as_bytes(), &[], b"no line"])), Kind::Aside);
-    assert!(asides.len() == 1 && asides[0].len() < 200_000, "{} bytes", asides[0].len());
+    // An event that a line would tell of, with its sensor.
+    let event = format!(r#"{{"time":{START},"alert":{{"signature_id":3}},"dest_port":81}}"#);
+    for (name, kind) in [("x".repeat(1 << 20), Kind::Aside), ("x".repeat(255), Kind::Line)] {
+        let call = Call::Intake { received_ns: START, is_given: true };
+        let told = of(&engine.call(call, &request(&[name.as_bytes(), &[], event.as_bytes()])), kind);
+        assert!(told.len() == 1 && told[0].len() < 200_000, "{kind:?}");
+    }
 }
 
 /// As an event without a number it would count twice.
@@ -156,6 +163,12 @@ fn a_sensor_s_line_that_is_not_whole_is_no_event() {
     alarm.value = alarm.value.replace("\"epoch\"", "\"epoch_of_tomorrow\"");
     engine.take(&alarm);
     assert!(engine.asides.len() == 1 && engine.asides[0].contains("a sensor's numbers"), "{:?}", engine.asides);
+    // As a sensor's log has them.
+    let value = format!(
+        r#"{{"time":{START},"host":"web","alert":{{"signature_id":3}},"dest_port":81,"ringtap":{{"sequence":7}}}}"#
+    );
+    engine.take(&support::Record { sensor: "web", received_ns: START, value });
+    assert_eq!((engine.asides.len(), engine.lines.len()), (1, 1));
 }
 
 /// A sender that nobody waits for has no watermark of its own by which its stamps could be forgotten.
@@ -187,6 +200,8 @@ fn what_a_silent_sensor_without_heartbeats_could_have_seen_is_marked() {
     engine.take(&support::Record { sensor: "web", received_ns: at, value });
     let told = engine.lines.len();
     records[half..].iter().filter(|record| record.sensor != "web").for_each(|record| engine.take(record));
+    // It is back with what it had to say before: that does not fill the time since.
+    engine.take(records.iter().find(|record| record.sensor == "web").expect("one"));
     engine.advance(i64::MAX);
     let lines = engine.lines[told..].iter().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let opened: Vec<_> = lines.filter(|line| line["opened_ns"].as_i64().is_some_and(|ns| ns > at)).collect();

@@ -50,8 +50,8 @@ pub(super) fn read(
             },
         }
         counts.lines.fetch_add(1, Ordering::Relaxed);
-        // Who writes slowly is not kept waiting.
-        if (batch.len() >= BATCH || bytes >= BATCH_BYTES || reader.buffer().is_empty())
+        // Who writes slowly is not kept waiting, also where half a line is there already.
+        if (batch.len() >= BATCH || bytes >= BATCH_BYTES || !reader.buffer().contains(&b'\n'))
             && !batch.is_empty()
             && !sender.send(std::mem::take(&mut batch))
         {
@@ -63,5 +63,32 @@ pub(super) fn read(
     }
     if !batch.is_empty() {
         sender.send(batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeWriter, Write};
+    use std::time::Duration;
+
+    use super::super::channel;
+    use super::super::parse::{Parser, Wanted};
+    use super::*;
+
+    #[test]
+    fn a_whole_line_does_not_wait_for_the_half_one_behind_it() {
+        let (pipe, mut writer): (_, PipeWriter) = std::io::pipe().unwrap();
+        let (sender, receiver) = channel::channel(1 << 20);
+        let reading = std::thread::spawn(move || {
+            let mut parser = Parser::new(Wanted::Auto, "north");
+            let understand = |line: &[u8]| parser.event(line).map(|event| Some(Came::Event(event)));
+            read(buffered(pipe), understand, &InputCounts::new("a pipe"), &sender);
+        });
+        writer.write_all(b"{\"time\":1}\n{\"time\":2").unwrap();
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(20)).unwrap().len(), 1);
+        writer.write_all(b"}\n").unwrap();
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(20)).unwrap().len(), 1);
+        drop(writer);
+        reading.join().unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! Which addresses are this host's: what a ring takes beside the host's stack must be for one of them, as the stack would ask.
 //!
-//! Owns the list as of now. Engines look at a copy of their own, which they renew between two cycles without waiting.
+//! Owns the list as of now. Engines look at a copy of their own, which they renew without waiting.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -29,6 +29,13 @@ impl OwnAddresses {
     /// The kernel does not tell its addresses.
     pub(crate) fn read() -> io::Result<Self> {
         Ok(Self { now: Mutex::new(addresses()?), version: AtomicU64::new(0) })
+    }
+
+    /// As if these were the host's.
+    #[cfg(test)]
+    pub(super) fn set(&self, addresses: &[IpAddr]) {
+        *self.now.lock().unwrap() = addresses.iter().map(|&of| (of, of)).collect();
+        self.version.fetch_add(1, Ordering::Release);
     }
 
     /// Looks again; what can't be asked now stays as it was.
@@ -62,8 +69,8 @@ impl View {
         self.copy[..begun].last().is_some_and(|&(_, last)| to <= last)
     }
 
-    /// Between two cycles: takes the new list, unless that is being written at this moment.
-    pub(super) fn cycle_end(&mut self) {
+    /// Takes the new list, if there is one, unless that is being written at this moment.
+    pub(super) fn look(&mut self) {
         let version = self.of.version.load(Ordering::Acquire);
         if version != self.version
             && let Ok(now) = self.of.now.try_lock()
@@ -136,9 +143,11 @@ mod tests {
         let mut view = View::new(Arc::clone(&own));
         let (ours, other) = ("127.0.0.1".parse().unwrap(), "192.0.2.77".parse().unwrap());
         assert!(view.has(ours) && view.has(Ipv4Addr::BROADCAST.into()) && !view.has(other));
-        *own.now.lock().unwrap() = [(other, other)].into();
+        own.set(&[other]);
+        view.look();
+        assert!(view.has(other) && !view.has(ours));
         own.renew();
-        view.cycle_end();
+        view.look();
         assert!(view.has(ours) && !view.has(other), "what was wrong is put right");
     }
 

@@ -282,7 +282,8 @@ impl Copier {
         let udp = layers.udp(data).ok_or(None)?;
         let to = SocketAddr::new(ip.destination(), udp.destination_port());
         let port = *self.ports.iter().find(|port| port.takes(to)).ok_or(None)?;
-        // What a router forwards, or a mirror shows, is for other hosts.
+        // What a router forwards, or a mirror shows, is for other hosts. An engine that slept has not looked for new addresses.
+        self.own.look();
         if port.address.ip().is_unspecified() && !self.own.has(to.ip()) {
             return Err(None);
         }
@@ -339,7 +340,6 @@ impl Handler for Copier {
 
     fn cycle_end(&mut self, _outbox: &mut Outbox<'_>) {
         self.spool.cycle_end();
-        self.own.cycle_end();
         if !self.is_realtime {
             self.offset_ns = offset_ns();
         }
@@ -347,6 +347,11 @@ impl Handler for Copier {
 
     fn next_turn(&self) -> Option<Duration> {
         self.spool.next_turn()
+    }
+
+    /// What its spool holds goes over while other rings go on.
+    fn retired(&mut self, outbox: &mut Outbox<'_>) {
+        self.cycle_end(outbox);
     }
 }
 
@@ -357,12 +362,28 @@ mod tests {
 
     use super::*;
 
+    /// One that takes what is for any of the host's addresses.
+    fn copier(own: &Arc<OwnAddresses>) -> (Copier, SpoolConsumer) {
+        let (spool, consumer) = spool::spool(2 * spool::BLOCK_BYTES, Arc::default()).unwrap();
+        let port = Port { address: "0.0.0.0:162".parse().unwrap(), service: Service::Snmp, socket: 0 };
+        let (ports, own) = (Arc::new(vec![port]), View::new(Arc::clone(own)));
+        (Copier { spool, ports, own, counts: Arc::default(), is_realtime: true, offset_ns: 0 }, consumer)
+    }
+
+    /// An engine that slept has ended no cycle since.
+    #[test]
+    fn the_first_datagram_to_a_new_address_is_taken() {
+        let own = Arc::new(OwnAddresses::read().unwrap());
+        let (mut copier, _consumer) = copier(&own);
+        let frame = Ends::new("192.0.2.1", "192.0.2.77").udp_frame([50000, 162], b"a notification");
+        assert_eq!(copier.copy(&Packet::of(&frame)), Err(None), "for somebody else");
+        own.set(&["192.0.2.77".parse().unwrap()]);
+        assert_eq!(copier.copy(&Packet::of(&frame)), Ok(()));
+    }
+
     #[test]
     fn what_stays_behind_a_batch_that_nobody_has_taken_yet_does_not_wait_for_the_next_packet() {
-        let (spool, mut consumer) = spool::spool(2 * spool::BLOCK_BYTES, Arc::default()).unwrap();
-        let port = Port { address: "0.0.0.0:162".parse().unwrap(), service: Service::Snmp, socket: 0 };
-        let (ports, own) = (Arc::new(vec![port]), View::new(Arc::new(OwnAddresses::read().unwrap())));
-        let mut copier = Copier { spool, ports, own, counts: Arc::default(), is_realtime: true, offset_ns: 0 };
+        let (mut copier, mut consumer) = copier(&Arc::new(OwnAddresses::read().unwrap()));
         let frame = Ends::new("192.0.2.1", "127.0.0.1").udp_frame([50000, 162], b"a notification");
         let meters = EngineMeters::default();
         let outbox = &mut Outbox::nowhere(&meters);

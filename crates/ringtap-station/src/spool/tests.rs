@@ -40,6 +40,42 @@ fn what_goes_in_comes_out_and_what_does_not_fit_is_counted() {
     assert!(consumer.is_finished());
 }
 
+/// A large one does not fit behind what there is and a smaller one does, over and over: each datagram that was taken comes out whole.
+#[test]
+fn sizes_that_differ_make_no_more_batches_than_there_is_room_for() {
+    for blocks in [2, 3, 16] {
+        let (mut producer, mut consumer) = spool(blocks * BLOCK_BYTES, Arc::default()).unwrap();
+        let (mut taken, mut lost) = (VecDeque::new(), 0);
+        let check = |consumer: &mut SpoolConsumer, taken: &mut VecDeque<(u64, usize)>| {
+            while let Some(batch) = consumer.take() {
+                for (head, place) in batch.iter() {
+                    assert_eq!(Some((head.at_ns, place.len())), taken.pop_front());
+                    assert!(batch.bytes()[place].iter().all(|&byte| byte == head.at_ns as u8));
+                }
+            }
+        };
+        for number in 0..20_000_u64 {
+            let length = [60_000, 40, 9000, 40, 700][number as usize % 5];
+            if producer.push(head(number), &vec![number as u8; length]) {
+                taken.push_back((number, length));
+            } else {
+                lost += 1;
+            }
+            if number % 3 == 0 {
+                producer.cycle_end();
+            }
+            // The judging thread comes round seldom.
+            if number % 1777 == 1776 {
+                check(&mut consumer, &mut taken);
+            }
+        }
+        assert!(lost > 1000 && producer.lost().read().0 == lost, "{blocks}: {lost}");
+        drop(producer);
+        check(&mut consumer, &mut taken);
+        assert!(taken.is_empty() && consumer.is_finished(), "{blocks}: {} never came", taken.len());
+    }
+}
+
 #[test]
 fn a_cycle_ends_with_a_batch_only_when_nothing_else_waits() {
     let (mut producer, mut consumer) = spool(4 * BLOCK_BYTES, Arc::default()).unwrap();

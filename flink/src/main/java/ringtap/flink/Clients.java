@@ -4,7 +4,9 @@ import java.io.IOException;
 import java.io.Reader;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -18,6 +20,8 @@ import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsIni
 import org.apache.flink.connector.kafka.source.reader.deserializer.KafkaRecordDeserializationSchema;
 import org.apache.flink.util.ParameterTool;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.OffsetResetStrategy;
+import org.apache.kafka.common.TopicPartition;
 
 /** The job's clients of Kafka: all have the same brokers and settings. */
 final class Clients {
@@ -57,8 +61,22 @@ final class Clients {
         } catch (ExecutionException | TimeoutException unreachable) {
             throw new IllegalArgumentException(
                     "no Kafka answers at " + brokers + " within " + ASKED_SECONDS
-                            + " s: is --kafka right, does it run, and does it want --kafka-properties (TLS, SASL)?",
+                            + " s: is --kafka right, does it run, and does it want other --kafka-properties (TLS, a password)?",
                     unreachable);
+        }
+    }
+
+    /** Records that were received at this time or later; where an offset is gone, the first that there is, never the end. */
+    record Since(long ms) implements OffsetsInitializer {
+        @Override
+        public Map<TopicPartition, Long> getPartitionOffsets(
+                Collection<TopicPartition> partitions, PartitionOffsetsRetriever retriever) {
+            return OffsetsInitializer.timestamp(ms).getPartitionOffsets(partitions, retriever);
+        }
+
+        @Override
+        public OffsetResetStrategy getAutoOffsetResetStrategy() {
+            return OffsetResetStrategy.EARLIEST;
         }
     }
 
@@ -75,7 +93,7 @@ final class Clients {
 
     KafkaSink<String> sink(String topic, DeliveryGuarantee guarantee) {
         // Two jobs whose transactions have one name end each other's.
-        String transactions = group.equals(GROUP) ? "ringtap-" : group + "-";
+        String transactions = group.equals(GROUP) ? "ringtap-" : "ringtap-group/" + group + "/";
         return KafkaSink.<String>builder()
                 .setKafkaProducerConfig(settings)
                 .setBootstrapServers(brokers)

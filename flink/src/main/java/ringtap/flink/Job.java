@@ -32,7 +32,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
  *                         later, milliseconds since 1970 (all that the topic has)
  * --group NAME            consumer group, and what transactions are named after (ringtap-correlate): another one for a second job
  * --levels N              correlations above each other, 1 to 8 (3)
- * --states-mib N          memory in which each instance of a level keeps the states that were used last, 0 to 256 (32)
+ * --states-mib N          memory in which each instance of intake and of a level keeps what was used last, 0 to 256 (32)
  * --checkpoint-ms N       from one checkpoint, and so from one commit of incidents, to the next (1000)
  * </pre>
  */
@@ -69,7 +69,7 @@ public final class Job {
 
         environment.enableCheckpointing(asked.getLong("checkpoint-ms", 1000));
         OffsetsInitializer since = asked.has("since-ms")
-                ? OffsetsInitializer.timestamp(asked.getLong("since-ms"))
+                ? new Clients.Since(asked.getLong("since-ms"))
                 : OffsetsInitializer.earliest();
         KafkaSource<SensorRecord> source = clients.source(records, since, new Records());
         KafkaSource<byte[]> changes = clients.source(configs, OffsetsInitializer.earliest(), new Values());
