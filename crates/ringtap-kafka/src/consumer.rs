@@ -26,6 +26,8 @@ const ENOUGH_OF_ALL: usize = 64 << 20;
 const LEAST_ENOUGH: usize = 64 << 10;
 /// How often partitions are looked for that were added, where nothing else is a reason to look.
 const LOOK: Duration = Duration::from_secs(10);
+/// How long it is waited at the start for leaders that are still being chosen: of brokers that begin, or topics that were just made.
+const CHOICE: Duration = Duration::from_secs(10);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -105,7 +107,16 @@ impl Consumer {
         let names = topics.join(", ");
         let cluster = Cluster::new(brokers.clone(), security);
         let mut this = Self { cluster, topics, partitions: Vec::new(), looked: None, deleted: Vec::new(), skipped: 0 };
-        this.begin(position).map_err(|failure| {
+        let until = Instant::now() + CHOICE;
+        let begun = loop {
+            match this.begin(&position) {
+                Err(Failure::Refused(Code::NO_LEADER | Code::NOT_LEADER)) if Instant::now() < until => {
+                    std::thread::sleep(PAUSE);
+                }
+                begun => break begun,
+            }
+        };
+        begun.map_err(|failure| {
             let way_out = match &failure {
                 Failure::Refused(Code::UNKNOWN_TOPIC) => "make it (kafka-topics.sh --create), or name another one",
                 Failure::Network(_) => "is the address right, and does it run?",
@@ -139,7 +150,7 @@ impl Consumer {
     /// The first offset of a partition.
     fn first(&mut self, source: &Source, leader: Option<i32>) -> Result<i64, Failure> {
         let body = messages::list_offsets(&source.topic, &[source.partition], EARLIEST);
-        let answer = self.cluster.ask(leader.ok_or(Failure::Refused(Code(5)))?, Api::LIST_OFFSETS, &body)?;
+        let answer = self.cluster.ask(leader.ok_or(Failure::Refused(Code::NO_LEADER))?, Api::LIST_OFFSETS, &body)?;
         let found = messages::offsets(&answer)?.into_iter().find(|(partition, ..)| *partition == source.partition);
         let (_, code, offset) = found.ok_or(Malformed("an offset is missing"))?;
         Code::check(code).map_err(Failure::Refused)?;
@@ -212,7 +223,7 @@ impl Consumer {
         let mut by_leader: BTreeMap<i32, Wanted<'_>> = BTreeMap::new();
         let enough = self.enough();
         for it in self.partitions.iter().filter(|it| it.next >= 0 && it.bytes < enough) {
-            let leader = it.leader.ok_or(Failure::Refused(Code(5)))?;
+            let leader = it.leader.ok_or(Failure::Refused(Code::NO_LEADER))?;
             let topics = by_leader.entry(leader).or_default();
             topics.entry(&it.source.topic).or_default().push((it.source.partition, it.next));
         }

@@ -93,6 +93,8 @@ pub(crate) struct Code(pub(crate) i16);
 impl Code {
     pub(crate) const OFFSET_OUT_OF_RANGE: Self = Self(1);
     pub(crate) const UNKNOWN_TOPIC: Self = Self(3);
+    pub(crate) const NO_LEADER: Self = Self(5);
+    pub(crate) const NOT_LEADER: Self = Self(6);
     pub(crate) const MESSAGE_TOO_LARGE: Self = Self(10);
     pub(crate) const RECORD_LIST_TOO_LARGE: Self = Self(18);
     pub(crate) const INVALID_TIMESTAMP: Self = Self(32);

@@ -266,7 +266,8 @@ impl Producer {
             self.look()?;
         }
         if self.state.producer.is_none() {
-            let node = self.leaders.iter().flatten().flatten().next().copied().ok_or(Failure::Refused(Code(5)))?;
+            let node =
+                self.leaders.iter().flatten().flatten().next().copied().ok_or(Failure::Refused(Code::NO_LEADER))?;
             let (code, producer, epoch) = messages::producer_id(&self.cluster.ask(
                 node,
                 Api::INIT_PRODUCER_ID,
@@ -306,10 +307,11 @@ impl Producer {
 
     /// Sends batches to who leads their partitions; the answers of all.
     fn send(&mut self, batches: &BTreeMap<i32, Vec<u8>>) -> Result<Vec<(i32, i16)>, Failure> {
-        let leaders = self.leaders.as_ref().ok_or(Failure::Refused(Code(5)))?;
+        let leaders = self.leaders.as_ref().ok_or(Failure::Refused(Code::NO_LEADER))?;
         let mut by_leader: BTreeMap<i32, Vec<(i32, &[u8])>> = BTreeMap::new();
         for (partition, batch) in batches {
-            let leader = leaders.get(*partition as usize).copied().flatten().ok_or(Failure::Refused(Code(5)))?;
+            let leader =
+                leaders.get(*partition as usize).copied().flatten().ok_or(Failure::Refused(Code::NO_LEADER))?;
             by_leader.entry(leader).or_default().push((*partition, batch));
         }
         let mut asked = Vec::new();
