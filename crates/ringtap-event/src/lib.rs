@@ -16,3 +16,4 @@ pub mod logsource;
 pub mod parse;
 pub mod scopes;
 pub mod sensors;
+pub mod silence;

@@ -15,6 +15,9 @@ use crate::fields::canonical;
 /// Longest line, bytes: far beyond any alert, so that a file without line feeds takes no more memory than this.
 pub const MAX_LINE: usize = 1 << 20;
 
+/// Longest name of a sensor, bytes: it is in the log, and in each line that tells of it.
+pub const MAX_NAME: usize = 255;
+
 /// How lines are to be understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
@@ -107,7 +110,7 @@ impl Parser {
         };
         let named = names.iter().find_map(|name| content.get(name)?.as_str());
         // The log has a length of two bytes for it.
-        let Some(name) = named.filter(|name| !name.is_empty() && name.len() <= 255) else {
+        let Some(name) = named.filter(|name| !name.is_empty() && name.len() <= MAX_NAME) else {
             return Arc::clone(&self.name);
         };
         if *self.last != *name {

@@ -11,10 +11,10 @@ use ringtap_event::alarm::{Alarm, error_us, ns};
 use ringtap_event::event::Event;
 use ringtap_event::identity::Numbers;
 use ringtap_event::incident::matched;
-use ringtap_event::parse::{MAX_LINE, Parser, Wanted, is_from_the_future};
+use ringtap_event::parse::{MAX_LINE, MAX_NAME, Parser, Wanted, is_from_the_future};
 use ringtap_event::sensors::{Arrival, Beat, Numbered};
+use ringtap_event::silence::silence;
 use ringtap_sigma::{Identity, Mark, Matches};
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::frames::{Frames, Kind, number};
@@ -24,21 +24,10 @@ use crate::{Host, NEVER};
 
 /// Of a record, a name or a reason an aside has so many bytes: in JSON they become six times as many at most, and a topic takes 1 MiB.
 const ASIDE_BYTES: usize = 8 << 10;
-/// A sensor's name, and so the key of its records, is no longer, bytes: it is in each line that tells of it.
-const MAX_NAME: usize = 255;
 /// Stamps of one sender that are remembered, the latest: equal records are told apart so long.
 const MOST_STAMPS: usize = 16_384;
 /// What one takes in memory, near enough.
 const STAMP_BYTES: usize = 64;
-
-/// That a sensor is not waited for until it is heard again.
-#[derive(Deserialize)]
-struct Silent<'a> {
-    event_type: &'a str,
-    host: &'a str,
-    #[expect(dead_code, reason = "for those who read the topic; that it is there tells the record from others")]
-    since_ns: i64,
-}
 
 /// What a record is.
 enum Came {
@@ -213,8 +202,8 @@ fn read(sensor: &str, record: &[u8]) -> Result<Came, String> {
             }
         });
     }
-    if let Ok(Silent { event_type: "silent", host, .. }) = serde_json::from_slice(record) {
-        return is_its(host).map(|()| Came::Silent);
+    if let Some(host) = silence(record) {
+        return is_its(&host).map(|()| Came::Silent);
     }
     let event = Parser::new(Wanted::Auto, sensor).event(record).map_err(|bad| format!("unreadable: {bad}"))?;
     if event.is_like_a_sensor_s() {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use ringtap::{Error, Result};
 use ringtap_datagram::line::Line;
+use ringtap_event::silence::silence;
 use ringtap_kafka::{Consumer, Fetched, Record, Source as Partition};
 use ringtap_run::notes;
 
@@ -15,7 +16,7 @@ use super::channel::{self, Came, Receiver, Sender};
 use super::counts::InputCounts;
 use super::files::Next;
 use super::keyring::Keyring;
-use super::parse::{Bad, MAX_LINE, Parser, Wanted, hash};
+use super::parse::{Bad, MAX_LINE, MAX_NAME, Parser, Wanted, hash};
 use crate::correlator::Correlator;
 use crate::options::{Brokers, Security};
 
@@ -198,7 +199,8 @@ impl Work {
     fn understand(&mut self, record: &Record) -> Option<Came> {
         let number = self.counts.lines.fetch_add(1, Ordering::Relaxed) + 1;
         let line = record.value.trim_ascii();
-        if line.is_empty() {
+        // What tells the job on Flink not to wait for a sensor is nothing here, where the clock finds out who is silent.
+        if line.is_empty() || silence(line).is_some() {
             return None;
         }
         if Line::parse(line).is_ok() {
@@ -210,8 +212,7 @@ impl Work {
         }
         if self.of != record.key {
             let name = record.key.as_deref().and_then(|key| std::str::from_utf8(key).ok());
-            // The log has a length of two bytes for it.
-            let name = name.filter(|name| !name.is_empty() && name.len() <= 255).unwrap_or("kafka");
+            let name = name.filter(|name| !name.is_empty() && name.len() <= MAX_NAME).unwrap_or("kafka");
             self.parser = Parser::new(self.wanted, name);
             self.of.clone_from(&record.key);
         }
@@ -222,32 +223,16 @@ impl Work {
             }
             Ok(event) => Some(Came::Event(event)),
             Err(bad) => {
-                if !is_silence(line) {
-                    self.counts.bad(number, &bad);
-                }
+                self.counts.bad(number, &bad);
                 None
             }
         }
     }
 }
 
-/// A record that tells the job on Flink not to wait for a sensor. Here silence is found out by the clock.
-fn is_silence(line: &[u8]) -> bool {
-    serde_json::from_slice::<serde_json::Value>(line)
-        .is_ok_and(|it| it["event_type"] == "silent" && it["host"].is_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_said_to_the_job_on_flink_is_no_bad_line() {
-        assert!(is_silence(br#"{"event_type":"silent","host":"north","since_ns":1700000000000000000}"#));
-        for line in [&b"{\"event_type\":\"silent\"}"[..], b"{\"host\":\"north\"}", b"[]", b"silent"] {
-            assert!(!is_silence(line));
-        }
-    }
 
     #[test]
     fn a_broker_that_says_nothing_may_have_something() {
